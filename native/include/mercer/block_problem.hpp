@@ -1,0 +1,46 @@
+// A small quadratic programme, all of whose matrix is at hand:
+//     min 1/2 beta' K beta + q' beta   s.t.   lower <= beta <= upper,   sum over each group of beta unchanged.
+// It is held by its gradient g = K beta + q, so q itself is not needed.
+#pragma once
+
+#include <cstdint>
+
+namespace mercer {
+
+struct BlockProblem {
+    int64_t size;
+    const double* matrix;  // row-major, symmetric; rows padded with zeros to a multiple of kBlockPadding
+    int64_t stride;
+    double* beta;
+    double* gradient;
+    const double *lower, *upper;
+    const int64_t* group_starts;  // n_groups + 1 offsets: the variables of a group are contiguous
+    int64_t n_groups;             // 0: no equality constraint at all
+};
+
+constexpr int64_t kBlockPadding = 8;
+
+enum class BlockEnd : int { solved, limit, stalled };
+
+struct BlockResult {
+    BlockEnd end;
+    int64_t n_iter;
+    double violation;  // largest KKT violation within the block
+};
+
+// Sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
+// Active-set Newton: exact steps on the free variables, one constraint entering or leaving at a time.
+namespace baseline {
+BlockResult pair_steps(const BlockProblem&, double tol, int64_t max_iter);
+BlockResult newton_steps(const BlockProblem&, double tol, int64_t max_iter);
+}  // namespace baseline
+namespace avx2 {
+BlockResult pair_steps(const BlockProblem&, double tol, int64_t max_iter);
+BlockResult newton_steps(const BlockProblem&, double tol, int64_t max_iter);
+}  // namespace avx2
+namespace avx512 {
+BlockResult pair_steps(const BlockProblem&, double tol, int64_t max_iter);
+BlockResult newton_steps(const BlockProblem&, double tol, int64_t max_iter);
+}  // namespace avx512
+
+}  // namespace mercer

@@ -1,0 +1,181 @@
+// Sequential minimal optimisation on a block: two variables of one group move against each other, so that
+// the group's sum stays; the first is the worst violator, the second promises the largest decrease
+// [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints single variables move.
+#pragma once
+
+#include "mercer/kkt.hpp"
+#include "mercer/scratch.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// Curvature below this share of k(x,x) + k(z,z) is rounding; the step then goes as far as the box lets it.
+constexpr double kFlat = 1e-15;
+
+class PairSteps {
+  public:
+    explicit PairSteps(const BlockProblem& block)
+        : block_(block),
+          padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
+          memory_(sizeof(double) * static_cast<std::size_t>(4 * padded_ + 1)),
+          gradient_(memory_.doubles()),
+          grow_(gradient_ + padded_),
+          shrink_(grow_ + padded_),
+          diagonal_(shrink_ + padded_) {
+        for (int64_t u = 0; u < padded_; ++u) {
+            const bool real = u < block.size;
+            gradient_[u] = real ? block.gradient[u] : 0.0;
+            diagonal_[u] = real ? block.matrix[u * block.stride + u] : 1.0;
+            grow_[u] = kInfinity, shrink_[u] = -kInfinity;
+            if (real) mark(u);
+        }
+    }
+
+    BlockResult run(double tol, int64_t max_iter) {
+        BlockResult result{BlockEnd::limit, 0, 0.0};
+        for (;; ++result.n_iter) {
+            const bool moved = block_.n_groups == 0 ? lone_step(tol, result.violation) : pair_step(tol, result.violation);
+            if (result.violation <= tol) {
+                result.end = BlockEnd::solved;
+                break;
+            }
+            if (!moved) {
+                result.end = BlockEnd::stalled;
+                break;
+            }
+            if (result.n_iter + 1 >= max_iter) break;
+        }
+        for (int64_t u = 0; u < block_.size; ++u) block_.gradient[u] = gradient_[u];
+        return result;
+    }
+
+  private:
+    void mark(int64_t u) {
+        grow_[u] = can_grow(block_, u) ? 0.0 : kInfinity;
+        shrink_[u] = can_shrink(block_, u) ? 0.0 : -kInfinity;
+    }
+
+    const double* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+
+    // Extremes of a group, by whole vectors; the padding of a vector at a group's edge is masked by index.
+    Extremes scan(int64_t first, int64_t last) const {
+        Vec least = broadcast(kInfinity), most = broadcast(-kInfinity);
+        Vec least_at = broadcast(-1.0), most_at = broadcast(-1.0);
+        Vec position = lane_numbers() + static_cast<double>(first / kLanes * kLanes);
+        for (int64_t u = first / kLanes * kLanes; u < last; u += kLanes, position += static_cast<double>(kLanes)) {
+            const Vec g = load(gradient_ + u);
+            Vec up = g + load(grow_ + u), low = g + load(shrink_ + u);
+            if (u < first || u + kLanes > last) {
+                const auto inside = (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
+                up = inside ? up : broadcast(kInfinity);
+                low = inside ? low : broadcast(-kInfinity);
+            }
+            least_at = up < least ? position : least_at;
+            least = min(up, least);
+            most_at = low > most ? position : most_at;
+            most = max(low, most);
+        }
+        Extremes e;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            if (better(least[lane] < e.up_gradient, least[lane] == e.up_gradient, least_at[lane], e.up))
+                e.up_gradient = least[lane], e.up = static_cast<int64_t>(least_at[lane]);
+            if (better(most[lane] > e.low_gradient, most[lane] == e.low_gradient, most_at[lane], e.low))
+                e.low_gradient = most[lane], e.low = static_cast<int64_t>(most_at[lane]);
+        }
+        return e;
+    }
+
+    // Ties go to the smaller index, whatever the width of the vectors.
+    static bool better(bool strictly, bool equal, double at, int64_t held) {
+        return strictly || (equal && at >= 0.0 && at < static_cast<double>(held));
+    }
+
+    static Vec lane_numbers() {
+        Vec numbers{};
+        for (int lane = 0; lane < kLanes; ++lane) numbers[lane] = lane;
+        return numbers;
+    }
+
+    // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
+    int64_t select_partner(int64_t first, int64_t last, const Extremes& e) const {
+        const double* matrix_row = row(e.up);
+        Vec best = broadcast(-1.0), best_at = broadcast(-1.0);
+        Vec position = lane_numbers() + static_cast<double>(first / kLanes * kLanes);
+        const double own = diagonal_[e.up];
+        for (int64_t u = first / kLanes * kLanes; u < last; u += kLanes, position += static_cast<double>(kLanes)) {
+            const Vec difference = load(gradient_ + u) + load(shrink_ + u) - e.up_gradient;
+            const Vec scale = own + load(diagonal_ + u);
+            const Vec curvature = max(scale - 2.0 * load(matrix_row + u), kFlat * scale);
+            const auto allowed = (difference > 0.0) & (position >= static_cast<double>(first)) &
+                                 (position < static_cast<double>(last));
+            const Vec gain = allowed ? difference * difference / curvature : broadcast(-1.0);
+            best_at = gain > best ? position : best_at;
+            best = max(gain, best);
+        }
+        double top = -1.0, at = -1.0;
+        for (int lane = 0; lane < kLanes; ++lane)
+            if (best_at[lane] >= 0.0 && (best[lane] > top || (best[lane] == top && best_at[lane] < at)))
+                top = best[lane], at = best_at[lane];
+        return static_cast<int64_t>(at);
+    }
+
+    bool pair_step(double tol, double& violation) {
+        Extremes worst;
+        int64_t group = 0;
+        for (int64_t g = 0; g < block_.n_groups; ++g) {
+            const Extremes e = scan(block_.group_starts[g], block_.group_starts[g + 1]);
+            if (g == 0 || e.violation() > worst.violation()) worst = e, group = g;
+        }
+        violation = worst.violation();
+        if (violation <= tol) return false;
+        const int64_t i = worst.up;
+        int64_t j = select_partner(block_.group_starts[group], block_.group_starts[group + 1], worst);
+        if (j < 0) j = worst.low;  // every gain overflowed or was not a number
+        double *beta = block_.beta;
+        const double scale = diagonal_[i] + diagonal_[j];
+        const double curvature = __builtin_fmax(scale - 2.0 * row(i)[j], kFlat * scale);
+        const double room_i = block_.upper[i] - beta[i], room_j = beta[j] - block_.lower[j];
+        double step = (gradient_[j] - gradient_[i]) / curvature;
+        if (!(step < room_i)) step = room_i;
+        if (!(step < room_j)) step = room_j;
+        const double old_i = beta[i], old_j = beta[j];
+        beta[i] = step == room_i ? block_.upper[i] : old_i + step;
+        beta[j] = step == room_j ? block_.lower[j] : old_j - step;
+        if (beta[i] == old_i && beta[j] == old_j) return false;
+        mark(i), mark(j);
+        const double *row_i = row(i), *row_j = row(j);
+        for (int64_t u = 0; u < padded_; u += kLanes)
+            store(gradient_ + u, load(gradient_ + u) + step * (load(row_i + u) - load(row_j + u)));
+        return true;
+    }
+
+    bool lone_step(double tol, double& violation) {
+        int64_t chosen = -1;
+        double best = 0.0;
+        violation = 0.0;
+        for (int64_t u = 0; u < block_.size; ++u) {
+            const double g = gradient_[u];
+            const double wrong = g < 0.0 ? (grow_[u] == 0.0 ? -g : 0.0) : (shrink_[u] == 0.0 ? g : 0.0);
+            violation = __builtin_fmax(violation, wrong);
+            const double gain = wrong * wrong / __builtin_fmax(diagonal_[u], 1e-300);
+            if (gain > best) best = gain, chosen = u;
+        }
+        if (violation <= tol || chosen < 0) return false;
+        const double old = block_.beta[chosen];
+        double next = old - gradient_[chosen] / __builtin_fmax(diagonal_[chosen], 1e-300);
+        next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
+        if (next == old) return false;
+        block_.beta[chosen] = next;
+        mark(chosen);
+        const double *matrix_row = row(chosen), step = next - old;
+        for (int64_t u = 0; u < padded_; u += kLanes)
+            store(gradient_ + u, load(gradient_ + u) + step * load(matrix_row + u));
+        return true;
+    }
+
+    const BlockProblem& block_;
+    int64_t padded_;
+    Scratch memory_;
+    double *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
+};
+
+}  // namespace mercer::MERCER_ISA

@@ -1,0 +1,25 @@
+// A kernel as a short postfix program over tiles; the opcodes are those of mercer/kernels/program.py.
+#pragma once
+
+#include <cstdint>
+
+namespace mercer {
+
+enum class Op : int32_t { dot, sqdist, constant, add, mul, scale, shift, power, exp, tanh };
+
+constexpr int kMaxStack = 8;
+constexpr int kMaxProgram = 256;
+
+struct Program {
+    const Op* ops;
+    const double* arguments;
+    int length;
+    bool uses_dot, uses_sqdist;
+
+    bool is_dot() const { return length == 1 && ops[0] == Op::dot; }
+    bool is_gaussian() const {
+        return length == 3 && ops[0] == Op::sqdist && ops[1] == Op::scale && ops[2] == Op::exp;
+    }
+};
+
+}  // namespace mercer

@@ -1,0 +1,25 @@
+// Aligned memory for the time of one call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mercer {
+
+void* allocate_aligned(std::size_t bytes);  // throws std::bad_alloc
+void release_aligned(void* memory) noexcept;
+
+class Scratch {
+  public:
+    explicit Scratch(std::size_t bytes) : memory_(allocate_aligned(bytes)) {}
+    ~Scratch() { release_aligned(memory_); }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    double* doubles() const { return static_cast<double*>(memory_); }
+    int32_t* ints() const { return static_cast<int32_t*>(memory_); }
+
+  private:
+    void* memory_;
+};
+
+}  // namespace mercer

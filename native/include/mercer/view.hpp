@@ -1,0 +1,34 @@
+// Non-owning views of the user's data, read as it is: any strides, float32 or float64, dense or CSR.
+#pragma once
+
+#include <cstdint>
+
+namespace mercer {
+
+enum class Scalar : int { f32, f64 };
+
+struct DenseView {
+    const void* data;
+    Scalar scalar;
+    int64_t row_stride, column_stride;  // in elements
+};
+
+struct CsrView {
+    const void* data;
+    Scalar scalar;
+    const void* indices;
+    const void* indptr;
+    bool wide_indices, wide_indptr;  // 64-bit rather than 32-bit
+};
+
+// Rows of a table, in the order of `rows` (all of them where it is null).
+struct RowsView {
+    bool sparse;
+    DenseView dense;
+    CsrView csr;
+    const int64_t* rows;
+    int64_t count;
+    int64_t n_features;
+};
+
+}  // namespace mercer

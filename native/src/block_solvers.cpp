@@ -1,0 +1,20 @@
+// Solvers of a block, compiled once per instruction set (see simd.hpp).
+#include "mercer/block_problem.hpp"
+#include "mercer/newton_steps.hpp"
+#include "mercer/pair_steps.hpp"
+
+namespace mercer::MERCER_ISA {
+
+BlockResult pair_steps(const BlockProblem& block, double tol, int64_t max_iter) {
+    return PairSteps(block).run(tol, max_iter);
+}
+
+BlockResult newton_steps(const BlockProblem& block, double tol, int64_t max_iter) {
+    int64_t n_free = 0;
+    for (int64_t u = 0; u < block.size; ++u) n_free += is_free(block, u) ? 1 : 0;
+    const int64_t spare = 64 + n_free / 4;  // how many more may become free before the caller has to come again
+    const int64_t capacity = n_free + spare < block.size ? n_free + spare : block.size;
+    return NewtonSteps(block, capacity).run(tol, max_iter);
+}
+
+}  // namespace mercer::MERCER_ISA

@@ -1,0 +1,39 @@
+#include "mercer/dispatch.hpp"
+
+#include <cstring>
+
+namespace mercer {
+namespace {
+
+constexpr Implementation kBaseline{"baseline", baseline::block, baseline::matvec, baseline::pair_steps,
+                                   baseline::newton_steps};
+#ifdef MERCER_HAVE_X86
+constexpr Implementation kAvx2{"avx2", avx2::block, avx2::matvec, avx2::pair_steps, avx2::newton_steps};
+constexpr Implementation kAvx512{"avx512", avx512::block, avx512::matvec, avx512::pair_steps, avx512::newton_steps};
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+}
+#endif
+
+}  // namespace
+
+const Implementation* find_implementation(const char* name) {
+#ifdef MERCER_HAVE_X86
+    if (std::strcmp(name, kAvx512.name) == 0) return has_avx512() ? &kAvx512 : nullptr;
+    if (std::strcmp(name, kAvx2.name) == 0) return has_avx2() ? &kAvx2 : nullptr;
+#endif
+    return std::strcmp(name, kBaseline.name) == 0 ? &kBaseline : nullptr;
+}
+
+const Implementation& best_implementation() {
+#ifdef MERCER_HAVE_X86
+    if (has_avx512()) return kAvx512;
+    if (has_avx2()) return kAvx2;
+#endif
+    return kBaseline;
+}
+
+}  // namespace mercer

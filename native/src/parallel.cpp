@@ -1,0 +1,51 @@
+#include "mercer/parallel.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "mercer/scratch.hpp"
+
+namespace mercer {
+
+void parallel_for(int64_t count, int n_threads, Task task, void* context) {
+    if (n_threads > count) n_threads = static_cast<int>(count);
+    std::atomic<int64_t> next{0};
+    std::exception_ptr failure;
+    std::mutex failure_mutex;
+    auto work = [&] {
+        try {
+            for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
+        } catch (...) {
+            std::lock_guard lock(failure_mutex);
+            failure = std::current_exception();
+            next.store(count);
+        }
+    };
+    std::vector<std::thread> helpers;
+    helpers.reserve(n_threads > 1 ? static_cast<std::size_t>(n_threads) - 1 : 0);
+    try {
+        for (int t = 1; t < n_threads; ++t) helpers.emplace_back(work);
+    } catch (const std::system_error&) {
+        // The system grants no more threads: the ones that exist do the work.
+    }
+    work();
+    for (auto& helper : helpers) helper.join();
+    if (failure) std::rethrow_exception(failure);
+}
+
+void* allocate_aligned(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 64;
+    void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
+
+void release_aligned(void* memory) noexcept { std::free(memory); }
+
+}  // namespace mercer
