@@ -56,7 +56,7 @@ inline void run_program(const Program& program, const TileSides& sides, int n_ro
                     for (int c = 0; c < n_columns; c += kLanes)
                         store(next + r * n_columns + c,
                               load(tile + r * n_columns + c) +
-                                  (sides.left_offsets[r] - sides.centre_norm + load(sides.right_offsets + c)));
+                                  ((sides.left_offsets[r] + load(sides.right_offsets + c)) - sides.centre_norm));
                 next += size;
                 break;
             case Op::sqdist:

@@ -12,6 +12,7 @@
 namespace mercer::MERCER_ISA {
 
 constexpr double kRidge = 4e-15;       // of the diagonal, per free variable in the factor's pivots
+constexpr double kUndetermined = 1e-14;
 constexpr int kMaxRefinements = 6;     // repeated steps on one face, each removing more of the ridge's effect
 
 class NewtonSteps {
@@ -125,6 +126,12 @@ class NewtonSteps {
         return residual;
     }
 
+    static double total_of(const double* values, int64_t count) {
+        double total = 0.0;
+        for (int64_t k = 0; k < count; ++k) total += __builtin_fabs(values[k]);
+        return total;
+    }
+
     // direction += sum_g nu_g K_FF^-1 1_g with nu such that every group's sum is 0 (Gaussian elimination, few groups).
     void subtract_multipliers() {
         const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
@@ -136,10 +143,11 @@ class NewtonSteps {
             equation[groups] -= direction_[k];
         }
         for (int64_t g = 0; g < groups; ++g) {
-            if (system_[g * width + g] <= 0.0) {  // no free variable in this group
-                system_[g * width + g] = 1.0;
-                continue;
-            }
+            // 0: no free variable in this group. Next to 0: its multiplier is not determined beyond rounding, and a
+            // bounded one will do, since the sums are restored below.
+            double& pivot = system_[g * width + g];
+            const double column_sum = total_of(group_columns_ + g * (capacity_ + 1), size);
+            if (!(pivot > kUndetermined * column_sum)) pivot = column_sum > 0.0 ? column_sum : 1.0;
             for (int64_t r = g + 1; r < groups; ++r) {
                 const double factor = system_[r * width + g] / system_[g * width + g];
                 for (int64_t h = g; h <= groups; ++h) system_[r * width + h] -= factor * system_[g * width + h];
@@ -150,6 +158,14 @@ class NewtonSteps {
             for (int64_t h = g + 1; h < groups; ++h) value -= system_[g * width + h] * system_[h * width + groups];
             const double nu = system_[g * width + groups] = value / system_[g * width + g];
             for (int64_t k = 0; k < size; ++k) direction_[k] += nu * group_columns_[g * (capacity_ + 1) + k];
+        }
+        // What an ill-conditioned factor has left of the groups' sums is taken out, or it would add up over the steps.
+        for (int64_t g = 0; g < groups; ++g) {
+            double total = 0.0, count = 0.0;
+            for (int64_t k = 0; k < size; ++k)
+                if (group_of(free_[k]) == g) total += direction_[k], count += 1.0;
+            for (int64_t k = 0; k < size; ++k)
+                if (group_of(free_[k]) == g) direction_[k] -= total / count;
         }
     }
 
@@ -164,6 +180,8 @@ class NewtonSteps {
             if (d != 0.0 && room / d < length) length = room / d, blocking = k;
         }
         if (!(length > 0.0)) length = 0.0;
+        for (int64_t k = 0; k < free_count(); ++k)
+            if (!__builtin_isfinite(direction_[k])) return true;  // overflow: stay; the caller sees no progress
         for (int64_t k = 0; k < free_count(); ++k) {
             const int64_t u = free_[k];
             const double old = block_.beta[u];

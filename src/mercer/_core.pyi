@@ -1,0 +1,72 @@
+"""Native core of mercer: kernel tiles, block solvers, working sets."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_Float = npt.NDArray[np.float64]
+_Index = npt.NDArray[np.int64]
+
+class Table:
+    def __init__(
+        self,
+        array_or_data: npt.NDArray[np.floating],
+        indices: npt.NDArray[np.integer] = ...,
+        indptr: npt.NDArray[np.integer] = ...,
+        n_features: int = ...,
+    ) -> None: ...
+
+class CompiledKernel:
+    def __init__(self, ops: Sequence[int], arguments: Sequence[float]) -> None: ...
+
+def best_isa() -> str: ...
+def has_isa(name: str) -> bool: ...
+def block(
+    isa: str,
+    kernel: CompiledKernel,
+    left: Table,
+    left_rows: _Index | None,
+    right: Table,
+    right_rows: _Index | None,
+    centre: _Float | None,
+    out: _Float,
+    n_threads: int,
+) -> None: ...
+def matvec(
+    isa: str,
+    kernel: CompiledKernel,
+    left: Table,
+    left_rows: _Index | None,
+    right: Table,
+    right_rows: _Index | None,
+    centre: _Float | None,
+    vectors: _Float,
+    out: _Float,
+    n_threads: int,
+) -> None: ...
+def solve_block(
+    isa: str,
+    newton: bool,
+    matrix: _Float,
+    beta: _Float,
+    gradient: _Float,
+    lower: _Float,
+    upper: _Float,
+    group_starts: _Index,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, int, float]: ...
+def largest_violation(
+    beta: _Float, gradient: _Float, lower: _Float, upper: _Float, groups: _Index | None, n_groups: int
+) -> float: ...
+def select_working_set(
+    beta: _Float,
+    gradient: _Float,
+    lower: _Float,
+    upper: _Float,
+    groups: _Index | None,
+    n_groups: int,
+    previous: _Index,
+    limit: int,
+) -> _Index: ...

@@ -1,0 +1,35 @@
+"""Who evaluates kernel values: native tiles where the kernel lowers to a program, Python blocks elsewhere."""
+
+from __future__ import annotations
+
+from mercer.backends.base import Backend as Backend
+from mercer.backends.blocks import BlockBackend as BlockBackend
+from mercer.backends.native import NativeBackend as NativeBackend
+from mercer.backends.threads import n_threads as n_threads
+from mercer.data import Data
+from mercer.kernels import Kernel
+
+
+def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> tuple[Backend, str]:
+    """Choose the backend that evaluates `kernel` on `data`, and say why.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A resolved kernel.
+    data : Data
+        The rows it will be evaluated on, those of training first of all.
+    n_jobs : int, optional
+        Threads; see :func:`mercer.backends.threads.n_threads`.
+
+    Returns
+    -------
+    backend : Backend
+    reason : str
+        One clause, for `verbose` output and reports.
+    """
+    program = kernel.lower()
+    if program is None:
+        return BlockBackend(kernel), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
+    backend = NativeBackend(program, data, n_jobs=n_jobs)
+    return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads)"

@@ -1,0 +1,38 @@
+"""What every backend can do with a kernel: evaluate a block, and apply a block to vectors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data import Data
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+class Backend(ABC):
+    """Evaluates one kernel on blocks of rows. `None` for the rows of a table means all of them.
+
+    Attributes
+    ----------
+    values_per_call : int
+        About how many kernel values to ask for in one call, so that a call takes some 30 ms and work stays
+        interruptible. It depends on the data alone, never on a clock.
+    """
+
+    values_per_call: int
+
+    @abstractmethod
+    def block(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
+    ) -> None:
+        """Write k(left_i, right_j) into `out`, of shape (left rows, right rows) and contiguous rows."""
+
+    @abstractmethod
+    def matvec(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors, (left rows, t), for vectors of shape (right rows, t)."""

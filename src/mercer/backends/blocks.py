@@ -1,0 +1,50 @@
+"""Kernels without a tile program (Python functions, precomputed matrices), by blocks of bounded memory."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from mercer.backends.base import Backend, FloatArray, IndexArray
+from mercer.data import Data
+from mercer.kernels import Kernel
+
+
+@final
+class BlockBackend(Backend):
+    """Calls `kernel.block` on blocks of rows: never pair by pair, never one whole n x n matrix."""
+
+    values_per_call = 1 << 21  # 16 MiB of float64
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def block(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        columns = _chosen(right, right_rows)
+        for first, last in self._row_blocks(out.shape[0], out.shape[1]):
+            rows = np.arange(first, last) if left_rows is None else left_rows[first:last]
+            out[first:last] = self._kernel.block(left.rows(rows), columns)
+
+    def matvec(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        n = left.n if left_rows is None else left_rows.size
+        columns = _chosen(right, right_rows)
+        out = np.zeros((n, vectors.shape[1]))
+        for first, last in self._row_blocks(n, columns.n):
+            rows = np.arange(first, last) if left_rows is None else left_rows[first:last]
+            out[first:last] = self._kernel.block(left.rows(rows), columns) @ vectors
+        return out
+
+    def _row_blocks(self, n_rows: int, n_columns: int) -> list[tuple[int, int]]:
+        height = max(1, self.values_per_call // max(1, n_columns))
+        return [(first, min(first + height, n_rows)) for first in range(0, n_rows, height)]
+
+
+def _chosen(data: Data, rows: IndexArray | None) -> Data:
+    return data if rows is None else data.rows(rows)

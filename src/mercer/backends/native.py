@@ -1,0 +1,117 @@
+"""The CPU backend: kernel programs run over tiles by the native core."""
+
+from __future__ import annotations
+
+import os
+from typing import final
+
+import numpy as np
+
+from mercer import _core
+from mercer.backends.base import Backend, FloatArray, IndexArray
+from mercer.backends.threads import n_threads
+from mercer.data import CSR, Data, Dense
+from mercer.kernels.program import Op, Program
+
+
+def select_isa() -> str:
+    """Return the instruction set of the native code: the best this machine has, or the one in ``MERCER_ISA``.
+
+    Raises
+    ------
+    ValueError
+        If ``MERCER_ISA`` names an instruction set that this machine or this build does not have.
+    """
+    forced = os.environ.get("MERCER_ISA")
+    if not forced:
+        return _core.best_isa()
+    if not _core.has_isa(forced):
+        raise ValueError(
+            f"MERCER_ISA must name an instruction set of this machine (baseline, avx2 or avx512), got {forced!r}."
+        )
+    return forced
+
+
+@final
+class NativeBackend(Backend):
+    """Evaluates a program over tiles, in float64, on several threads; the results do not depend on how many.
+
+    Parameters
+    ----------
+    program : Program
+        What a kernel lowers to.
+    data : Data
+        The training rows: their mean is subtracted before distances are taken, which keeps digits.
+    n_jobs : int, optional
+        See :func:`mercer.backends.threads.n_threads`.
+    """
+
+    def __init__(self, program: Program, data: Data, *, n_jobs: int | None = None) -> None:
+        self.isa = select_isa()
+        self.n_threads = n_threads(n_jobs)
+        self.values_per_call = int(2e9 / (_row_length(data) + 20))
+        self._kernel = _core.CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program])
+        uses_distance = any(op == Op.SQDIST for op, _ in program)
+        self._centre = np.ascontiguousarray(data.mean()) if uses_distance and isinstance(data, Dense) else None
+        self._tables: dict[int, tuple[Data, _core.Table]] = {}
+        self._table(data)
+
+    def block(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        _core.block(
+            self.isa,
+            self._kernel,
+            self._table(left),
+            left_rows,
+            self._table(right),
+            right_rows,
+            self._centre,
+            out,
+            self._threads_for(out.size),
+        )
+
+    def matvec(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        n = left.n if left_rows is None else left_rows.size
+        out = np.zeros((n, vectors.shape[1]))
+        threads = self._threads_for(n * vectors.shape[0])
+        _core.matvec(
+            self.isa,
+            self._kernel,
+            self._table(left),
+            left_rows,
+            self._table(right),
+            right_rows,
+            self._centre,
+            vectors,
+            out,
+            threads,
+        )
+        return out
+
+    def _threads_for(self, n_values: int) -> int:
+        # Starting a thread costs some 20 microseconds; below a millisecond of work it does not pay.
+        return self.n_threads if 30 * n_values > self.values_per_call else 1
+
+    def _table(self, data: Data) -> _core.Table:
+        held = self._tables.get(id(data))
+        if held is not None:
+            return held[1]
+        if isinstance(data, Dense):
+            table = _core.Table(data.array)
+        elif isinstance(data, CSR):
+            m = data.matrix
+            table = _core.Table(m.data, m.indices, m.indptr, data.p)
+        else:
+            raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
+        self._tables[id(data)] = (data, table)
+        return table
+
+
+def _row_length(data: Data) -> int:
+    """Multiplications in one inner product: features, or stored entries of an average CSR row."""
+    return data.p if isinstance(data, Dense) else int(data.nbytes / 12 / max(1, data.n))

@@ -1,0 +1,351 @@
+"""Is it solved? Computed from the problem, the kernel and the point alone, in float64, apart from any solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.backends import BlockBackend
+from mercer.data import Data
+from mercer.gram import Gram
+from mercer.kernels import Kernel
+from mercer.problems import Problem
+from mercer.solution import Status
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A point of a problem, evaluated over all the training data.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        K beta: decision values without bias.
+    gradient : ndarray of shape (n,)
+        Of the dual objective to be minimised.
+    multipliers : ndarray of shape (n_groups,)
+        The gradient's level on each group: its mean over the free variables, or else the midpoint of the interval
+        that the optimality conditions leave. A machine with one group has bias b = -multipliers[0].
+    violation : float
+        Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
+        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)).
+    """
+
+    values: FloatArray
+    gradient: FloatArray
+    multipliers: FloatArray
+    violation: float
+    primal: float
+    dual: float
+    dual_infeasibility: float
+    rounding: float
+    n_free: int
+    n_bounded: int
+
+    @property
+    def bias(self) -> float:
+        """The bias b of the decision function; 0 for machines without one."""
+        return -float(self.multipliers[0]) if self.multipliers.size else 0.0
+
+    @property
+    def relative_gap(self) -> float:
+        """(P - D) / max(1, |P|, |D|)."""
+        return relative_gap(self.primal, self.dual)
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """Return (P - D) / max(1, |P|, |D|); infinite where the primal point is infeasible."""
+    if np.isinf(primal):
+        return float("inf")
+    return (primal - dual) / max(1.0, abs(primal), abs(dual))
+
+
+def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> Evaluation:
+    """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
+
+    Parameters
+    ----------
+    problem : Problem
+    gram : Gram
+        Of the same n rows.
+    beta : ndarray of shape (n,)
+    check : callable, optional
+        Called between pieces of work; what it raises ends the evaluation.
+
+    Notes
+    -----
+    Costs n times the number of support vectors in kernel values.
+
+    `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
+    size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place.
+    """
+    values = gram.matvec(beta, check=check)
+    ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
+    gradient = values + ridge_part + problem.linear
+    multipliers, violation = _optimality(problem, beta, gradient)
+    quadratic = float(beta @ values)
+    decision = values - multipliers[0] if problem.n_groups else values
+    lengths = np.sqrt(np.abs(gram.diag()))
+    outside = np.maximum(problem.lower - beta, beta - problem.upper)
+    drift = problem.group_totals(beta) - problem.group_totals(problem.start)
+    at_bound = (beta <= problem.lower) | (beta >= problem.upper)
+    return Evaluation(
+        values=values,
+        gradient=gradient,
+        multipliers=multipliers,
+        violation=violation,
+        primal=problem.loss.primal(quadratic, decision),
+        dual=-(0.5 * quadratic + 0.5 * float(beta @ ridge_part) + float(problem.linear @ beta)),
+        dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
+        rounding=4.0 * _EPS * float(lengths.max(initial=0.0)) * float(np.abs(beta) @ lengths),
+        n_free=int(np.count_nonzero(~at_bound)),
+        n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
+    )
+
+
+def _optimality(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, float]:
+    """Multiplier of each group and the largest violation."""
+    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
+    if problem.groups is None:
+        growing = np.where(can_grow, -gradient, 0.0).max(initial=0.0)
+        shrinking = np.where(can_shrink, gradient, 0.0).max(initial=0.0)
+        return np.zeros(0), float(max(growing, shrinking))
+    multipliers, worst = np.zeros(problem.n_groups), 0.0
+    for group in range(problem.n_groups):
+        member = problem.groups == group
+        free = member & can_grow & can_shrink
+        least = float(np.where(member & can_grow, gradient, np.inf).min())
+        most = float(np.where(member & can_shrink, gradient, -np.inf).max())
+        multipliers[group] = gradient[free].mean() if free.any() else _midpoint(least, most)
+        if least < most:
+            worst = max(worst, most - least)
+    return multipliers, worst
+
+
+def _midpoint(least: float, most: float) -> float:
+    if np.isinf(least) or np.isinf(most):  # no variable of the group can move one way: the other end decides
+        return most if np.isinf(least) else least
+    return 0.5 * (least + most)
+
+
+def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:
+    """Return the status that `evaluation` proves, given how the solver ended.
+
+    It is `optimal` only if the violation is at most `tol` (and the relative gap at most `tol_gap`) beyond what
+    rounding could have made up; for a problem that is not known to be convex, `stationary` in its place.
+    """
+    met = evaluation.violation <= tol and (tol_gap is None or evaluation.relative_gap <= tol_gap)
+    if not met:
+        return ended
+    if evaluation.rounding > tol:
+        return Status.STALLED
+    return Status.OPTIMAL if convex else Status.STATIONARY
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a certificate is about: enough to compute it again."""
+
+    problem: Problem
+    kernel: Kernel
+    data: Data
+    idx: IndexArray | None
+    beta: FloatArray
+    convex: bool
+
+    def gram(self, *, independent: bool = False) -> Gram:
+        """Return the Gram matrix; with `independent`, evaluated by NumPy rather than by the native tiles."""
+        whole = Gram(self.kernel, self.data, backend=BlockBackend(self.kernel) if independent else None)
+        return whole if self.idx is None else whole.restrict(self.idx)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a fitted machine is from the optimum of its problem, over all the training data.
+
+    All numbers are recomputed in float64 from the machine and the data by code that shares nothing with the
+    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
+    `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
+
+    Attributes
+    ----------
+    status : Status
+        `optimal`: kkt_violation <= tol, and relative_gap <= tol_gap where that was set. Else how the fit ended.
+    primal, dual : float
+        Objectives; the primal one with the machine's own bias. For C = inf, that of the machine scaled until
+        every margin is at least 1.
+    gap, relative_gap : float
+        P - D >= 0 bounds how much better any other machine could be; relative: (P - D) / max(1, |P|, |D|).
+    kkt_violation : float
+        LIBSVM's m(alpha) - M(alpha), at the true gradient.
+    dual_infeasibility : float
+        How far the dual point is outside its box or off its equality constraint.
+    rounding : float
+        Estimate of the rounding error of a decision value in float64.
+    n_support, n_free, n_bounded : int
+        Support vectors: all, strictly inside their box, at their upper bound.
+    n_iter, n_kernel_values : int
+        Steps of the solver; kernel values evaluated, this certificate's included.
+    seconds : float
+        Of the fit, this certificate's included.
+    peak_memory_bytes : int
+        Most memory that the engine held at a time beyond the input.
+    tol, tol_gap : float, float or None
+        What was asked for.
+    parts : tuple of Certificate
+        Those of the sub-problems, where there are several.
+    """
+
+    status: Status
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    kkt_violation: float
+    dual_infeasibility: float
+    rounding: float
+    n_support: int
+    n_free: int
+    n_bounded: int
+    n_iter: int
+    n_kernel_values: int
+    seconds: float
+    peak_memory_bytes: int
+    tol: float
+    tol_gap: float | None
+    parts: tuple[Certificate, ...] = ()
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    def verify(self) -> Certificate:
+        """Return this certificate computed anew, in float64 and with NumPy's kernel values instead of the tiles'.
+
+        Raises
+        ------
+        ValueError
+            If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
+        """
+        if self.parts:
+            return combine([part.verify() for part in self.parts])
+        if self.evidence is None:
+            raise ValueError(
+                "the training data are not at hand: this certificate was loaded from a file. "
+                "Use `mercer verify MODEL TABLE`, or fit again."
+            )
+        evidence = self.evidence
+        evaluation = evaluate(evidence.problem, evidence.gram(independent=True), evidence.beta)
+        ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
+        status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
+        return replace(self, status=status, **_numbers(evaluation))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "evidence": None}
+
+    def __str__(self) -> str:
+        rows = [
+            ("status", f"{self.status}"),
+            ("primal objective", f"{self.primal:.10g}"),
+            ("dual objective", f"{self.dual:.10g}"),
+            ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
+            ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
+            ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
+            ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound)"),
+            ("iterations", f"{self.n_iter}"),
+            ("kernel values", f"{self.n_kernel_values:,}"),
+            ("seconds", f"{self.seconds:.3g}"),
+            ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
+        ]
+        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.status.advice}"
+
+
+def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
+    return {
+        "primal": evaluation.primal,
+        "dual": evaluation.dual,
+        "gap": evaluation.primal - evaluation.dual,
+        "relative_gap": evaluation.relative_gap,
+        "kkt_violation": evaluation.violation,
+        "dual_infeasibility": evaluation.dual_infeasibility,
+        "rounding": evaluation.rounding,
+        "n_support": evaluation.n_free + evaluation.n_bounded,
+        "n_free": evaluation.n_free,
+        "n_bounded": evaluation.n_bounded,
+    }
+
+
+def certify(
+    evidence: Evidence,
+    evaluation: Evaluation,
+    ended: Status,
+    *,
+    tol: float,
+    tol_gap: float | None,
+    n_iter: int,
+    n_kernel_values: int,
+    seconds: float,
+    peak_memory_bytes: int,
+) -> Certificate:
+    """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
+    status = conclude(ended, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
+    return Certificate(
+        status=status,
+        **_numbers(evaluation),  # type: ignore[arg-type]
+        n_iter=n_iter,
+        n_kernel_values=n_kernel_values,
+        seconds=seconds,
+        peak_memory_bytes=peak_memory_bytes,
+        tol=tol,
+        tol_gap=tol_gap,
+        evidence=evidence,
+    )
+
+
+_WORST_FIRST = (
+    Status.INFEASIBLE,
+    Status.UNVERIFIED,
+    Status.INTERRUPTED,
+    Status.TIME_LIMIT,
+    Status.MAX_ITER,
+    Status.STALLED,
+    Status.STATIONARY,
+    Status.OPTIMAL,
+)
+
+
+def worst_status(statuses: Sequence[Status]) -> Status:
+    """Return the status of a whole whose parts ended with these."""
+    return min(statuses, key=_WORST_FIRST.index)
+
+
+def combine(parts: Sequence[Certificate]) -> Certificate:
+    """Return the certificate of a machine made of sub-machines; the only one itself where there is just one."""
+    if len(parts) == 1:
+        return parts[0]
+    primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)
+    return Certificate(
+        status=worst_status([p.status for p in parts]),
+        primal=primal,
+        dual=dual,
+        gap=primal - dual,
+        relative_gap=relative_gap(primal, dual),
+        kkt_violation=max(p.kkt_violation for p in parts),
+        dual_infeasibility=max(p.dual_infeasibility for p in parts),
+        rounding=max(p.rounding for p in parts),
+        n_support=sum(p.n_support for p in parts),
+        n_free=sum(p.n_free for p in parts),
+        n_bounded=sum(p.n_bounded for p in parts),
+        n_iter=sum(p.n_iter for p in parts),
+        n_kernel_values=sum(p.n_kernel_values for p in parts),
+        seconds=sum(p.seconds for p in parts),
+        peak_memory_bytes=max(p.peak_memory_bytes for p in parts),
+        tol=parts[0].tol,
+        tol_gap=parts[0].tol_gap,
+        parts=tuple(parts),
+    )

@@ -1,0 +1,369 @@
+"""From a table of mixed columns to a matrix: what is learnt about each column, and how it is applied.
+
+Numbers are imputed by their median and standardised; text becomes one indicator per level, unscaled, so that two rows
+with different levels are as far apart (squared distance 2) as two rows are on average in a standardised column.
+Nothing here looks at the target, and everything is learnt from the rows given to `fit` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy import sparse
+
+from mercer.table import Table, TableError, as_table, cell_text, listing, nearest_names, text_cells
+
+Missing = Literal["error", "impute"]
+
+MAX_LEVELS = 50
+"""Most levels of a text column that get an indicator of their own; rarer ones are encoded as no level at all."""
+
+DENSE_ENOUGH = 0.25
+"""Share of nonzero cells from which a sparse block is treated as ordinary columns (and so is standardised)."""
+
+
+@dataclass(frozen=True)
+class NumericRule:
+    """What was learnt about a column of numbers: its median, mean and standard deviation."""
+
+    name: str
+    fill: float
+    mean: float
+    scale: float
+    n_missing: int
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the columns that it becomes."""
+        return [self.name]
+
+    def apply(self, table: Table) -> np.ndarray:
+        """Matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
+        column = _numbers(table, self.name)
+        return ((np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale)[:, None]
+
+
+@dataclass(frozen=True)
+class CategoricalRule:
+    """What was learnt about a column of text: its levels, most frequent first."""
+
+    name: str
+    levels: tuple[str, ...]
+    n_levels: int
+    n_missing: int
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the columns that it becomes."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+    def apply(self, table: Table) -> np.ndarray:
+        """Matrix (n, number of levels) of 0 and 1: missing counts as the first level, an unknown level as none."""
+        position = {level: j for j, level in enumerate(self.levels)} | {None: 0}
+        codes = np.array([position.get(cell, -1) for cell in text_cells(table[self.name])])
+        return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class SparseRule:
+    """What was learnt about a sparse block: its width, and the one number that everything is divided by.
+
+    That number makes the mean squared length of a row 1. One number for all columns leaves their proportions alone,
+    which is what prepared sparse features (word weights, indicators) want.
+    """
+
+    n_columns: int
+    scale: float
+
+    def apply(self, block: sparse.csr_array) -> sparse.csr_array:
+        """The block in its learnt width, divided by the scale."""
+        _check_width(block, self.n_columns)
+        wide = sparse.csr_array((block.data / self.scale, block.indices, block.indptr), (block.shape[0], self.n_columns))
+        wide.sum_duplicates()
+        return wide
+
+
+class TableEncoder:
+    """Learns, on training rows, how to turn a table into a matrix.
+
+    Parameters
+    ----------
+    missing : {"error", "impute"}, default="error"
+        "impute" fills a missing number with the column's median and a missing text with its most frequent level;
+        "error" refuses missing cells, naming the columns. (To drop rows instead, see `complete_rows`.)
+    max_levels : int, default=50
+        Most levels of a text column that get an indicator.
+
+    Attributes
+    ----------
+    rules_ : tuple of NumericRule or CategoricalRule
+        One per column used, in the table's order.
+    sparse_ : SparseRule or None
+        The rule of the sparse block.
+    dense_block_ : int or None
+        Width of a sparse block that had so few zeros that its columns are treated as named ones.
+    constant_ : tuple of str
+        Columns left out because they hold one value only (or none).
+    feature_names_ : tuple of str
+        Names of the matrix's columns; a sparse block's are its feature numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.table import Table
+    >>> table = Table(("age", "sex"), (np.array([20.0, 40.0]), np.array(["f", "m"], dtype=object)))
+    >>> TableEncoder().fit(table).transform(table)
+    array([[-1.,  1.,  0.],
+           [ 1.,  0.,  1.]])
+    """
+
+    def __init__(self, *, missing: Missing = "error", max_levels: int = MAX_LEVELS) -> None:
+        if missing not in ("error", "impute"):
+            raise ValueError(f"missing must be 'error' or 'impute', got {missing!r}")
+        self.missing = missing
+        self.max_levels = max_levels
+
+    def fit(self, table: Any) -> Self:
+        """Learn the rules from all columns of a table or data frame.
+
+        Raises
+        ------
+        TableError
+            For an infinite number, for missing cells if `missing` is "error", or if no column varies.
+        """
+        table = as_table(table)
+        self.dense_block_ = None
+        if table.sparse is not None and _density(table.sparse) >= DENSE_ENOUGH:
+            self.dense_block_ = table.sparse.shape[1]
+            table = table.densified()
+        if self.missing == "error":
+            refuse_missing(table)
+        rules = {name: self._learn(table, name) for name in table.names}
+        self.constant_ = tuple(name for name, rule in rules.items() if rule is None)
+        self.rules_ = tuple(rule for rule in rules.values() if rule is not None)
+        self.sparse_ = None if table.sparse is None else _learn_sparse(table.sparse)
+        if not self.rules_ and self.sparse_ is None:
+            raise TableError("no column varies from row to row, so there is nothing to learn from")
+        return self
+
+    def transform(self, table: Any) -> np.ndarray | sparse.csr_array:
+        """Matrix of shape (n, number of features), float64; CSR if the table has a sparse block.
+
+        Raises
+        ------
+        TableError
+            If a column of the training table is not there, holds text where it held numbers, is infinite, or has
+            missing cells although `missing` is "error".
+        """
+        table = self._matching(as_table(table))
+        if self.missing == "error":
+            refuse_missing(
+                table, hint="fill them in, leave those rows out, or fit the model again with missing values imputed"
+            )
+        parts = [rule.apply(table) for rule in self.rules_]
+        if self.sparse_ is None or table.sparse is None:
+            return np.hstack(parts)
+        block = self.sparse_.apply(table.sparse)
+        return sparse.csr_array(sparse.hstack([*map(sparse.csr_array, parts), block])) if parts else block
+
+    @property
+    def feature_names_(self) -> tuple[str, ...]:
+        """Names of the matrix's columns."""
+        named = [feature for rule in self.rules_ for feature in rule.features]
+        return (*named, *(str(j) for j in range(self.sparse_.n_columns if self.sparse_ else 0)))
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that were text in training, to be read as text again."""
+        return tuple(rule.name for rule in self.rules_ if isinstance(rule, CategoricalRule))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything learnt, as plain data for a model file."""
+        return {
+            "missing": self.missing,
+            "max_levels": self.max_levels,
+            "constant": list(self.constant_),
+            "numeric": [asdict(rule) for rule in self.rules_ if isinstance(rule, NumericRule)],
+            "categorical": [
+                asdict(rule) | {"levels": list(rule.levels)}
+                for rule in self.rules_
+                if isinstance(rule, CategoricalRule)
+            ],
+            "order": [rule.name for rule in self.rules_],
+            "dense_block": self.dense_block_,
+            "sparse": None if self.sparse_ is None else asdict(self.sparse_),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The encoder that `to_dict` described; KeyError, TypeError or ValueError where it describes none."""
+        encoder = cls(missing=data["missing"], max_levels=int(data["max_levels"]))
+        rules: dict[str, NumericRule | CategoricalRule] = {}
+        for numeric in data["numeric"]:
+            numbers = {key: float(numeric[key]) for key in ("fill", "mean", "scale")}
+            if not all(map(np.isfinite, numbers.values())) or numbers["scale"] <= 0:
+                raise ValueError(f"column {numeric['name']!r} has a scale or fill value that is no number")
+            rules[numeric["name"]] = NumericRule(str(numeric["name"]), **numbers, n_missing=int(numeric["n_missing"]))
+        for text in data["categorical"]:
+            levels = tuple(str(level) for level in text["levels"])
+            rules[text["name"]] = CategoricalRule(
+                str(text["name"]), levels, int(text["n_levels"]), int(text["n_missing"])
+            )
+        encoder.rules_ = tuple(rules[name] for name in data["order"])
+        encoder.constant_ = tuple(str(name) for name in data["constant"])
+        encoder.dense_block_ = None if data["dense_block"] is None else int(data["dense_block"])
+        block = data["sparse"]
+        encoder.sparse_ = None if block is None else SparseRule(int(block["n_columns"]), float(block["scale"]))
+        return encoder
+
+    def _learn(self, table: Table, name: str) -> NumericRule | CategoricalRule | None:
+        missing = table.missing(name)
+        n_missing = int(missing.sum())
+        if table.is_numeric(name):
+            column = _numbers(table, name)
+            known = column[~missing]
+            if not known.size or known.min() == known.max():
+                return None
+            fill = float(np.median(known))
+            filled = np.where(missing, fill, column)
+            # Scaling to the largest magnitude first keeps the squares from overflowing or vanishing.
+            size = float(np.abs(filled).max())
+            mean, scale = float((filled / size).mean() * size), float((filled / size).std() * size)
+            return NumericRule(name, fill, mean, scale, n_missing) if scale > 0 else None
+        counts = Counter(cell for cell in table[name] if cell is not None)
+        if len(counts) < 2:
+            return None
+        levels = sorted(counts, key=lambda level: (-counts[level], level))[: self.max_levels]
+        return CategoricalRule(name, tuple(levels), len(counts), n_missing)
+
+    def _matching(self, table: Table) -> Table:
+        """The columns that the rules need, in their order."""
+        needed = [rule.name for rule in self.rules_]
+        if self.dense_block_ is not None and table.sparse is not None:
+            _check_width(table.sparse, self.dense_block_)
+            table = table.densified(self.dense_block_)
+        if self.sparse_ is not None and table.sparse is None:
+            raise TableError(
+                f"the model was trained on a sparse table of {self.sparse_.n_columns} features, this table has "
+                f"{len(table.names)} named columns",
+                hint="give a file in svmlight format",
+            )
+        absent = [name for name in needed if name not in table]
+        if absent:
+            near = [match for name in absent for match in nearest_names(name, table.names)]
+            raise TableError(
+                f"the table lacks {len(absent)} of the {len(needed)} columns that the model needs: {listing(absent)}",
+                hint=f"it does have {listing(near)}" if near else None,
+            )
+        return table.select(needed)
+
+
+def complete_rows(table: Table) -> np.ndarray:
+    """Indices of the rows without a missing cell."""
+    complete = np.ones(table.n_rows, dtype=bool)
+    for name in table.names:
+        complete &= ~table.missing(name)
+    return np.flatnonzero(complete)
+
+
+def missing_counts(table: Table) -> dict[str, int]:
+    """Number of missing cells of each column that has any."""
+    counts = {name: int(table.missing(name).sum()) for name in table.names}
+    return {name: count for name, count in counts.items() if count}
+
+
+def refuse_missing(table: Table, hint: str | None = None) -> None:
+    """Raise a TableError that names the columns with missing cells, if there are any."""
+    counts = missing_counts(table)
+    if counts:
+        named = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
+        more = f" and {len(counts) - 8} more columns" if len(counts) > 8 else ""
+        row = min(int(np.argmax(table.missing(name))) for name in counts) + 1
+        raise TableError(f"missing values in {named}{more}, first in row {row}", hint)
+
+
+_IDENTIFIER_NAME = re.compile(
+    r"(unnamed.*|index|idx|id|key|nr|no|uuid|guid|row|record|row.?(id|nr|no|num|number|names?|index)|.*[ _.-](id|key))",
+    re.IGNORECASE,
+)
+_MIN_ROWS = 10  # below this, all cells differ by chance too easily
+
+
+def identifier_columns(table: Table) -> dict[str, str]:
+    """Columns that look like row identifiers, each with the reason.
+
+    A column is one if it counts evenly up or down the table in whole numbers; if it is text and (nearly) every row has
+    its own; or if it is called like an identifier (id, key, index, unnamed, ...) and every row has its own whole
+    number or text. A table of fewer than 10 rows has none.
+    """
+    if table.n_rows < _MIN_ROWS:
+        return {}
+    reasons = {name: _identifier_reason(table, name) for name in table.names}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _identifier_reason(table: Table, name: str) -> str | None:
+    column = table[name]
+    known = column[~table.missing(name)]
+    named_so = _IDENTIFIER_NAME.fullmatch(name) or name.endswith(("Id", "ID"))
+    if not table.is_numeric(name):
+        n_levels = len(set(known))
+        if n_levels == table.n_rows:
+            return "every row has its own text"
+        if n_levels > 0.9 * len(known) and n_levels > MAX_LEVELS:
+            return f"nearly every row has its own text ({n_levels} different ones in {len(known)} rows)"
+        return None
+    if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():
+        return None
+    steps = np.diff(known)
+    if steps[0] != 0 and (steps == steps[0]).all():
+        return f"it counts {cell_text(known[0])}, {cell_text(known[1])}, {cell_text(known[2])}, ... down the table"
+    if named_so and len(np.unique(known)) == table.n_rows:
+        return "it is called like an identifier and every row has its own number"
+    return None
+
+
+def _numbers(table: Table, name: str) -> np.ndarray:
+    """The column as float64; a TableError for text or infinity, with row and value."""
+    column = table[name]
+    if column.dtype == object:
+        numbers = np.full(len(column), np.nan)
+        for row, cell in enumerate(column):
+            try:
+                numbers[row] = np.nan if cell is None else float(cell)
+            except ValueError:
+                raise TableError(
+                    f"column {name!r} must hold numbers, as it did in training, but row {row + 1} holds {cell!r}"
+                ) from None
+        column = numbers
+    infinite = np.flatnonzero(np.isinf(column))
+    if infinite.size:
+        rows = ", ".join(str(row + 1) for row in infinite[:5]) + (", ..." if infinite.size > 5 else "")
+        raise TableError(f"column {name!r} holds an infinite value in row {rows}", "replace or drop it")
+    return column
+
+
+def _density(block: sparse.csr_array) -> float:
+    return block.nnz / max(1, block.shape[0] * block.shape[1])
+
+
+def _check_width(block: sparse.csr_array, n_columns: int) -> None:
+    if block.shape[1] > n_columns:
+        raise TableError(
+            f"the table has a feature number {block.shape[1] - 1}, the model was trained on features up to number "
+            f"{n_columns - 1}"
+        )
+
+
+def _learn_sparse(block: sparse.csr_array) -> SparseRule:
+    if not np.isfinite(block.data).all():
+        row = int(np.searchsorted(block.indptr, np.flatnonzero(~np.isfinite(block.data))[0], side="right"))
+        raise TableError(f"the sparse features hold NaN or infinity in row {row}", "replace or drop it")
+    size = float(np.abs(block.data).max(initial=0.0))
+    if size == 0:
+        raise TableError("all sparse features are zero, so there is nothing to learn from")
+    return SparseRule(block.shape[1], float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))

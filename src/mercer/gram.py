@@ -1,0 +1,297 @@
+"""The lazy Gram matrix: kernel values of a table with itself, evaluated when asked for, within a byte budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.backends import Backend, select_backend
+from mercer.data import Data
+from mercer.kernels import Kernel
+from mercer.kernels.diagnosis import Diagnosis, diagnose
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+DEFAULT_MEMORY_LIMIT = 1 << 30
+_PADDING = 8  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
+
+
+@final
+class Gram:
+    """K[i, j] = k(x_i, x_j), never formed as a whole unless it is asked for and fits.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A resolved kernel.
+    data : Data
+        The n rows.
+    memory_limit : int, optional
+        Bytes that kept rows of the matrix may take, default 1 GiB.
+    keep_rows : bool, default False
+        Whether to keep evaluated rows for the next problem on the same data: class pairs, values of C, folds.
+        A single problem rarely asks for a row twice.
+    n_jobs : int, optional
+        Threads; see :func:`mercer.backends.threads.n_threads`.
+    backend : Backend, optional
+        Who evaluates the kernel; chosen by :func:`mercer.backends.select_backend` by default.
+
+    Notes
+    -----
+    :meth:`restrict` gives a view of chosen rows that shares everything with its origin: kept rows, counts and backend.
+    Values are the same to the bit for any number of threads, and whether a row was kept or evaluated anew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import RBF
+    >>> gram = Gram(RBF(gamma=1.0), as_data(np.array([[0.0], [1.0], [3.0]])))
+    >>> gram.restrict(np.array([0, 2])).block().round(4)
+    array([[1.0e+00, 1.0e-04],
+           [1.0e-04, 1.0e+00]])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        data: Data,
+        *,
+        memory_limit: int | None = None,
+        keep_rows: bool = False,
+        n_jobs: int | None = None,
+        backend: Backend | None = None,
+    ) -> None:
+        if memory_limit is not None and memory_limit < 0:
+            raise ValueError(f"memory_limit must be a number of bytes >= 0, got {memory_limit}.")
+        limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
+        if backend is None:
+            backend, reason = select_backend(kernel, data, n_jobs=n_jobs)
+        else:
+            reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
+        self._store = _Store(kernel, data, limit if keep_rows else 0, backend, reason)
+        self._idx: IndexArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self._store.data.n if self._idx is None else self._idx.size
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self._store.kernel
+
+    @property
+    def data(self) -> Data:
+        """The rows of the origin, of which this may be a view."""
+        return self._store.data
+
+    @property
+    def idx(self) -> IndexArray | None:
+        """Which rows of `data` these are; None for all of them."""
+        return self._idx
+
+    @property
+    def backend_reason(self) -> str:
+        """Which backend evaluates the kernel, and why."""
+        return self._store.backend_reason
+
+    @property
+    def n_values(self) -> int:
+        """Kernel values evaluated so far, by this Gram matrix and all its views."""
+        return self._store.n_values
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes that kept rows and blocks took at a time, in this Gram matrix and all its views."""
+        return self._store.peak_bytes
+
+    @property
+    def values_per_call(self) -> int:
+        """About how many kernel values to ask for at a time; see :class:`mercer.backends.Backend`."""
+        return self._store.backend.values_per_call
+
+    def restrict(self, idx: npt.ArrayLike) -> Gram:
+        """Return the view of rows and columns `idx` (indices into this one; repeats are allowed)."""
+        chosen = np.ascontiguousarray(idx, dtype=np.int64)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= self.n):
+            raise IndexError(f"idx must lie between 0 and {self.n - 1}, got {chosen.min()} to {chosen.max()}.")
+        view = object.__new__(Gram)
+        view._store = self._store
+        view._idx = chosen if self._idx is None else self._idx[chosen]
+        return view
+
+    def diag(self) -> FloatArray:
+        """Return k(x_i, x_i), (n,)."""
+        diagonal = self._store.diagonal
+        return diagonal if self._idx is None else diagonal[self._idx]
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """Whether the kernel is positive semidefinite: proved by its algebra, or looked at on these rows."""
+        return diagnose(self.kernel, self.data if self._idx is None else self.data.rows(self._idx))
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum."""
+        if self.kernel.is_psd:
+            return True
+        return self.diagnosis.verdict == "not refuted" and self.diagnosis.complete
+
+    def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
+        """Return K[rows, cols]; None means all. The result is a view of an array with padded rows."""
+        n_rows = self.n if rows is None else rows.size
+        n_cols = self.n if cols is None else cols.size
+        out = padded_block(n_rows, n_cols)[:, :n_cols]
+        for _ in self.fill_block(out, rows, cols):
+            pass
+        return out
+
+    def fill_block(self, out: FloatArray, rows: IndexArray | None, cols: IndexArray | None) -> Iterator[None]:
+        """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them."""
+        row_idx, col_idx = self._translate(rows), self._translate(cols)
+        height = max(1, self.values_per_call // max(1, out.shape[1]))
+        for first in range(0, out.shape[0], height):
+            part = slice(first, min(first + height, out.shape[0]))
+            at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
+            self._store.block(at, col_idx, out[part])
+            yield
+
+    def accumulate(self, out: FloatArray, cols: IndexArray, weights: FloatArray) -> Iterator[None]:
+        """Add K[:, cols] @ weights to `out` (n,) in pieces of bounded work; yields after each of them."""
+        width = max(16, self.values_per_call // max(1, self.n))
+        col_idx = self._translate(cols)
+        assert col_idx is not None
+        for first in range(0, cols.size, width):
+            part = slice(first, first + width)
+            out += self._store.combine(self._idx, col_idx[part], weights[part])
+            yield
+
+    def matvec(
+        self, vectors: FloatArray, rows: IndexArray | None = None, check: Callable[[], None] | None = None
+    ) -> FloatArray:
+        """Return K[rows, :] @ vectors in float64; `check` is called between pieces of bounded work and may raise.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n,) or (n, t)
+            Rows of zeros cost nothing.
+        rows : ndarray of int64, optional
+            Rows wanted; all of them by default.
+        check : callable, optional
+            For interruption.
+        """
+        stacked = vectors if vectors.ndim == 2 else vectors[:, None]
+        used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
+        row_idx, col_idx = self._translate(rows), self._translate(used)
+        n_rows = self.n if rows is None else rows.size
+        out = np.empty((n_rows, stacked.shape[1]))
+        coefficients = np.ascontiguousarray(stacked[used])
+        height = max(64, 4 * self.values_per_call // max(1, used.size))
+        for first in range(0, n_rows, height):
+            part = slice(first, min(first + height, n_rows))
+            at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
+            out[part] = self._store.evaluate(at, col_idx, coefficients)
+            if check is not None:
+                check()
+        return out if vectors.ndim == 2 else out[:, 0]
+
+    def _translate(self, idx: IndexArray | None) -> IndexArray | None:
+        if idx is None:
+            return self._idx
+        chosen = np.ascontiguousarray(idx, dtype=np.int64)
+        return chosen if self._idx is None else self._idx[chosen]
+
+
+def padded_block(n_rows: int, n_cols: int) -> FloatArray:
+    """Return an uninitialised array with rows padded to a multiple of 8 columns, the padding being zeros."""
+    width = -(-n_cols // _PADDING) * _PADDING
+    array = np.empty((n_rows, width))
+    array[:, n_cols:] = 0.0
+    return array
+
+
+@final
+class _Store:
+    """What a Gram matrix and its views share: the backend, the counts, and rows kept within the budget."""
+
+    def __init__(self, kernel: Kernel, data: Data, memory_limit: int, backend: Backend, reason: str) -> None:
+        self.kernel = kernel
+        self.data = data
+        self.backend = backend
+        self.backend_reason = reason
+        self.n_values = 0
+        self.peak_bytes = 0
+        self._capacity = min(data.n, memory_limit // max(1, 8 * data.n))
+        self._slots = np.full(data.n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
+        self._owners = np.full(self._capacity, -1, dtype=np.int64)
+        self._last_used = np.zeros(self._capacity, dtype=np.int64)
+        self._arena: FloatArray | None = None
+        self._clock = 0
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        return self.kernel.diag(self.data)
+
+    def block(self, rows: IndexArray, cols: IndexArray | None, out: FloatArray) -> None:
+        slots = self._keep(rows)
+        if slots is None:
+            self._evaluate_block(rows, cols, out)
+        else:
+            assert self._arena is not None
+            for i, slot in enumerate(slots):
+                out[i] = self._arena[slot] if cols is None else self._arena[slot][cols]
+
+    def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray) -> FloatArray:
+        """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
+        slots = self._keep(cols)
+        if slots is None:
+            n_rows = self.data.n if rows is None else rows.size
+            self.n_values += n_rows * cols.size
+            return self.backend.matvec(self.data, rows, self.data, cols, weights[:, None])[:, 0]
+        assert self._arena is not None
+        total = np.zeros(self.data.n if rows is None else rows.size)
+        for weight, slot in zip(weights, slots, strict=True):
+            total += weight * (self._arena[slot] if rows is None else self._arena[slot][rows])
+        return total
+
+    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
+        """K[rows, cols] @ vectors, evaluated anew."""
+        n_cols = self.data.n if cols is None else cols.size
+        self.n_values += rows.size * n_cols
+        return self.backend.matvec(self.data, rows, self.data, cols, vectors)
+
+    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: FloatArray) -> None:
+        self.n_values += out.size
+        self.peak_bytes = max(self.peak_bytes, out.nbytes + self._kept_bytes())
+        self.backend.block(self.data, rows, self.data, cols, out)
+
+    def _kept_bytes(self) -> int:
+        return 8 * self.data.n * int(np.count_nonzero(self._owners >= 0))
+
+    def _keep(self, rows: IndexArray) -> IndexArray | None:
+        """Slots of `rows` among the kept ones, evaluating those that are missing; None where they do not fit."""
+        distinct = np.unique(rows)
+        if distinct.size > self._capacity:
+            return None
+        self._clock += 1
+        held = self._slots[distinct]
+        self._last_used[held[held >= 0]] = self._clock
+        missing = distinct[held < 0]
+        if missing.size:
+            if self._arena is None:
+                self._arena = np.empty((self._capacity, self.data.n))
+            free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
+            evicted = self._owners[free]
+            self._slots[evicted[evicted >= 0]] = -1
+            fresh = np.empty((missing.size, self.data.n))
+            self._evaluate_block(missing, None, fresh)
+            self._arena[free] = fresh
+            self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
+        return self._slots[rows]

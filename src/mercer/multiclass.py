@@ -1,0 +1,211 @@
+"""More than two classes, by machines for two that share one Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificate import Certificate, combine
+from mercer.gram import Gram
+from mercer.problems import c_svc
+from mercer.solvers import Interruption, Limits, Solution, solve
+from mercer.solvers.base import Callback
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+SCHEMES = ("ovo", "ovr")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One machine for two classes: its rows among the training rows, and their signs.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+    signs : ndarray of float, -1 and +1
+    positive : int
+        The class with sign +1.
+    negative : int or None
+        The class with sign -1; None where it is all the others.
+    """
+
+    rows: IndexArray
+    signs: FloatArray
+    positive: int
+    negative: int | None
+
+
+def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> list[Task]:
+    """Reduce a problem of several classes to problems of two.
+
+    Two classes make one machine, with +1 for class 1. More make, by one-versus-one ("ovo"), a machine for each pair
+    (i, j), i < j, with +1 for class i, on the rows of the two; by one-versus-rest ("ovr"), a machine for each class,
+    on all rows.
+    """
+    if n_classes == 2:
+        return [Task(np.arange(codes.size), np.where(codes == 1, 1.0, -1.0), 1, 0)]
+    if scheme == "ovr":
+        rows = np.arange(codes.size)
+        return [Task(rows, np.where(codes == k, 1.0, -1.0), k, None) for k in range(n_classes)]
+    tasks = []
+    for i, j in combinations(range(n_classes), 2):
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        tasks.append(Task(rows, np.where(codes[rows] == i, 1.0, -1.0), i, j))
+    return tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Machines:
+    """Trained machines for two classes that together tell several apart.
+
+    Attributes
+    ----------
+    scheme : {"ovo", "ovr"}
+    n_classes : int
+    tasks : list of Task
+    solutions : list of Solution
+    n : int
+        Number of training rows.
+    """
+
+    scheme: str
+    n_classes: int
+    tasks: list[Task]
+    solutions: list[Solution]
+    n: int
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Signed dual coefficients of every machine over all training rows, (n, n_machines)."""
+        beta = np.zeros((self.n, len(self.tasks)))
+        for column, (task, solution) in enumerate(zip(self.tasks, self.solutions, strict=True)):
+            beta[task.rows, column] = solution.beta
+        return beta
+
+    @property
+    def biases(self) -> FloatArray:
+        """Bias of every machine, (n_machines,)."""
+        return np.array([solution.bias for solution in self.solutions])
+
+    @property
+    def certificate(self) -> Certificate:
+        """Certificate of the whole."""
+        return combine([solution.certificate for solution in self.solutions])
+
+    def scores(self, raw: FloatArray) -> FloatArray:
+        """Turn decision values of the machines, (m, n_machines), into scores; see :func:`class_scores`."""
+        return class_scores(raw, self.n_classes, self.scheme)
+
+
+def train(
+    gram: Gram,
+    codes: npt.ArrayLike,
+    n_classes: int,
+    C: npt.ArrayLike,
+    *,
+    scheme: str = "ovo",
+    limits: Limits | None = None,
+    warm_start: Machines | None = None,
+    callback: Callback | None = None,
+    interruption: Interruption | None = None,
+) -> Machines:
+    """Train C-SVC machines for `n_classes` classes on one Gram matrix.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the n training rows. One made with ``keep_rows=True`` evaluates shared kernel values once.
+    codes : array-like of int of shape (n,)
+        Class of each row, 0 .. n_classes - 1, all present.
+    C : float or array-like of shape (n,)
+        Penalty of each row.
+    scheme : {"ovo", "ovr"}
+        See :func:`make_tasks`.
+    limits : Limits, optional
+        `max_seconds` and `max_iter` are for all machines together and for each machine, respectively.
+    warm_start : Machines, optional
+        Of the same rows and classes, for other values of C or kernel parameters.
+    callback, interruption
+        See :func:`mercer.solvers.solve`.
+
+    Returns
+    -------
+    Machines
+        All of them, even when a limit ended the training early: the machines after that are untrained
+        (all coefficients 0) and their certificates say so.
+    """
+    labels = np.asarray(codes, dtype=np.int64)
+    penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
+    limits = limits or Limits()
+    interruption = interruption or Interruption()
+    tasks = make_tasks(labels, n_classes, scheme)
+    solutions: list[Solution] = []
+    spent = 0.0
+    with interruption:
+        for number, task in enumerate(tasks):
+            solution = solve(
+                c_svc(task.signs, penalties[task.rows]),
+                gram if task.rows.size == gram.n else gram.restrict(task.rows),
+                limits=_remaining(limits, spent),
+                start=None if warm_start is None else warm_start.solutions[number].beta,
+                callback=callback,
+                interruption=interruption,
+            )
+            spent += solution.seconds
+            solutions.append(solution)
+    return Machines(scheme, n_classes, tasks, solutions, labels.size)
+
+
+def _remaining(limits: Limits, spent: float) -> Limits:
+    if limits.max_seconds is None:
+        return limits
+    return Limits(limits.tol, limits.tol_gap, limits.max_iter, max(0.0, limits.max_seconds - spent))
+
+
+def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
+    """Turn decision values of machines for two classes into one score a class; the largest score wins.
+
+    One-versus-rest: the decision values themselves. One-versus-one: votes, with ties broken by confidence: to a
+    class's number of won pairs comes the sum s of its decision values, squeezed to s / (3 (|s| + 1)), which is less
+    than half a vote. Two classes have one column, positive for class 1.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (m, n_machines)
+
+    Returns
+    -------
+    ndarray of shape (m,) for two classes, (m, n_classes) for more
+    """
+    if n_classes == 2:
+        return raw[:, 0]
+    if scheme == "ovr":
+        return raw
+    votes = np.zeros((raw.shape[0], n_classes))
+    confidence = np.zeros_like(votes)
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        won = raw[:, column] > 0.0
+        votes[:, i] += won
+        votes[:, j] += ~won
+        confidence[:, i] += raw[:, column]
+        confidence[:, j] -= raw[:, column]
+    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))
+
+
+def winners(scores: FloatArray) -> IndexArray:
+    """Return the class with the largest score of each row, the smaller one at a tie."""
+    if scores.ndim == 1:
+        return (scores > 0.0).astype(np.int64)
+    return np.argmax(scores, axis=1).astype(np.int64)
+
+
+def check_scheme(name: str, scheme: str, allowed: Sequence[str] = SCHEMES) -> None:
+    """Refuse an unknown scheme."""
+    if scheme not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {scheme!r}.")

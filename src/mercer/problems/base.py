@@ -1,0 +1,93 @@
+"""The one form that every quadratic dual of a kernel machine takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+class Loss(ABC):
+    """The part of the primal objective that depends on the decision values."""
+
+    @abstractmethod
+    def primal(self, quadratic: float, decision: FloatArray) -> float:
+        """Return the primal objective at ||w||^2 = `quadratic` and decision values f(x_i), bias included."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A quadratic dual, in signed coordinates.
+
+    **Solves**
+
+        min  1/2 beta' (K + diag(ridge)) beta + linear' beta
+        s.t. lower <= beta <= upper,   sum of beta over each group = its total
+
+    With beta_u = s_u a_u this is min 1/2 a'Qa + p'a with Q_uv = s_u s_v k(x_u, x_v), the form of textbooks; in
+    signed coordinates the decision function is f(x) = sum_u beta_u k(x_u, x) + b without any further sign, and
+    Q is the Gram matrix itself, which problems on the same data share.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    linear, lower, upper : ndarray of shape (n,)
+        `lower` and `upper` may be infinite. 0 need not lie between them.
+    start : ndarray of shape (n,)
+        A feasible point; it also fixes the groups' totals.
+    groups : ndarray of int64 of shape (n,), optional
+        Group of each variable, from 0 on; None where there is no equality constraint (a machine without bias).
+    ridge : ndarray of shape (n,), optional
+        Added to the diagonal of K (squared losses).
+    loss : Loss
+        For the primal objective.
+    """
+
+    name: str
+    linear: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    start: FloatArray
+    groups: IndexArray | None
+    ridge: FloatArray | None
+    loss: Loss
+
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return self.linear.size
+
+    @property
+    def n_groups(self) -> int:
+        """Number of equality constraints."""
+        return 0 if self.groups is None or self.groups.size == 0 else int(self.groups.max()) + 1
+
+    def group_totals(self, beta: FloatArray) -> FloatArray:
+        """Return the sum of `beta` over each group."""
+        if self.groups is None:
+            return np.zeros(0)
+        return np.bincount(self.groups, weights=beta, minlength=self.n_groups)
+
+    def make_feasible(self, beta: FloatArray) -> FloatArray:
+        """Return a feasible point near `beta`: clipped to the box, then each group's total restored.
+
+        The surplus of a group is taken back from the variables on its side, in proportion to how far each can go.
+        """
+        point = np.clip(beta, self.lower, self.upper)
+        if self.groups is None:
+            return point
+        surplus = self.group_totals(point) - self.group_totals(self.start)
+        for group in np.flatnonzero(surplus):
+            members = np.flatnonzero(self.groups == group)
+            # Towards the starting point, which is feasible: the way there closes the gap exactly.
+            way = self.start[members] - point[members]
+            helpful = np.where(np.sign(way) == -np.sign(surplus[group]), way, 0.0)
+            share = -surplus[group] / helpful.sum() if helpful.sum() != 0.0 else 0.0
+            point[members] += min(1.0, share) * helpful
+        return np.clip(point, self.lower, self.upper)

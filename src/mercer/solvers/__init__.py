@@ -1,0 +1,13 @@
+"""How problems are solved: one driver, one algorithm a file."""
+
+from __future__ import annotations
+
+from mercer.solvers.auto import select_solver as select_solver
+from mercer.solvers.auto import solve as solve
+from mercer.solvers.base import Limits as Limits
+from mercer.solvers.base import Progress as Progress
+from mercer.solvers.base import Solution as Solution
+from mercer.solvers.base import Solver as Solver
+from mercer.solvers.batch_smo import BatchSMO as BatchSMO
+from mercer.solvers.hard_margin import solve_hard_margin as solve_hard_margin
+from mercer.solvers.interruption import Interruption as Interruption

@@ -1,0 +1,98 @@
+"""Which solver for which problem."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.problems import Problem
+from mercer.solvers.base import Callback, FloatArray, Limits, Solution, drive
+from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO
+from mercer.solvers.hard_margin import NAME as HARD_MARGIN
+from mercer.solvers.hard_margin import solve_hard_margin
+from mercer.solvers.interruption import Interruption
+
+
+def select_solver(problem: Problem, gram: Gram) -> tuple[str, str]:
+    """Return the name of the solver that :func:`solve` uses for this problem, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Linear
+    >>> from mercer.problems import c_svc
+    >>> gram = Gram(Linear(), as_data(np.array([[0.0], [1.0]])))
+    >>> select_solver(c_svc([-1, 1], np.inf), gram)[0]
+    'hard margin by nearest points'
+    """
+    if problem.name == "C-SVC" and np.isinf(problem.upper).any():
+        return HARD_MARGIN, "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
+    if problem.n <= EXACT_PROBLEM and gram.is_convex:
+        return BatchSMO.name, f"n = {problem.n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
+    if problem.n <= WHOLE_PROBLEM:
+        return BatchSMO.name, f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
+    return BatchSMO.name, f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of the worst violators"
+
+
+def solve(
+    problem: Problem,
+    gram: Gram,
+    *,
+    limits: Limits | None = None,
+    start: FloatArray | None = None,
+    callback: Callback | None = None,
+    interruption: Interruption | None = None,
+) -> Solution:
+    """Solve a problem and certify the result.
+
+    Parameters
+    ----------
+    problem : Problem
+    gram : Gram
+        Of the same n rows.
+    limits : Limits, optional
+        Tolerances and limits.
+    start : ndarray of shape (n,), optional
+        A warm start; it is made feasible first.
+    callback : callable, optional
+        Called with a :class:`Progress` every 50 ms or so; returning True stops the solver.
+    interruption : Interruption, optional
+        Shared with other fits that one Ctrl-C shall stop.
+
+    Returns
+    -------
+    Solution
+        With its certificate, whatever stopped the solver.
+
+    Raises
+    ------
+    InseparableError
+        If C is infinite and the classes cannot be separated.
+    ValueError
+        If `problem` and `gram` differ in size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Linear
+    >>> from mercer.problems import c_svc
+    >>> gram = Gram(Linear(), as_data(np.array([[0.0], [1.0], [3.0]])))
+    >>> solution = solve(c_svc([-1, -1, 1], 10.0), gram)
+    >>> solution.beta.round(6).tolist(), round(solution.bias, 6), str(solution.status)
+    ([0.0, -0.5, 0.5], -2.0, 'optimal')
+    """
+    if problem.n != gram.n:
+        raise ValueError(f"problem and gram must be of the same size, got {problem.n} and {gram.n}.")
+    limits = limits or Limits()
+    interruption = interruption or Interruption()
+    name, reason = select_solver(problem, gram)
+    with interruption:
+        if name == HARD_MARGIN:
+            return solve_hard_margin(
+                problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption
+            )
+        return drive(
+            BatchSMO(), reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption
+        )

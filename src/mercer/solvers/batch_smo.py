@@ -1,0 +1,247 @@
+"""The fast exact solver: sequential minimal optimisation on working sets, finished by Newton steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from mercer import _core
+from mercer.backends.native import select_isa
+from mercer.gram import Gram, padded_block
+from mercer.problems import Problem
+from mercer.solvers.base import FloatArray, Solver, State
+
+IndexArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+WHOLE_PROBLEM = 2048
+"""Up to this many variables the working set is everything."""
+
+EXACT_PROBLEM = 300
+"""Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
+
+_EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
+
+_WORKING_SETS = (1024, 2048, 4096)
+_MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
+_PAIR_STEPS = 20_000  # steps in one native call: at most some 40 ms
+_INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
+_NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
+_ROUNDS = 40  # of pair steps and Newton steps on one working set
+
+_SOLVED, _LIMIT, _STALLED = 0, 1, 2  # mercer::BlockEnd
+
+
+@dataclass
+class BatchState(State):
+    """State of :class:`BatchSMO`: the problem at hand and the work in progress."""
+
+    problem: Problem = field(kw_only=True)
+    gram: Gram = field(kw_only=True)
+    tol: float = field(kw_only=True)
+    groups: IndexArray | None = field(kw_only=True)
+    work: Iterator[None] = field(default_factory=lambda: iter(()))
+    max_iter: int = -1
+    whole: FloatArray | None = None  # the padded matrix, where the working set is everything
+    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+@final
+class BatchSMO(Solver[BatchState]):
+    """Working sets of worst violators, each solved in the cache by second-order pair steps and Newton steps.
+
+    **Solves** any :class:`mercer.problems.Problem`.
+
+    One round: choose a working set W (the free variables of the last one, then the worst violators), evaluate
+    K[W, W], solve the problem restricted to W, and update the gradient with the columns of the variables that moved.
+    On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
+    drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
+
+    Costs, per round and beyond K[W, W]: n kernel values for each variable that moved, none of them stored.
+
+    References
+    ----------
+    Osuna, Freund & Girosi (1997); Platt (1998); Joachims (1999), section 11.2; Fan, Chen & Lin (2005), WSS 2;
+    Vishwanathan, Smola & Murty (2003), SimpleSVM, for the active set.
+    """
+
+    name = "batch SMO"
+
+    def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> BatchState:
+        """Return the state at `start`; see :class:`Solver`."""
+        beta = problem.start.copy() if start is None else problem.make_feasible(start)
+        state = BatchState(
+            beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
+        )
+        state.work = self._begin(state)
+        return state
+
+    def advance(self, state: BatchState, seconds: float, max_iter: int) -> None:
+        """Work for about `seconds`; see :class:`Solver`."""
+        state.max_iter = max_iter
+        until = time.perf_counter() + seconds
+        for _ in state.work:
+            if time.perf_counter() >= until or 0 <= max_iter <= state.n_iter:
+                return
+        state.finished = True
+
+    def refresh(self, state: BatchState, gradient: FloatArray, tol: float) -> None:
+        """Go on from the true gradient; see :class:`Solver`."""
+        state.gradient[:] = gradient
+        state.tol = tol
+        state.finished = False
+        state.work = self._rounds(state)
+
+    def _begin(self, state: BatchState) -> Iterator[None]:
+        moved = np.flatnonzero(state.beta)
+        if moved.size:
+            yield from state.gram.accumulate(state.gradient, moved, state.beta[moved])
+            if state.problem.ridge is not None:
+                state.gradient += state.problem.ridge * state.beta
+        yield from self._rounds(state)
+
+    def _rounds(self, state: BatchState) -> Iterator[None]:
+        problem = state.problem
+        everything = problem.n <= WHOLE_PROBLEM
+        stuck = False
+        while True:
+            state.violation = self._violation(state)
+            # Everything at once is solved in one round; the true gradient then says whether that was enough.
+            if stuck or state.violation <= 0.5 * state.tol:
+                return
+            chosen = self._everything(state) if everything else self._select(state)
+            matrix = yield from self._matrix(state, chosen)
+            before = state.beta[chosen]
+            yield from self._solve_block(state, chosen, matrix)
+            change = state.beta[chosen] - before
+            moved = np.flatnonzero(change)
+            stuck = moved.size == 0 or everything
+            if not everything:
+                yield from state.gram.accumulate(state.gradient, chosen[moved], change[moved])
+                if problem.ridge is not None:
+                    state.gradient[chosen] += problem.ridge[chosen] * change
+            state.previous = chosen
+
+    def _violation(self, state: BatchState) -> float:
+        p = state.problem
+        return _core.largest_violation(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups)
+
+    def _everything(self, state: BatchState) -> IndexArray:
+        if state.groups is None:
+            return np.arange(state.problem.n)
+        return np.argsort(state.groups, kind="stable")
+
+    def _select(self, state: BatchState) -> IndexArray:
+        p = state.problem
+        n_free = np.count_nonzero((state.beta > p.lower) & (state.beta < p.upper))
+        wanted = 1.25 * n_free + 256  # room for all free variables and for new ones
+        size = next((s for s in _WORKING_SETS if s >= wanted), _WORKING_SETS[-1])
+        return _core.select_working_set(
+            state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.previous, size
+        )
+
+    def _matrix(self, state: BatchState, chosen: IndexArray) -> Iterator[None]:  # returns the matrix
+        if state.whole is not None:
+            return state.whole
+        matrix = padded_block(chosen.size, chosen.size)
+        yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
+        if state.problem.ridge is not None:
+            matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
+        if chosen.size == state.problem.n:
+            state.whole = matrix
+        return matrix
+
+    def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: FloatArray) -> Iterator[None]:
+        """Solve the problem restricted to `chosen`; when everything is chosen, the gradient is updated as well."""
+        block = _Block(state, chosen, matrix)
+        convex = state.gram.is_convex
+        tol = max(0.5 * state.tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
+        for _ in range(_ROUNDS):
+            end = yield from block.pair_steps(tol, steps=100 * chosen.size + 2000)
+            if end is None:
+                return
+            exact = block.is_everything and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
+            if convex and (exact or end == _LIMIT) and block.n_free <= _MAX_FREE:
+                end = yield from block.newton_steps(block.rounding if exact else tol)
+            if end != _LIMIT:
+                return
+
+
+@final
+class _Block:
+    """The problem restricted to a working set; writes back to the state after every native call."""
+
+    def __init__(self, state: BatchState, chosen: IndexArray, matrix: FloatArray) -> None:
+        problem = state.problem
+        self._state, self._chosen, self._matrix = state, chosen, matrix
+        self._beta, self._gradient = state.beta[chosen], state.gradient[chosen]
+        self._lower, self._upper = problem.lower[chosen], problem.upper[chosen]
+        if state.groups is None:
+            self._starts = np.zeros(1, dtype=np.int64)
+        else:
+            self._starts = np.searchsorted(state.groups[chosen], np.arange(problem.n_groups + 1))
+        self.is_everything = chosen.size == problem.n
+
+    @property
+    def n_free(self) -> int:
+        return int(np.count_nonzero((self._beta > self._lower) & (self._beta < self._upper)))
+
+    @property
+    def rounding(self) -> float:
+        """About the smallest violation that float64 can tell from 0 here."""
+        lengths = np.sqrt(np.abs(self._matrix.diagonal()))
+        return 16 * float(np.finfo(float).eps) * (1.0 + float(lengths.max()) * float(np.abs(self._beta) @ lengths))
+
+    def pair_steps(self, tol: float, steps: int) -> Iterator[None]:  # returns how they ended; None at max_iter
+        while True:
+            left = self._left(min(_PAIR_STEPS, steps))
+            if left == 0:
+                return None
+            end = self._run(newton=False, tol=tol, max_iter=left)
+            yield
+            steps -= left
+            if end != _LIMIT or steps <= 0:
+                return end
+
+    def newton_steps(self, tol: float) -> Iterator[None]:  # returns how they ended
+        for _ in range(_ROUNDS):
+            n_free = self.n_free
+            if n_free > _MAX_FREE:
+                return _LIMIT
+            per_step = 4.0 * n_free * n_free + n_free * self._chosen.size + 1.0
+            left = self._left(int(min(2000, max(8, _NEWTON_WORK / per_step))))
+            if left == 0:
+                return _LIMIT
+            end = self._run(newton=True, tol=tol, max_iter=left)
+            yield
+            if end != _LIMIT:
+                return end
+        return _LIMIT
+
+    def _left(self, steps: int) -> int:
+        allowed = self._state.max_iter
+        return steps if allowed < 0 else max(0, min(steps, allowed - self._state.n_iter))
+
+    def _run(self, *, newton: bool, tol: float, max_iter: int) -> int:
+        end, n_iter, violation = _core.solve_block(
+            select_isa(),
+            newton,
+            self._matrix,
+            self._beta,
+            self._gradient,
+            self._lower,
+            self._upper,
+            self._starts,
+            tol,
+            max_iter,
+        )
+        state = self._state
+        state.beta[self._chosen] = self._beta
+        state.n_iter += n_iter
+        if self.is_everything:
+            state.gradient[self._chosen] = self._gradient
+            state.violation = violation
+        return end

@@ -1,0 +1,64 @@
+"""Ctrl-C as a request: the first stops the work and keeps what there is, the second skips the certificate."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, final
+
+
+@final
+class Interruption:
+    """Counts Ctrl-C while it is entered, instead of letting it raise at an arbitrary line.
+
+    Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
+    Entering it again, as a fit inside a search does, leaves the outer one in charge.
+
+    Examples
+    --------
+    >>> with Interruption() as interruption:
+    ...     interruption.request()
+    ...     interruption.requested
+    True
+    """
+
+    def __init__(self) -> None:
+        self._requests = 0
+        self._depth = 0
+        self._previous: Any = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether the work shall stop."""
+        return self._requests > 0
+
+    @property
+    def insisted(self) -> bool:
+        """Whether even the certificate shall be skipped."""
+        return self._requests > 1
+
+    def request(self) -> None:
+        """Ask for a stop, as Ctrl-C does."""
+        self._requests += 1
+
+    def __enter__(self) -> Interruption:
+        self._depth += 1
+        if self._depth == 1 and threading.current_thread() is threading.main_thread():
+            self._previous = signal.getsignal(signal.SIGINT)
+            # A handler that is not Python's own (None) could not be put back; it then stays in charge.
+            if self._previous is not None:
+                signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._previous = None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._requests += 1

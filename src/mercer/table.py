@@ -1,0 +1,225 @@
+"""Tables: named columns of numbers and text, before anything is learnt from them.
+
+A :class:`Table` is what a file or a data frame becomes: numbers as float64 with NaN for a missing cell, everything
+else as text with None for a missing cell. Files whose columns have no names (svmlight) keep theirs in one sparse block.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+
+
+class TableError(ValueError):
+    """A table that cannot be used as asked.
+
+    Parameters
+    ----------
+    message : str
+        One line: what is wrong, where, and with which value.
+    hint : str, optional
+        One line: what to do about it.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def nearest_names(name: str, names: Iterable[str]) -> list[str]:
+    """The names that a mistyped one probably meant, best first, at most three; letter case is ignored."""
+    by_folded = {known.casefold(): known for known in names}
+    return [by_folded[match] for match in difflib.get_close_matches(name.casefold(), list(by_folded), n=3)]
+
+
+def cell_text(value: Any) -> str:
+    """A cell as text; whole numbers lose their decimal point, so that a class read as 1.0 is called 1."""
+    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_, numbers.Integral)):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value)
+
+
+def text_cells(column: np.ndarray) -> np.ndarray:
+    """A column as text: object array of str, None as missing."""
+    if column.dtype == object:
+        return column
+    text = np.empty(len(column), dtype=object)
+    text[:] = [None if np.isnan(value) else cell_text(value) for value in column]
+    return text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length, and at most one block of unnamed sparse ones.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Column names, all different.
+    columns : tuple of ndarray of shape (n,)
+        float64 with NaN as missing for numbers; object holding str, or None as missing, for text.
+    sparse : csr_array of shape (n, p), optional
+        Further numeric columns, called "0", "1", ... after their position.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[np.ndarray, ...]
+    sparse: sp.csr_array | None = None
+
+    def __post_init__(self) -> None:
+        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+        if repeated:
+            raise TableError(
+                f"column names must differ, but {listing(repeated)} {'occurs' if len(repeated) == 1 else 'occur'} "
+                "more than once",
+                hint="rename the columns",
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        if self.sparse is not None:
+            return int(self.sparse.shape[0])
+        return len(self.columns[0]) if self.columns else 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The column called `name`; a wrong name is answered with the nearest right ones."""
+        if name not in self.names:
+            near = nearest_names(name, self.names)
+            hint = f"did you mean {listing(near, 'or')}?" if near else f"the columns are {listing(self.names, most=12)}"
+            raise TableError(f"there is no column {name!r}", hint)
+        return self.columns[self.names.index(name)]
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether the column holds numbers (float64) rather than text."""
+        return self[name].dtype != object
+
+    def missing(self, name: str) -> np.ndarray:
+        """Boolean mask of the rows in which the column is missing."""
+        column = self[name]
+        if column.dtype != object:
+            return np.isnan(column)
+        return np.array([cell is None for cell in column], dtype=bool)
+
+    def take(self, rows: np.ndarray) -> Table:
+        """The given rows, in the given order."""
+        sparse = None if self.sparse is None else self.sparse[rows]
+        return Table(self.names, tuple(column[rows] for column in self.columns), sparse)
+
+    def select(self, names: Sequence[str]) -> Table:
+        """The given columns, in the given order, and the sparse block."""
+        return Table(tuple(names), tuple(self[name] for name in names), self.sparse)
+
+    def without(self, names: Iterable[str]) -> Table:
+        """All columns but the given ones, which must exist."""
+        gone = {name for name in names if self[name] is not None}
+        return self.select([name for name in self.names if name not in gone])
+
+    def densified(self, n_columns: int | None = None) -> Table:
+        """The sparse block as ordinary columns "0", "1", ...; `n_columns` cuts it or fills it up with zeros."""
+        if self.sparse is None:
+            return self
+        p = self.sparse.shape[1] if n_columns is None else n_columns
+        dense = np.zeros((self.n_rows, p))
+        dense[:, : min(p, self.sparse.shape[1])] = self.sparse[:, :p].toarray()
+        names = (*self.names, *(str(j) for j in range(p)))
+        return Table(names, (*self.columns, *dense.T))
+
+    def checksum(self) -> str:
+        """SHA-256 of all names and cells, which changes with any cell and with the order of rows or columns.
+
+        Every way of writing a missing cell, and both zeros, count as the same value.
+        """
+        digest = hashlib.sha256(f"{self.n_rows} rows".encode())
+        for name, column in zip(self.names, self.columns, strict=True):
+            digest.update(f"\0column {len(name.encode())} {name}".encode())
+            if column.dtype == object:
+                digest.update(b"\0text")
+                for cell in column:
+                    encoded = b"-" if cell is None else cell.encode()
+                    digest.update(b"%d" % (-1 if cell is None else len(encoded)) + b":" + encoded)
+            else:
+                digest.update(b"\0numbers")
+                canonical = np.where(np.isnan(column), np.nan, column + 0.0)
+                digest.update(canonical.astype("<f8").tobytes())
+        if self.sparse is not None:
+            entries = self.sparse.copy()
+            entries.sum_duplicates()
+            entries.eliminate_zeros()
+            entries = entries.tocoo()
+            digest.update(f"\0sparse {entries.nnz}".encode())
+            for part, dtype in ((entries.row, "<i8"), (entries.col, "<i8"), (entries.data, "<f8")):
+                digest.update(part.astype(dtype).tobytes())
+        return digest.hexdigest()
+
+
+def listing(names: Sequence[str], last: str = "and", most: int = 8) -> str:
+    """Names in quotes as one reads them out: 'a', 'b' and 'c'; more than `most` are counted."""
+    quoted = [repr(name) for name in names[:most]]
+    if len(names) > most:
+        quoted.append(f"{len(names) - most} more")
+    if len(quoted) == 1:
+        return quoted[0]
+    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
+
+
+def as_table(frame: Any) -> Table:
+    """A Table from a Table or from any eager data frame that narwhals knows (pandas, polars, pyarrow, ...).
+
+    Numbers become float64; text, categories, booleans and dates become text; null and NaN become missing.
+
+    Raises
+    ------
+    TableError
+        If it is not a data frame, has no rows, has repeated column names, or has a column of lists or structs.
+    """
+    if isinstance(frame, Table):
+        return frame
+    try:
+        native = nw.from_native(frame, eager_only=True)
+        names = [str(name) for name in native.columns]
+        columns = tuple(_column(native[name]) for name in native.columns)
+    except nw.exceptions.DuplicateError as error:
+        raise TableError("column names must differ, but some occur more than once", "rename the columns") from error
+    except TypeError as error:
+        raise TableError(
+            f"table must be a mercer Table or a pandas, polars or pyarrow data frame, got {type(frame).__name__}",
+            hint="read a file with mercer.io.read_table",
+        ) from error
+    if not columns or not len(columns[0]):
+        raise TableError("the table has no rows")
+    return Table(tuple(names), columns)
+
+
+def _column(series: Any) -> np.ndarray:
+    dtype = series.dtype
+    if dtype.is_nested() or dtype == nw.Binary:
+        raise TableError(f"column {series.name!r} must hold numbers or text, got {dtype}", "drop or unpack it")
+    if dtype.is_numeric():
+        missing = series.is_null().to_numpy()
+        values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
+        values[missing] = np.nan
+        return values
+    missing = series.is_null().to_list()
+    cells = [
+        None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
+        for cell, gone in zip(series.to_list(), missing, strict=True)
+    ]
+    if dtype == nw.Object and all(isinstance(cell, numbers.Real) for cell in cells if cell is not None):
+        if not any(isinstance(cell, (bool, np.bool_)) for cell in cells):
+            return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    column = np.empty(len(cells), dtype=object)
+    column[:] = [None if cell is None else cell_text(cell) for cell in cells]
+    return column
+
