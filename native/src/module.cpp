@@ -12,6 +12,7 @@
 #include <string>
 
 #include "mercer/dispatch.hpp"
+#include "mercer/parallel.hpp"
 #include "mercer/working_set.hpp"
 
 namespace nb = nanobind;
@@ -52,10 +53,14 @@ class Table {
     }
 
     Table(AnyVector data, AnyVector indices, AnyVector indptr, int64_t n_features)
-        : data_(data), indices_(indices), indptr_(indptr), n_(static_cast<int64_t>(indptr.shape(0)) - 1), p_(n_features) {
+        : data_(data),
+          indices_(indices),
+          indptr_(indptr),
+          n_(static_cast<int64_t>(indptr.shape(0)) - 1),
+          p_(n_features) {
         require(n_ >= 0, "indptr must have at least one element");
         view_.sparse = true;
-        view_.csr = {data.data(),    scalar_of(data.dtype()),  indices.data(),
+        view_.csr = {data.data(),   scalar_of(data.dtype()),  indices.data(),
                      indptr.data(), is_wide(indices.dtype()), is_wide(indptr.dtype())};
         const auto entries = static_cast<int64_t>(data.shape(0));
         require(static_cast<int64_t>(indices.shape(0)) == entries, "data and indices must have the same length");
@@ -175,8 +180,8 @@ void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& l
     native.matvec(request, vectors.data(), static_cast<int64_t>(vectors.shape(1)), out.data());
 }
 
-std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, ConstDoubleMatrix matrix, Doubles beta,
-                                             Doubles gradient, ConstDoubles lower, ConstDoubles upper,
+std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, ConstDoubleMatrix matrix,
+                                             Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
                                              ConstIndices group_starts, double tol, int64_t max_iter) {
     const auto size = static_cast<int64_t>(beta.shape(0));
     const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
@@ -220,9 +225,11 @@ NB_MODULE(_core, m) {
     nb::class_<CompiledKernel>(m, "CompiledKernel")
         .def(nb::init<const std::vector<int32_t>&, const std::vector<double>&>(), nb::arg("ops"), nb::arg("arguments"));
 
+    m.def("thread_limit", &mercer_get_num_threads);
     m.def("best_isa", [] { return std::string(best_implementation().name); });
-    m.def("has_isa", [](const std::string& name) { return find_implementation(name.c_str()) != nullptr; },
-          nb::arg("name"));
+    m.def(
+        "has_isa", [](const std::string& name) { return find_implementation(name.c_str()) != nullptr; },
+        nb::arg("name"));
     m.def("block", &block, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"), nb::arg("left_rows").noconvert().none(),
           nb::arg("right"), nb::arg("right_rows").noconvert().none(), nb::arg("centre").noconvert().none(),
           nb::arg("out").noconvert(), nb::arg("n_threads"));

@@ -49,3 +49,12 @@ void* allocate_aligned(std::size_t bytes) {
 void release_aligned(void* memory) noexcept { std::free(memory); }
 
 }  // namespace mercer
+
+namespace {
+// The one global of the core: threadpoolctl's protocol is a number for the whole process.
+std::atomic<int> thread_limit{0};
+}  // namespace
+
+int mercer_get_num_threads() { return thread_limit.load(); }
+
+void mercer_set_num_threads(int n_threads) { thread_limit.store(n_threads > 0 ? n_threads : 0); }

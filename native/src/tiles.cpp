@@ -17,8 +17,8 @@ struct Sink {
     int64_t n_vectors;
 };
 
-constexpr int64_t kPanelBytes = 4 << 20;     // packed columns handled at a time: they stay in the cache
-constexpr int64_t kLeftBytes = 192 << 10;    // packed rows handled at a time by one thread
+constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
+constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
 constexpr int64_t kMaxGroups = 16;
 constexpr int64_t kSparseRowsPerTask = 512;
 
@@ -82,8 +82,8 @@ void dense_rows_task(void* context, int64_t task) {
     const int64_t first_row = task * job.groups_per_task * kTileRows;
     const int64_t n_groups = divide_up(min64(job.groups_per_task * kTileRows, left.count - first_row), kTileRows);
     constexpr int kTileSize = kTileRows * kTileColumns;
-    Scratch scratch(sizeof(double) * static_cast<std::size_t>(n_groups * kTileRows * (p + 2) +
-                                                              (kMaxStack + 1) * kTileSize));
+    Scratch scratch(sizeof(double) *
+                    static_cast<std::size_t>(n_groups * kTileRows * (p + 2) + (kMaxStack + 1) * kTileSize));
     double* packed = scratch.doubles();
     double* norms = packed + n_groups * kTileRows * p;
     double* offsets = norms + n_groups * kTileRows;
@@ -119,8 +119,15 @@ void run_dense(const TileRequest& request, const Sink& sink) {
     const int64_t groups = min64(kMaxGroups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
     Scratch panels(sizeof(double) * static_cast<std::size_t>(chunk * (p + 2)));
     for (int64_t first = 0; first < m; first += chunk) {
-        Job job{request, sink, centre_norm, first, min64(chunk, m - first), panels.doubles(),
-                panels.doubles() + chunk * p, panels.doubles() + chunk * (p + 1), groups};
+        Job job{request,
+                sink,
+                centre_norm,
+                first,
+                min64(chunk, m - first),
+                panels.doubles(),
+                panels.doubles() + chunk * p,
+                panels.doubles() + chunk * (p + 1),
+                groups};
         parallel_for(divide_up(job.n_columns, kTileColumns), request.n_threads, pack_panel_task, &job);
         parallel_for(divide_up(request.left.count, groups * kTileRows), request.n_threads, dense_rows_task, &job);
     }

@@ -9,8 +9,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Levels {
-    double least = kInfinity;   // m: smallest gradient among the variables that can grow
-    double most = -kInfinity;   // M: largest among those that can shrink
+    double least = kInfinity;  // m: smallest gradient among the variables that can grow
+    double most = -kInfinity;  // M: largest among those that can shrink
 };
 
 bool can_grow(const Variables& v, int64_t u) { return v.beta[u] < v.upper[u]; }

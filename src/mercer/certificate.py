@@ -243,7 +243,7 @@ class Certificate:
         evaluation = evaluate(evidence.problem, evidence.gram(independent=True), evidence.beta)
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
-        return replace(self, status=status, **_numbers(evaluation))
+        return replace(self, status=status, **_numbers(evaluation))  # type: ignore[arg-type]
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "evidence": None}

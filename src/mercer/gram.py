@@ -245,8 +245,7 @@ class _Store:
             self._evaluate_block(rows, cols, out)
         else:
             assert self._arena is not None
-            for i, slot in enumerate(slots):
-                out[i] = self._arena[slot] if cols is None else self._arena[slot][cols]
+            out[:] = self._arena[slots] if cols is None else self._arena[slots[:, None], cols]
 
     def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray) -> FloatArray:
         """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""

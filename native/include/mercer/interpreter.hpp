@@ -82,13 +82,21 @@ inline void run_program(const Program& program, const TileSides& sides, int n_ro
                 next = top;
                 break;
             }
-            case Op::scale: map_tile(top, size, [=](Vec v) { return argument * v; }); break;
-            case Op::shift: map_tile(top, size, [=](Vec v) { return argument + v; }); break;
+            case Op::scale:
+                map_tile(top, size, [=](Vec v) { return argument * v; });
+                break;
+            case Op::shift:
+                map_tile(top, size, [=](Vec v) { return argument + v; });
+                break;
             case Op::power:
                 map_tile(top, size, [=](Vec v) { return integer_power(v, static_cast<int64_t>(argument)); });
                 break;
-            case Op::exp: map_tile(top, size, [](Vec v) { return exp(v); }); break;
-            case Op::tanh: map_tile(top, size, [](Vec v) { return tanh(v); }); break;
+            case Op::exp:
+                map_tile(top, size, [](Vec v) { return exp(v); });
+                break;
+            case Op::tanh:
+                map_tile(top, size, [](Vec v) { return tanh(v); });
+                break;
         }
     }
     for (int e = 0; e < size; e += kLanes) store(tile + e, load(stack + e));

@@ -41,8 +41,8 @@ inline double block_violation(const BlockProblem& block) {
     if (block.n_groups == 0)
         for (int64_t u = 0; u < block.size; ++u) worst = __builtin_fmax(worst, lone_violation(block, u));
     for (int64_t g = 0; g < block.n_groups; ++g)
-        worst = __builtin_fmax(worst,
-                               find_extremes(block, block.group_starts[g], block.group_starts[g + 1]).violation());
+        worst =
+            __builtin_fmax(worst, find_extremes(block, block.group_starts[g], block.group_starts[g + 1]).violation());
     return worst;
 }
 

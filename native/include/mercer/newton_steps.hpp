@@ -11,9 +11,9 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr double kRidge = 4e-15;       // of the diagonal, per free variable in the factor's pivots
+constexpr double kRidge = 4e-15;  // of the diagonal, per free variable in the factor's pivots
 constexpr double kUndetermined = 1e-14;
-constexpr int kMaxRefinements = 6;     // repeated steps on one face, each removing more of the ridge's effect
+constexpr int kMaxRefinements = 6;  // repeated steps on one face, each removing more of the ridge's effect
 
 class NewtonSteps {
   public:
@@ -57,9 +57,9 @@ class NewtonSteps {
             refinements = whole ? refinements + 1 : 0;
         }
         result.violation = block_violation(block_);
-        result.end = result.violation <= tol          ? BlockEnd::solved
-                     : result.n_iter < max_iter       ? BlockEnd::stalled
-                                                      : BlockEnd::limit;
+        result.end = result.violation <= tol    ? BlockEnd::solved
+                     : result.n_iter < max_iter ? BlockEnd::stalled
+                                                : BlockEnd::limit;
         return result;
     }
 

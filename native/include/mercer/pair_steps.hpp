@@ -33,7 +33,8 @@ class PairSteps {
     BlockResult run(double tol, int64_t max_iter) {
         BlockResult result{BlockEnd::limit, 0, 0.0};
         for (;; ++result.n_iter) {
-            const bool moved = block_.n_groups == 0 ? lone_step(tol, result.violation) : pair_step(tol, result.violation);
+            const bool moved =
+                block_.n_groups == 0 ? lone_step(tol, result.violation) : pair_step(tol, result.violation);
             if (result.violation <= tol) {
                 result.end = BlockEnd::solved;
                 break;
@@ -105,8 +106,8 @@ class PairSteps {
             const Vec difference = load(gradient_ + u) + load(shrink_ + u) - e.up_gradient;
             const Vec scale = own + load(diagonal_ + u);
             const Vec curvature = max(scale - 2.0 * load(matrix_row + u), kFlat * scale);
-            const auto allowed = (difference > 0.0) & (position >= static_cast<double>(first)) &
-                                 (position < static_cast<double>(last));
+            const auto allowed =
+                (difference > 0.0) & (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
             const Vec gain = allowed ? difference * difference / curvature : broadcast(-1.0);
             best_at = gain > best ? position : best_at;
             best = max(gain, best);
@@ -130,7 +131,7 @@ class PairSteps {
         const int64_t i = worst.up;
         int64_t j = select_partner(block_.group_starts[group], block_.group_starts[group + 1], worst);
         if (j < 0) j = worst.low;  // every gain overflowed or was not a number
-        double *beta = block_.beta;
+        double* beta = block_.beta;
         const double scale = diagonal_[i] + diagonal_[j];
         const double curvature = __builtin_fmax(scale - 2.0 * row(i)[j], kFlat * scale);
         const double room_i = block_.upper[i] - beta[i], room_j = beta[j] - block_.lower[j];

@@ -11,3 +11,9 @@ using Task = void (*)(void* context, int64_t index);
 void parallel_for(int64_t count, int n_threads, Task task, void* context);
 
 }  // namespace mercer
+
+// The limit that threadpoolctl sets and reads, by these names; 0 where nobody has set one.
+extern "C" {
+__attribute__((visibility("default"))) int mercer_get_num_threads();
+__attribute__((visibility("default"))) void mercer_set_num_threads(int n_threads);
+}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from mercer.backends.base import Backend as Backend
 from mercer.backends.blocks import BlockBackend as BlockBackend
+from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, stack_depth
 
 
 def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> tuple[Backend, str]:
@@ -31,5 +32,7 @@ def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> 
     program = kernel.lower()
     if program is None:
         return BlockBackend(kernel), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
+    if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
+        return BlockBackend(kernel), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
     backend = NativeBackend(program, data, n_jobs=n_jobs)
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads)"

@@ -7,11 +7,14 @@ from typing import final
 
 import numpy as np
 
-from mercer import _core
+import mercer._core as _core
 from mercer.backends.base import Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense
 from mercer.kernels.program import Op, Program
+
+MAX_STACK, MAX_PROGRAM = 8, 256
+"""Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
 
 
 def select_isa() -> str:

@@ -1,10 +1,14 @@
-"""How many threads the native core uses."""
+"""How many threads the native core uses, and how others limit them."""
 
 from __future__ import annotations
 
 import os
+from typing import ClassVar, final
 
 import joblib
+import threadpoolctl
+
+import mercer._core as _core
 
 
 def n_threads(n_jobs: int | None = None) -> int:
@@ -14,9 +18,9 @@ def n_threads(n_jobs: int | None = None) -> int:
     ----------
     n_jobs : int, optional
         A positive number is taken as it is; -1 means all processors, -2 all but one, and so on. None means all
-        processors that this process may use, except inside a joblib worker (as in a parallel grid search), where it
-        means that worker's share. The variable ``OMP_NUM_THREADS``, which joblib and cluster schedulers
-        set for their workers, limits None as well.
+        processors that this process may use, within three limits: one thread inside a joblib worker (as in a
+        parallel grid search), the variable ``OMP_NUM_THREADS``, which joblib and cluster schedulers set for
+        their workers, and ``threadpoolctl.threadpool_limits``.
 
     Raises
     ------
@@ -28,9 +32,35 @@ def n_threads(n_jobs: int | None = None) -> int:
         if n_jobs == 0:
             raise ValueError("n_jobs must be a positive or negative integer or None, got 0; use 1 for one thread.")
         return n_jobs if n_jobs > 0 else max(1, processors + 1 + n_jobs)
-    backend, jobs = joblib.parallel.get_active_backend()
-    if getattr(backend, "nesting_level", 0):
+    if getattr(joblib.parallel.get_active_backend()[0], "nesting_level", 0):
         return 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    share = int(limit) if limit.isdigit() and int(limit) > 0 else processors
-    return max(1, min(processors, share))
+    limits = [processors, _core.thread_limit()]
+    share = os.environ.get("OMP_NUM_THREADS", "")
+    if share.isdigit():
+        limits.append(int(share))
+    return min(limit for limit in limits if limit > 0)
+
+
+@final
+class _ThreadLimit(threadpoolctl.LibController):
+    """Tells threadpoolctl about the native core, as about BLAS and OpenMP."""
+
+    user_api = "mercer"
+    internal_api = "mercer"
+    filename_prefixes: ClassVar[tuple[str, ...]] = ("_core.",)
+    check_symbols: ClassVar[tuple[str, ...]] = ("mercer_get_num_threads", "mercer_set_num_threads")
+
+    def get_num_threads(self) -> int:
+        return int(self.dynlib.mercer_get_num_threads()) or joblib.cpu_count()
+
+    def set_num_threads(self, num_threads: int) -> None:
+        self.dynlib.mercer_set_num_threads(num_threads)
+
+    def get_version(self) -> None:
+        return None
+
+    def set_additional_attributes(self) -> None:
+        pass
+
+
+threadpoolctl.register(_ThreadLimit)

@@ -72,7 +72,7 @@ class Problem:
         """Return the sum of `beta` over each group."""
         if self.groups is None:
             return np.zeros(0)
-        return np.bincount(self.groups, weights=beta, minlength=self.n_groups)
+        return np.bincount(self.groups, weights=beta, minlength=self.n_groups).astype(np.float64)
 
     def make_feasible(self, beta: FloatArray) -> FloatArray:
         """Return a feasible point near `beta`: clipped to the box, then each group's total restored.

@@ -29,7 +29,10 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[str, str]:
     if problem.name == "C-SVC" and np.isinf(problem.upper).any():
         return HARD_MARGIN, "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
     if problem.n <= EXACT_PROBLEM and gram.is_convex:
-        return BatchSMO.name, f"n = {problem.n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
+        return (
+            BatchSMO.name,
+            f"n = {problem.n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end",
+        )
     if problem.n <= WHOLE_PROBLEM:
         return BatchSMO.name, f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
     return BatchSMO.name, f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of the worst violators"

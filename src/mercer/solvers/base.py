@@ -226,9 +226,7 @@ def drive(
             except _Skip:
                 ended, evaluation = Status.INTERRUPTED, None
                 break
-            ended = conclude(
-                Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex
-            )
+            ended = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
             if ended is not Status.STALLED or evaluation.rounding > limits.tol or patience.ends_at(evaluation):
                 break
             if stopped is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 
-from mercer import _core
+import mercer._core as _core
 from mercer.backends.native import select_isa
 from mercer.gram import Gram, padded_block
 from mercer.problems import Problem
@@ -143,7 +143,7 @@ class BatchSMO(Solver[BatchState]):
             state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.previous, size
         )
 
-    def _matrix(self, state: BatchState, chosen: IndexArray) -> Iterator[None]:  # returns the matrix
+    def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, FloatArray]:
         if state.whole is not None:
             return state.whole
         matrix = padded_block(chosen.size, chosen.size)
@@ -195,7 +195,8 @@ class _Block:
         lengths = np.sqrt(np.abs(self._matrix.diagonal()))
         return 16 * float(np.finfo(float).eps) * (1.0 + float(lengths.max()) * float(np.abs(self._beta) @ lengths))
 
-    def pair_steps(self, tol: float, steps: int) -> Iterator[None]:  # returns how they ended; None at max_iter
+    def pair_steps(self, tol: float, steps: int) -> Generator[None, None, int | None]:
+        """Return how they ended; None at max_iter."""
         while True:
             left = self._left(min(_PAIR_STEPS, steps))
             if left == 0:
@@ -206,7 +207,8 @@ class _Block:
             if end != _LIMIT or steps <= 0:
                 return end
 
-    def newton_steps(self, tol: float) -> Iterator[None]:  # returns how they ended
+    def newton_steps(self, tol: float) -> Generator[None, None, int]:
+        """Return how they ended."""
         for _ in range(_ROUNDS):
             n_free = self.n_free
             if n_free > _MAX_FREE:

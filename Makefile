@@ -1,0 +1,96 @@
+# mercer: `make demo` and `make test` need only Python >= 3.11, a C++20 compiler and a way to install from PyPI.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP = python -m pip --disable-pip-version-check
+BIN = $(VENV)/bin
+
+# Whatever ends up in the installed package. Folders count too, so that a deleted file is noticed.
+SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
+           $(shell find src native -name __pycache__ -prune -o -not -name '*.so' -print)
+NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
+DEMO = build/demo
+
+.PHONY: demo test check test-slow bench docs asan wheel dev format clean
+.SECONDARY: # keeps the stamps that only other stamps ask for
+
+demo: $(VENV)/.mercer
+	$(BIN)/python examples/breast_cancer_table.py $(DEMO)/breast_cancer.csv
+	$(BIN)/mercer study $(DEMO)/breast_cancer.csv --target diagnosis --out $(DEMO)/study
+	@echo; echo "Open the report: $(DEMO)/study/report.html"
+
+test: $(VENV)/.mercer $(VENV)/.tools
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.mercer $(VENV)/.tools
+	$(BIN)/python -m pytest -m slow
+
+docs: $(VENV)/.mercer $(VENV)/.tools
+	$(BIN)/python -m pytest -m docs
+
+check: $(VENV)/.mercer $(VENV)/.tools
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/clang-format --dry-run -Werror $(NATIVE)
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports
+
+format: $(VENV)/.tools
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/clang-format -i $(NATIVE)
+
+bench: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python benchmarks/run.py
+
+wheel: $(VENV)/.pip
+	$(BIN)/$(PIP) wheel -qq --no-deps --wheel-dir build/wheels .
+	@ls build/wheels/*.whl
+
+# Python itself is not instrumented, so the sanitizers (and the C++ library whose exceptions they intercept) are
+# loaded before it. Leaks are not looked for: Python keeps memory until it exits.
+CXX_LIBRARY = $(shell $(CXX) -print-file-name=$(1))
+asan: .venv-asan/.mercer .venv-asan/.tools
+	LD_PRELOAD="$(call CXX_LIBRARY,libasan.so) $(call CXX_LIBRARY,libubsan.so) $(call CXX_LIBRARY,libstdc++.so.6)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 .venv-asan/bin/python -m pytest --capture=sys tests/native
+
+# For quick iteration: compiles only what changed, and lets the environment import straight from src/.
+dev: $(VENV)/.tools $(VENV)/.build
+	@rm -f $(VENV)/.mercer
+	@$(BIN)/$(PIP) uninstall -qq --yes mercer 2>/dev/null
+	@PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/dev -G Ninja --log-level=WARNING \
+	    -DPython_EXECUTABLE=$(abspath $(BIN))/python -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)"
+	@PATH="$(abspath $(BIN)):$$PATH" cmake --build build/dev
+	@cp build/dev/_core*.so src/mercer/
+	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
+
+clean:
+	rm -rf build .venv .venv-bench .venv-asan src/mercer/*.so
+
+# Environments. Each stamp stands for one thing that was installed; an environment that exists already is adopted.
+%/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "mercer needs Python 3.11 or newer, but $(PYTHON) is not; name another: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $*
+	@$*/bin/$(PIP) install -qq --upgrade 'pip>=25.1'
+	@touch $@
+
+%/.mercer: $(SOURCES) | %/.pip
+	@echo "Building and installing mercer into $* (about a minute)"
+	@rm -f $*/lib/python*/site-packages/mercer-dev.pth
+	@$*/bin/$(PIP) install -qq $(INSTALL_OPTIONS) '.[study]'
+	@touch $@
+
+.venv-asan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=ON -C cmake.build-type=Debug
+
+%/.tools: pyproject.toml | %/.pip
+	@$*/bin/$(PIP) install -qq --group dev
+	@touch $@
+
+%/.build: pyproject.toml | %/.pip
+	@$*/bin/$(PIP) install -qq --group build
+	@touch $@
+
+%/.peers: benchmarks/requirements.txt | %/.pip
+	@$*/bin/$(PIP) install -qq -r $<
+	@touch $@

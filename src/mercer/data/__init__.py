@@ -1,0 +1,12 @@
+"""The rows that machines are trained on, in whatever form they are stored.
+
+This is the only layer that asks *how* data are stored. Everything above it speaks of rows, inner products and
+squared distances. Data are consumed as they are: a float32 or float64 array of any strides, or a canonical CSR
+matrix, is never copied, and what had to be copied is counted in ``copied_bytes``.
+"""
+
+from mercer.data.base import Data, Vectors
+from mercer.data.precomputed import Precomputed
+from mercer.data.vectors import CSR, Dense, as_data
+
+__all__ = ["CSR", "Data", "Dense", "Precomputed", "Vectors", "as_data"]

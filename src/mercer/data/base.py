@@ -1,0 +1,195 @@
+"""Data: rows, and what can be asked of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data.checks import MAX_SHOWN, Array, FloatArray, Rows, not_finite_message
+
+_BLOCK_ENTRIES = 1 << 18  # entries of a temporary: 2 MiB in float64
+
+
+class Data(ABC):
+    """Rows of one table, or of a matrix of kernel values.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of rows and columns.
+    dtype : numpy.dtype
+        Type of the stored values, float32 or float64.
+    nbytes : int
+        Bytes that the stored values and indices take.
+    copied_bytes : int
+        Bytes that were copied to make this object from what the caller gave; 0 where it was consumed as it is.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    nbytes: int
+    copied_bytes: int
+
+    @abstractmethod
+    def rows(self, idx: Rows) -> Data:
+        """Return the chosen rows as data of the same class: a copied block, or a view where that is possible."""
+
+    @abstractmethod
+    def like(self, other: Data) -> Data:
+        """Return these rows stored in the way that `other` is (dense or CSR); itself where it is already."""
+
+    @abstractmethod
+    def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
+        """Return a message that names entries which are NaN or infinite, or None where there are none."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.shape[0]
+
+    @property
+    def p(self) -> int:
+        """Number of columns."""
+        return self.shape[1]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, p={self.p}, dtype={self.dtype})"
+
+
+class Vectors(Data):
+    """Rows of features: data that have inner products and distances."""
+
+    @abstractmethod
+    def rows(self, idx: Rows) -> Vectors:
+        """Return the chosen rows as data of the same class: a copied block, or a view where `idx` is a slice."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> Any:
+        """The ndarray or csr_array that holds the rows."""
+
+    @abstractmethod
+    def float64(self) -> Any:
+        """Return the rows in float64: an ndarray or a csr_array, the stored one itself where it is float64."""
+
+    @abstractmethod
+    def inner(self, other: Vectors) -> FloatArray:
+        """Return the inner products of these rows with those of `other`, (n, other.n)."""
+
+    @abstractmethod
+    def sq_distances(self, other: Vectors) -> FloatArray:
+        """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows."""
+
+    @abstractmethod
+    def column_scales(self) -> FloatArray:
+        """Return the largest absolute value in each column, (p,)."""
+
+    @abstractmethod
+    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
+        """For each row, the sums over its entries x of x - centre and of its square."""
+
+    @property
+    @abstractmethod
+    def _row_entries(self) -> int:
+        """Stored entries in a row, on average and at least 1."""
+
+    def sq_norms(self) -> FloatArray:
+        """Return the squared Euclidean norm of each row, (n,)."""
+        norms = np.empty(self.n)
+        for part in parts(self.n, self._row_entries):
+            norms[part] = self.rows(part)._row_moments(0.0)[1]
+        return norms
+
+    def mean(self, weights: npt.ArrayLike | None = None) -> FloatArray:
+        """Return the mean of each feature, (p,).
+
+        Parameters
+        ----------
+        weights : array-like of shape (n,), optional
+            Nonnegative weights of the rows. A weight acts as repetition, 0 as absence.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, or the weights have another shape or are all 0.
+        """
+        total, sums = 0.0, np.zeros(self.p)
+        for block, w in self._weighted_blocks(weights):
+            total += w.sum()
+            sums += w @ block.float64()
+        return sums / total
+
+    def variance(self, weights: npt.ArrayLike | None = None) -> float:
+        """Return the variance over *all* entries together, the one in scikit-learn's ``gamma="scale"``.
+
+        Two passes in float64: a table of equal entries has variance 0 exactly, and a large common offset costs
+        no digits. Zeros that a CSR matrix does not store count like any entry. It is infinite where the squares
+        overflow.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n,), optional
+            Nonnegative weights of the rows. A weight acts as repetition, 0 as absence.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, or the weights have another shape or are all 0.
+        """
+        block, _ = next(self._weighted_blocks(weights))
+        first_entry = float(block.float64()[0, 0])
+        total, first, _ = self._sums_around(first_entry, weights)
+        total, first, second = self._sums_around(first_entry + first / total, weights)
+        if not np.isfinite(second):
+            return second
+        # What rounding left in the first sum corrects the centre of the second.
+        return max(0.0, (second - first * first / total) / total)
+
+    def _sums_around(self, centre: float, weights: npt.ArrayLike | None) -> tuple[float, float, float]:
+        """Weighted sums over all entries x of 1, x - centre and (x - centre) squared."""
+        total = first = second = 0.0
+        for block, w in self._weighted_blocks(weights):
+            with np.errstate(over="ignore", invalid="ignore"):
+                moments = block._row_moments(centre)
+                total += float(w.sum()) * self.p
+                first += float(w @ moments[0])
+                second += float(w @ moments[1])
+        return total, first, second
+
+    def _weighted_blocks(self, weights: npt.ArrayLike | None) -> Iterator[tuple[Vectors, FloatArray]]:
+        """Blocks of rows of positive weight, with their weights; rows of weight 0 are never looked at."""
+        w = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        if w.shape != (self.n,):
+            raise ValueError(f"weights must have one number for each of the {self.n} rows, got shape {w.shape}")
+        if self.p == 0 or not w.any():
+            raise ValueError("there must be a row with positive weight and at least one column")
+        for part in parts(self.n, self._row_entries):
+            block, w_block = self.rows(part), w[part]
+            present = w_block != 0
+            if present.any():
+                yield (block, w_block) if present.all() else (block.rows(present), w_block[present])
+
+
+def parts(n: int, row_entries: int) -> Iterator[slice]:
+    """Yield slices that cover n rows, each of a bounded number of entries."""
+    step = max(1, _BLOCK_ENTRIES // max(1, row_entries))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def dense_problem(array: Array, column_names: Sequence[str] | None) -> str | None:
+    """Return a message that names entries of a table which are NaN or infinite, or None where there are none."""
+    count = 0
+    rows: list[int] = []
+    columns: list[int] = []
+    for part in parts(*array.shape):
+        finite = np.isfinite(array[part])
+        if not finite.all():
+            i, j = np.nonzero(~finite)
+            count += i.size
+            rows.extend(i[: MAX_SHOWN - len(rows)] + part.start)
+            columns.extend(j[: MAX_SHOWN - len(columns)])
+    return not_finite_message(count, rows, columns, array[rows, columns], column_names)

@@ -1,0 +1,256 @@
+"""Rows of features, dense and sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from mercer.data.base import Data, Vectors, dense_problem, parts
+from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
+
+_CANCELLATION = 2.0**-10  # below this share of |x|^2 + |z|^2, the expansion has lost ten bits of |x - z|^2
+
+
+class Dense(Vectors):
+    """Rows of a two-dimensional array.
+
+    Parameters
+    ----------
+    array : array-like of shape (n, p)
+        Consumed as it is, whatever its strides, where it is float32 or float64; any other type of real number
+        is copied to float64.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional or not numeric.
+    """
+
+    def __init__(self, array: npt.ArrayLike) -> None:
+        self.array, self.copied_bytes = float_table(array)
+        self.shape = (self.array.shape[0], self.array.shape[1])
+        self.dtype, self.nbytes = self.array.dtype, self.array.nbytes
+
+    def rows(self, idx: Rows) -> Dense:
+        """Return the chosen rows: a copied block, or a view where `idx` is a slice."""
+        return Dense(self.array[row_index(idx)])
+
+    def like(self, other: Data) -> Vectors:
+        """Return these rows stored in the way that `other` is (dense or CSR)."""
+        if isinstance(other, CSR):
+            return _converted(CSR(sp.csr_array(self.array)))
+        return _same_kind(self, other)
+
+    @property
+    def stored(self) -> Any:
+        """The array itself."""
+        return self.array
+
+    def float64(self) -> FloatArray:
+        """Return the rows in float64: the stored array itself where it is float64."""
+        return self.array.astype(np.float64, copy=False)
+
+    def inner(self, other: Vectors) -> FloatArray:
+        """Return the inner products of these rows with those of `other`, (n, other.n)."""
+        _same_features(self, other)
+        if isinstance(other, CSR):
+            return np.ascontiguousarray(other.inner(self).T)
+        return self.float64() @ other.float64().T
+
+    def sq_distances(self, other: Vectors) -> FloatArray:
+        """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows.
+
+        Sums of squared differences: no digits are lost where two rows are close.
+        """
+        _same_features(self, other)
+        if isinstance(other, CSR):
+            return np.ascontiguousarray(other.sq_distances(self).T)
+        return cdist(self.float64(), other.float64(), "sqeuclidean")
+
+    def column_scales(self) -> FloatArray:
+        """Return the largest absolute value in each column, (p,)."""
+        scales = np.zeros(self.p)
+        for part in parts(self.n, self.p):
+            np.maximum(scales, np.abs(self.array[part]).max(axis=0), out=scales)
+        return scales
+
+    def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
+        """Return a message that names entries which are NaN or infinite, or None where there are none."""
+        return dense_problem(self.array, column_names)
+
+    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
+        deviations = self.float64() - centre
+        return deviations.sum(axis=1), np.einsum("ij,ij->i", deviations, deviations)
+
+    @property
+    def _row_entries(self) -> int:
+        return max(1, self.p)
+
+
+class CSR(Vectors):
+    """Rows of a sparse matrix in canonical CSR form: column indices sorted within a row, none twice.
+
+    Parameters
+    ----------
+    matrix : scipy sparse matrix or array of shape (n, p), any format
+        Its buffers are shared where it is canonical CSR of float32 or float64 (indices of 32 or 64 bits).
+        Otherwise a copy is converted; the caller's matrix is never changed.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional, not numeric, or its indices are inconsistent.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        if matrix.ndim != 2:
+            raise ValueError(f"X must be a two-dimensional sparse matrix, got {matrix.ndim} dimension(s)")
+        source = matrix if matrix.format == "csr" else matrix.tocsr()
+        data, _ = float_values(source.data)
+        # Built from the bare arrays, so that flags the caller's matrix may carry wrongly are not believed; the
+        # engine reads them in place, so they must be contiguous.
+        bare = [np.ascontiguousarray(buffer) for buffer in (data, source.indices, source.indptr)]
+        csr = sp.csr_array(tuple(bare), shape=source.shape)
+        try:
+            csr.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"X is not a valid CSR matrix: {error}") from error
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        self.matrix = csr
+        self.shape, self.dtype = csr.shape, csr.dtype
+        buffers = (csr.data, csr.indices, csr.indptr)
+        self.nbytes = sum(buffer.nbytes for buffer in buffers)
+        theirs = (matrix.data, matrix.indices, matrix.indptr) if source is matrix else ()
+        self.copied_bytes = sum(
+            buffer.nbytes for buffer in buffers if not any(np.may_share_memory(buffer, one) for one in theirs)
+        )
+
+    def rows(self, idx: Rows) -> CSR:
+        """Return the chosen rows, a copied block."""
+        return CSR(self.matrix[row_index(idx)])
+
+    def like(self, other: Data) -> Vectors:
+        """Return these rows stored in the way that `other` is (dense or CSR)."""
+        if isinstance(other, Dense):
+            return _converted(Dense(self.matrix.toarray()))
+        return _same_kind(self, other)
+
+    @property
+    def stored(self) -> Any:
+        """The csr_array itself."""
+        return self.matrix
+
+    def float64(self) -> Any:
+        """Return the rows in float64: the stored csr_array itself where it is float64."""
+        return self.matrix.astype(np.float64, copy=False)
+
+    def inner(self, other: Vectors) -> FloatArray:
+        """Return the inner products of these rows with those of `other`, (n, other.n)."""
+        _same_features(self, other)
+        product = self.float64() @ other.float64().T
+        return product.toarray() if isinstance(other, CSR) else np.asarray(product)
+
+    def sq_distances(self, other: Vectors) -> FloatArray:
+        """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows.
+
+        Sparse rows go by the expansion |x|² + |z|² - 2<x, z>; pairs so close that it would lose more than ten
+        bits are computed again from their differences. Beside dense rows, sparse ones are made dense by block.
+        """
+        _same_features(self, other)
+        if isinstance(other, CSR):
+            return self._sparse_sq_distances(other)
+        distances = np.empty((self.n, other.n))
+        for part in parts(self.n, self.p):
+            distances[part] = Dense(self.matrix[part].toarray()).sq_distances(other)
+        return distances
+
+    def column_scales(self) -> FloatArray:
+        """Return the largest absolute value in each column, (p,)."""
+        scales = np.zeros(self.p)
+        np.maximum.at(scales, self.matrix.indices, np.abs(self.matrix.data))
+        return scales
+
+    def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
+        """Return a message that names entries which are NaN or infinite, or None where there are none."""
+        values = self.matrix.data
+        bad = np.flatnonzero(~np.isfinite(values))
+        shown = bad[:MAX_SHOWN]
+        i = np.searchsorted(self.matrix.indptr, shown, side="right") - 1
+        return not_finite_message(bad.size, i, self.matrix.indices[shown], values[shown], column_names)
+
+    def _sparse_sq_distances(self, other: CSR) -> FloatArray:
+        a, b = self.float64(), other.float64()
+        norms = self.sq_norms()[:, None] + other.sq_norms()
+        distances = self.inner(other)
+        distances *= -2.0
+        distances += norms
+        i, j = np.nonzero(distances <= _CANCELLATION * norms)
+        width = int(np.diff(a.indptr).max(initial=0) + np.diff(b.indptr).max(initial=0))
+        for part in parts(i.size, width):
+            close = CSR(a[i[part]] - b[j[part]])
+            distances[i[part], j[part]] = close._row_moments(0.0)[1]
+        return distances
+
+    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
+        stored = np.diff(self.matrix.indptr)
+        row = np.repeat(np.arange(self.n), stored)
+        deviations = self.matrix.data.astype(np.float64) - centre
+        absent = self.p - stored
+        first = np.bincount(row, deviations, minlength=self.n) - absent * centre
+        second = np.bincount(row, deviations * deviations, minlength=self.n) + absent * centre * centre
+        return first, second
+
+    @property
+    def _row_entries(self) -> int:
+        return max(1, -(-self.matrix.nnz // max(1, self.n)))
+
+
+def as_data(X: Any) -> Dense | CSR:
+    """Return the rows of features in X as data, without a copy wherever that is possible.
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse matrix of shape (n, p)
+        float32 and float64 are kept as they are, of any strides; any other type of real number (integers,
+        booleans, half precision, objects that are numbers) is copied to float64. A sparse matrix of any format
+        becomes canonical CSR, converted on a copy where it is not that already.
+
+    Returns
+    -------
+    Dense or CSR
+        Its ``copied_bytes`` counts what had to be copied.
+
+    Raises
+    ------
+    ValueError
+        If X is not two-dimensional or does not hold real numbers.
+
+    Examples
+    --------
+    >>> as_data([[0, 1], [2, 3]])
+    Dense(n=2, p=2, dtype=float64)
+    """
+    return CSR(X) if sp.issparse(X) else Dense(X)
+
+
+def _converted(data: Vectors) -> Vectors:
+    data.copied_bytes = data.nbytes
+    return data
+
+
+def _same_kind(data: Vectors, other: Data) -> Vectors:
+    if not isinstance(other, type(data)):
+        raise TypeError(f"rows of features cannot be used beside precomputed kernel values, got {other!r}")
+    return data
+
+
+def _same_features(a: Vectors, b: Vectors) -> None:
+    if a.p != b.p:
+        raise ValueError(f"both sides must have the same number of features, got {a.p} and {b.p}")

@@ -1,0 +1,428 @@
+"""Support vector classification."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import multiclass
+from mercer.backends import select_backend
+from mercer.certificate import Certificate
+from mercer.data import Data, Precomputed, Vectors, as_data
+from mercer.estimators.validation import (
+    check_labels,
+    check_number,
+    check_penalty,
+    check_sample_weight,
+    check_table,
+    class_weights,
+    scaling_hint,
+)
+from mercer.gram import Gram
+from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.solution import IndefiniteKernelWarning, Status
+from mercer.solvers import Limits, Progress, Solution
+
+
+class SVC(ClassifierMixin, BaseEstimator):
+    """Support vector classifier, solved exactly and certified.
+
+    **Solves** for each pair of classes, with y_i = +1 or -1,
+
+        min  1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f(x_i)),    f(x) = <w, phi(x)> + b,
+
+    C_i being C times the weights of the row and of its class, through its dual
+
+        max  sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j k(x_i, x_j)
+        s.t. 0 <= alpha_i <= C_i,   sum_i alpha_i y_i = 0.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of a unit of hinge loss, > 0. Infinity asks for the machine of maximal margin.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
+        A callable gets two blocks of rows and returns the matrix of kernel values between them. With
+        "precomputed", X is the matrix of kernel values: (n, n) in `fit`, (m, n) in `predict`.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        "scale" is 1 / (n_features * X.var()), with sample weights counted as repetition; "auto" is 1 / n_features.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, in the sense of LIBSVM.
+    tol_gap : float, optional
+        Largest relative duality gap, besides.
+    class_weight : {"balanced"} or dict, optional
+        Factors of C by class. "balanced" is n / (n_classes * n_k).
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        One machine for each pair of classes, or one for each class against the rest.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Scores by class, or (with ``multi_class="ovo"``) the decision values of all pairs.
+    max_iter : int, default=-1
+        Most steps of the solver on one machine; -1 for no limit.
+    max_seconds : float, optional
+        Wall-clock limit of the training; the certificate comes on top.
+    memory_limit : int, optional
+        Bytes that kept rows of the Gram matrix may take when several machines share them; default 1 GiB.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the last solution, which must be of the same rows and labels.
+    n_jobs : int, optional
+        Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
+    verbose : int, default=0
+        1 says to stderr which solver and backend were chosen and why, and how it ended; 2 shows progress as well.
+    callback : callable, optional
+        Called about every 50 ms with a :class:`mercer.solvers.Progress`; returning True stops the fit.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors, by class.
+    support_vectors_ : ndarray or csr_array of shape (n_SV, n_features)
+        Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        Number of support vectors of each class.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV) or (n_classes, n_SV)
+        Signed coefficients, in LIBSVM's layout for one-versus-one; a row for each class for one-versus-rest.
+    intercept_ : ndarray of shape (n_machines,)
+    coef_ : ndarray of shape (n_machines, n_features)
+        Normal vectors; for the linear kernel only.
+    kernel_ : Kernel
+        With all its parameters resolved to numbers.
+    class_weight_ : ndarray of shape (n_classes,)
+    n_iter_ : ndarray of shape (n_machines,)
+        Steps of the solver.
+    fit_status_ : int
+        0 if the result is certified optimal, else 1.
+    shape_fit_ : tuple of int
+    solution_ : Solution or tuple of Solution
+        Dual coefficients over all rows, trace and status; one for each machine.
+    certificate_ : Certificate
+        Primal and dual objective, duality gap and violation, recomputed in float64 apart from the solver.
+        It refers to the training data (it does not copy them) so that ``certificate_.verify()`` can compute it again;
+        pickling leaves them behind.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+    InseparableError
+        If C is infinite and the classes cannot be separated.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. The machine is usable.
+    IndefiniteKernelWarning
+        If the kernel is not positive semidefinite on the training rows, or not known to be.
+
+    Notes
+    -----
+    Ctrl-C ends a fit in the main thread within about 0.2 s and leaves a fitted machine whose certificate says how
+    far it is from the optimum; a second Ctrl-C skips the certificate.
+
+    Differs from scikit-learn's SVC: `predict` is always the largest of `decision_function` (ties in votes are broken
+    by confidence); a weight of 0 is absence, a weight of k is k copies, also for gamma="scale"; rows are never
+    copied; negative weights are errors; there is no `probability`, `cache_size`, `shrinking` or `random_state`.
+
+    Costs between n * n_SV and some ten times as many kernel values; memory O(n) beyond the input for large n.
+
+    References
+    ----------
+    Cortes & Vapnik (1995); Platt (1998); Fan, Chen & Lin (2005).
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = SVC(C=10.0).fit(X, y)
+    >>> str(machine.certificate_.status), machine.score(X, y)
+    ('optimal', 0.98)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        tol_gap: float | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        multi_class: str = "ovo",
+        decision_function_shape: str = "ovr",
+        max_iter: int = -1,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.tol_gap = tol_gap
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        precomputed = self._asks_for_precomputed()
+        tags.input_tags.sparse = not precomputed
+        tags.input_tags.pairwise = precomputed
+        return tags
+
+    def _asks_for_precomputed(self) -> bool:
+        return isinstance(self.kernel, PrecomputedKernel) or (
+            isinstance(self.kernel, str) and self.kernel == "precomputed"
+        )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+            Consumed as it is where it is float32 or float64, dense or CSR; other types are converted.
+        y : array-like of shape (n,)
+            Labels of any kind that can be sorted.
+        sample_weight : array-like of shape (n,), optional
+            Factors of C, >= 0.
+
+        Returns
+        -------
+        SVC
+            Itself, fitted.
+        """
+        limits = self._limits()
+        C = check_penalty(self.C)
+        multiclass.check_scheme("multi_class", self.multi_class)
+        multiclass.check_scheme("decision_function_shape", self.decision_function_shape)
+        spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+        data = check_table(self, X, precomputed=isinstance(spec, PrecomputedKernel), reset=True, y=y)
+        if isinstance(data, Precomputed) and data.n != data.p:
+            raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
+        classes, codes = check_labels(y, data.n)
+        weights = check_sample_weight(sample_weight, data.n)
+        rows = np.flatnonzero(weights > 0.0)
+        present = np.bincount(codes[rows], minlength=classes.size)
+        if (present == 0).any():
+            raise ValueError(
+                f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
+                f"{classes[present == 0].tolist()[0]!r}."
+            )
+        by_class = class_weights(self.class_weight, classes, codes, weights)
+        penalties = np.full(rows.size, np.inf) if np.isinf(C) else C * by_class[codes[rows]] * weights[rows]
+
+        kernel = spec.resolve(data, None if sample_weight is None else weights)
+        gram = Gram(kernel, data, memory_limit=self.memory_limit, keep_rows=classes.size > 2, n_jobs=self.n_jobs)
+        gram = gram if rows.size == data.n else gram.restrict(rows)
+        if self.verbose:
+            self._say(gram.backend_reason)
+        machines = multiclass.train(
+            gram,
+            codes[rows],
+            classes.size,
+            penalties,
+            scheme=self.multi_class,
+            limits=limits,
+            warm_start=self._last_machines(rows, codes) if self.warm_start else None,
+            callback=self._report_progress if self.verbose > 1 or self.callback is not None else None,
+        )
+        self.classes_, self.class_weight_, self.kernel_ = classes, by_class, kernel
+        self.shape_fit_ = data.shape
+        self._take(machines, data, rows, codes)
+        self._warn(gram, data)
+        return self
+
+    def _limits(self) -> Limits:
+        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < -1:
+            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+        return Limits(
+            tol=check_number("tol", self.tol, above=0.0),
+            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
+            max_iter=int(self.max_iter),
+            max_seconds=None
+            if self.max_seconds is None
+            else check_number("max_seconds", self.max_seconds, at_least=0.0),
+        )
+
+    def _last_machines(self, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> multiclass.Machines | None:
+        machines: multiclass.Machines | None = getattr(self, "_machines", None)
+        if machines is None:
+            return None
+        same = machines.scheme == self.multi_class and np.array_equal(self._rows, rows)
+        if not same or not np.array_equal(self._codes, codes):
+            raise ValueError(
+                "warm_start=True goes on from the last fit and needs the same rows, labels, zero weights and "
+                "multi_class; set warm_start=False to start anew."
+            )
+        return machines
+
+    def _take(
+        self, machines: multiclass.Machines, data: Data, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]
+    ) -> None:
+        """Store the trained machines under scikit-learn's names."""
+        self._machines, self._rows, self._codes = machines, rows, codes
+        coefficients = machines.coefficients
+        chosen = np.flatnonzero(coefficients.any(axis=1))
+        chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
+        self.support_ = rows[chosen].astype(np.int32 if data.n < 2**31 else np.int64)
+        self.n_support_ = np.bincount(codes[self.support_], minlength=self.classes_.size).astype(np.int32)
+        self._coefficients = np.ascontiguousarray(coefficients[chosen])
+        self.intercept_ = machines.biases
+        self.n_iter_ = np.array([solution.n_iter for solution in machines.solutions], dtype=np.int64)
+        support = data.rows(self.support_)
+        self.support_vectors_ = support.stored if isinstance(support, Vectors) else np.empty((0, 0))
+        self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
+        statuses = {solution.status for solution in machines.solutions}
+        self.fit_status_ = 0 if statuses == {Status.OPTIMAL} else 1
+
+    def _dual_coefficients(
+        self, machines: multiclass.Machines, support_codes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
+        if machines.n_classes == 2 or machines.scheme == "ovr":
+            return np.ascontiguousarray(self._coefficients.T)
+        # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
+        dual = np.zeros((machines.n_classes - 1, support_codes.size))
+        for column, task in enumerate(machines.tasks):
+            i, j = task.positive, task.negative
+            assert j is not None
+            dual[j - 1, support_codes == i] = self._coefficients[support_codes == i, column]
+            dual[i, support_codes == j] = self._coefficients[support_codes == j, column]
+        return dual
+
+    @property
+    def solution_(self) -> Solution | tuple[Solution, ...]:
+        """The solution, or one for each machine."""
+        check_is_fitted(self, "support_")
+        solutions = self._machines.solutions
+        return solutions[0] if len(solutions) == 1 else tuple(solutions)
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The certificate of the whole; its `parts` are those of the machines."""
+        check_is_fitted(self, "support_")
+        return self._machines.certificate
+
+    @property
+    def coef_(self) -> npt.NDArray[np.float64]:
+        """Normal vectors of the machines, for the linear kernel."""
+        check_is_fitted(self, "support_")
+        if not isinstance(self.kernel_, Linear):
+            raise AttributeError(
+                "coef_ exists for the linear kernel only; others have no normal vector in input space."
+            )
+        return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
+
+    def _raw_decision(self, X: Any) -> npt.NDArray[np.float64]:
+        """Decision values of all machines, (m, n_machines)."""
+        check_is_fitted(self, "support_")
+        data = check_table(self, X, precomputed=isinstance(self.kernel_, PrecomputedKernel), reset=False)
+        if isinstance(data, Precomputed):
+            return data.values(self.support_) @ self._coefficients + self.intercept_
+        support = as_data(self.support_vectors_)
+        backend, _ = select_backend(self.kernel_, support, n_jobs=self.n_jobs)
+        return backend.matvec(data.like(support), None, support, None, self._coefficients) + self.intercept_
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return decision values.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            For two classes: f(x), positive for ``classes_[1]``.
+        ndarray of shape (m, n_classes)
+            For more: one score a class; the largest wins. One-versus-one: votes, ties broken by confidence.
+        ndarray of shape (m, n_classes * (n_classes - 1) / 2)
+            With ``decision_function_shape="ovo"``: f of every pair (i, j), i < j, positive for class i.
+        """
+        raw = self._raw_decision(X)
+        if self.decision_function_shape == "ovo" and self._machines.scheme == "ovo" and raw.shape[1] > 1:
+            return raw
+        return self._machines.scores(raw)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the class with the largest score for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        raw = self._raw_decision(X)
+        return self.classes_[multiclass.winners(self._machines.scores(raw))]
+
+    def _report_progress(self, progress: Progress) -> object:
+        if self.verbose > 1:
+            self._say(
+                f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
+                f"violation {progress.violation:.3g} (tolerance {progress.tol:g})"
+            )
+        return None if self.callback is None else self.callback(progress)
+
+    def _warn(self, gram: Gram, data: Data) -> None:
+        solutions = self._machines.solutions
+        if self.verbose:
+            self._say(f"{solutions[0].solver}: {solutions[0].reason}")
+        if not gram.is_convex:
+            warnings.warn(
+                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
+                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum, "
+                "and margins have no geometric meaning.",
+                IndefiniteKernelWarning,
+                stacklevel=3,
+            )
+        if any(solution.status is Status.UNVERIFIED for solution in solutions):
+            warnings.warn(f"SVC: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=3)
+            return
+        certificate = self.certificate_
+        if self.verbose:
+            self._say(str(certificate))
+        if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
+            hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
+            warnings.warn(
+                f"SVC ended as `{certificate.status}`: KKT violation {certificate.kkt_violation:.3g} (tolerance "
+                f"{certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
+                f"{certificate.status.advice} {hint}".rstrip(),
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(text, file=sys.stderr)

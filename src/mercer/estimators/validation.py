@@ -1,0 +1,190 @@
+"""From what a user passes to what the layers below take; every refusal says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from mercer.data import Data, Precomputed, Vectors, as_data
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
+
+
+def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: bool, y: Any = "no_validation") -> Data:
+    """Return `X` as data, after scikit-learn's checks of shape and feature names, in its own float type.
+
+    Raises
+    ------
+    ValueError
+        If `X` holds text, NaN or infinity (rows and columns are named), is empty or has another shape or other
+        feature names than in fit.
+    """
+    try:
+        checked = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=False if precomputed else "csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            accept_large_sparse=True,
+            **({} if isinstance(y, str) and y == "no_validation" else {"y": y, "multi_output": True}),
+        )
+    except ValueError as error:
+        if "could not convert" in str(error):
+            raise ValueError(_text_message(X)) from error
+        raise
+    table = checked[0] if isinstance(checked, tuple) else checked
+    data: Data = Precomputed(table) if precomputed else as_data(table)
+    names = getattr(estimator, "feature_names_in_", None)
+    problem = data.finite_problem(None if names is None else list(names))
+    if problem is not None:
+        raise ValueError(f"X must be finite, but {problem}. Impute or drop these rows first.")
+    return data
+
+
+def _text_message(X: Any) -> str:
+    """Name the first cell that is text."""
+    names = list(getattr(X, "columns", []))
+    table = np.asarray(X, dtype=object)
+    for column in range(table.shape[1]):
+        for row in range(table.shape[0]):
+            value = table[row, column]
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                name = repr(names[column]) if names else str(column)
+                return (
+                    f"X must hold numbers, but could not convert row {row}, column {name}: {value!r}. "
+                    "Encode categories first, for instance with OneHotEncoder."
+                )
+    return "X must hold numbers, but holds text that could not be converted."
+
+
+def check_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], IndexArray]:
+    """Return the classes in sorted order and the class number of each row.
+
+    Raises
+    ------
+    ValueError
+        If `y` is missing, holds NaN, is not a classification target or holds one class only.
+    """
+    if y is None:
+        raise ValueError("This SVC estimator requires y to be passed, but the target y is None.")
+    labels = column_or_1d(y, warn=True)
+    if labels.size != n:
+        raise ValueError(f"y must have one label for each of the {n} rows of X, got {labels.size}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        bad = np.flatnonzero(~np.isfinite(labels))[:5]
+        raise ValueError(f"y must not hold NaN or infinity, but does in rows {', '.join(map(str, bad))}.")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(f"y must hold at least two classes, but holds one class only: {classes.tolist()}.")
+    return classes, codes.astype(np.int64)
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
+    """Return one weight a row, all ones for None.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite nonnegative number for each row.
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), one weight a row, got {weights.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight must hold finite numbers >= 0 (0 leaves a row out), got {weights[bad[0]]} in row {bad[0]}"
+            + (f" and {bad.size - 1} more." if bad.size > 1 else ".")
+        )
+    return weights
+
+
+def check_penalty(C: Any) -> float:
+    """Return C as a float; infinity is the maximal-margin machine.
+
+    Raises
+    ------
+    ValueError
+        If C is not a number greater than 0.
+    """
+    if not isinstance(C, Real) or isinstance(C, bool) or not float(C) > 0.0:
+        raise ValueError(f"C must be a number > 0, or infinity for the maximal margin, got {C!r}.")
+    return float(C)
+
+
+def check_number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
+    """Return a real number within bounds.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    good = good and (float(value) > above if above is not None else float(value) >= (at_least or 0.0))
+    if not good:
+        raise ValueError(f"{name} must be a number {bound}, got {value!r}.")
+    return float(value)
+
+
+def class_weights(
+    class_weight: Any, classes: npt.NDArray[Any], codes: IndexArray, sample_weight: FloatArray
+) -> FloatArray:
+    """Return the weight of each class.
+
+    "balanced" gives class k the weight n / (K n_k), in which a row counts as often as its sample weight says.
+
+    Raises
+    ------
+    ValueError
+        If `class_weight` is neither None, "balanced" nor a mapping of known classes to finite numbers > 0.
+    """
+    if class_weight is None:
+        return np.ones(classes.size)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
+        return totals.sum() / (classes.size * totals)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.')
+    known = classes.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    if unknown:
+        raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {known}.")
+    weights = np.array([check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), above=0.0) for k in known])
+    if not np.isfinite(weights).all():
+        raise ValueError(f"class_weight must hold finite numbers > 0, got {dict(class_weight)!r}.")
+    return weights
+
+
+def scaling_hint(data: Data, names: npt.NDArray[Any] | None) -> str:
+    """Return a sentence that names the largest column where scaling is likely to be the trouble, else ''."""
+    scales = data.column_scales() if isinstance(data, Vectors) else np.zeros(0)
+    nonzero = scales[scales > 0.0]
+    if nonzero.size == 0 or scales.max() < min(_LARGE, _UNBALANCED * float(np.median(nonzero))):
+        return ""
+    largest = int(scales.argmax())
+    name = repr(str(names[largest])) if names is not None else str(largest)
+    return (
+        f"Column {name} reaches {scales[largest]:.3g}, the median column {np.median(nonzero):.3g}: scale the columns, "
+        "for instance with make_pipeline(StandardScaler(), SVC(...))."
+    )

@@ -1,0 +1,166 @@
+"""Is it a kernel? Symmetry and positive semidefiniteness of a Gram matrix, and a witness where they fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from mercer.data import Data
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import whole
+from mercer.kernels.program import FloatArray
+
+_ROUNDING_FACTOR = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """Points and coefficients that refute a kernel: c'Gc < 0 for the symmetric part of their Gram matrix G.
+
+    Attributes
+    ----------
+    idx : ndarray of int
+        The points, as rows of the data that were looked at.
+    c : ndarray of float
+        One coefficient for each, of Euclidean norm 1.
+    value : float
+        c'Gc, computed in float64.
+    """
+
+    idx: npt.NDArray[np.intp]
+    c: FloatArray
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What was found out about a kernel on given points.
+
+    Attributes
+    ----------
+    verdict : "proved", "violated" or "not refuted"
+        Proved by the closure rules; violated on these points, with a witness; or neither.
+    smallest_eigenvalue : float
+        Of the symmetric part of the Gram matrix of the points looked at.
+    tolerance : float
+        What rounding can do to it: only an eigenvalue below -tolerance refutes the kernel.
+    witness : Witness or None
+        Points and a vector c with c'Gc < 0, where there are any.
+    asymmetry : float
+        Largest |k(x, z) - k(z, x)|.
+    asymmetric_pair : tuple of int or None
+        Two rows where the kernel is not symmetric beyond rounding.
+    n_points : int
+        How many rows were looked at.
+    complete : bool
+        Whether they were all.
+    """
+
+    verdict: Literal["proved", "violated", "not refuted"]
+    smallest_eigenvalue: float
+    tolerance: float
+    witness: Witness | None
+    asymmetry: float
+    asymmetric_pair: tuple[int, int] | None
+    n_points: int
+    complete: bool
+
+    def __str__(self) -> str:
+        points = f"{'all' if self.complete else 'a choice of'} {self.n_points} points"
+        spectrum = f"smallest eigenvalue {self.smallest_eigenvalue:.3g} on {points} (tolerance {self.tolerance:.1e})"
+        if self.verdict == "proved":
+            return f"proved: positive semidefinite by the closure rules; {spectrum}"
+        if self.asymmetric_pair is not None:
+            i, j = self.asymmetric_pair
+            return f"violated: not symmetric, k(x_{i}, x_{j}) and k(x_{j}, x_{i}) differ by {self.asymmetry:.3g}"
+        if self.witness is not None:
+            return f"violated: c'Gc = {self.witness.value:.3g} for a vector c of length 1; {spectrum}"
+        return f"not refuted: {spectrum}"
+
+
+def diagnose(kernel: Kernel, data: Data, max_points: int = 2000) -> Diagnosis:
+    """Say whether a function is a kernel, as far as given points can tell.
+
+    A function is a kernel where its Gram matrix is symmetric and positive semidefinite on *all* finite sets of
+    points. The closure rules can prove that; points can only refute it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved: every gamma a number.
+    data : Data
+        The points.
+    max_points : int, default=2000
+        At most so many are looked at, evenly spaced over the rows.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    ValueError
+        If there are no points, or kernel values are not finite.
+
+    Notes
+    -----
+    With n points of p features, eigenvalues count as negative below -10 (n + p) u m: m is the largest absolute
+    eigenvalue, n u m bounds the error of the eigenvalue solver up to a small factor, and p u that of each inner
+    product. u is the unit roundoff of float64, or that of float32 where the values were evidently computed in
+    it: by a function on float32 data, or all of them being float32 numbers. Asymmetry counts by the same
+    measure. Cost: n² kernel values, 8 n² bytes and O(n³) time.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Sigmoid
+    >>> diagnose(Sigmoid(gamma=1, coef0=1), as_data([[1.0], [2.0]])).verdict
+    'violated'
+    """
+    if data.n == 0 or whole("max_points", max_points) == 0:
+        raise ValueError(f"a kernel needs at least one point to be looked at, got {data!r} and max_points={max_points}")
+    n_points = min(data.n, max_points)
+    idx = np.arange(n_points) * data.n // n_points
+    points = data.rows(idx)
+    G = kernel.block(points, points)
+    if not np.isfinite(G).all():
+        raise ValueError(f"values of {kernel!r} are NaN or infinite on these points")
+    difference = np.abs(G - G.T)
+    i, j = np.unravel_index(int(difference.argmax()), G.shape)
+    asymmetry = float(difference[i, j])
+    G = 0.5 * (G + G.T)
+    eigenvalues = linalg.eigvalsh(G, check_finite=False)
+    smallest, largest = float(eigenvalues[0]), float(np.abs(eigenvalues).max())
+    tolerance = _ROUNDING_FACTOR * (n_points + data.p) * _roundoff(kernel, data, G) * largest
+    witness = _witness(G, idx, tolerance) if smallest < -tolerance else None
+    asymmetric = asymmetry > tolerance
+    refuted = asymmetric or witness is not None
+    return Diagnosis(
+        verdict="proved" if kernel.is_psd else "violated" if refuted else "not refuted",
+        smallest_eigenvalue=smallest,
+        tolerance=tolerance,
+        witness=witness,
+        asymmetry=asymmetry,
+        asymmetric_pair=(int(idx[i]), int(idx[j])) if asymmetric else None,
+        n_points=n_points,
+        complete=n_points == data.n,
+    )
+
+
+def _roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
+    """Unit roundoff of the precision that the values were computed in."""
+    by_others = kernel.lower() is None
+    single = by_others and (data.dtype == np.float32 or bool(np.array_equal(G, G.astype(np.float32))))
+    return float(np.finfo(np.float32 if single else np.float64).eps) / 2
+
+
+def _witness(G: FloatArray, idx: npt.NDArray[np.intp], tolerance: float) -> Witness | None:
+    """The eigenvector of the smallest eigenvalue, if its quadratic form is indeed below rounding."""
+    _, vectors = linalg.eigh(G, subset_by_index=[0, 0], check_finite=False)
+    c = vectors[:, 0] / np.linalg.norm(vectors[:, 0])
+    value = float(c @ G @ c)
+    return Witness(idx, c, value) if value < -tolerance else None

@@ -1,0 +1,175 @@
+"""A kernel as a short program over tiles.
+
+A tile is the block of values between some rows and some others. Every kernel built from inner products and
+squared distances lowers to a postfix program, which an engine runs in one pass over a tile: whatever the
+composite, its parts share one matrix product. This module holds the language and the reference interpreter
+that engines are tested against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+class Op(IntEnum):
+    """One operation of a program; the numbers are those that native engines use."""
+
+    DOT = 0
+    """Push the inner products <x, z>."""
+    SQDIST = 1
+    """Push the squared distances |x - z|²."""
+    CONST = 2
+    """Push a constant."""
+    ADD = 3
+    """Replace the two top tiles by their sum."""
+    MUL = 4
+    """Replace the two top tiles by their elementwise product."""
+    SCALE = 5
+    """Multiply the top tile by a number."""
+    SHIFT = 6
+    """Add a number to the top tile."""
+    POWER = 7
+    """Raise the top tile to a nonnegative integer; 0 to the power 0 is 1."""
+    EXP = 8
+    """Exponential of the top tile."""
+    TANH = 9
+    """Hyperbolic tangent of the top tile."""
+
+
+Step: TypeAlias = tuple[Op, float]
+"""An operation and its number: 0.0 where it takes none."""
+Program: TypeAlias = tuple[Step, ...]
+"""Steps in postfix order: DOT, SQDIST and CONST push a tile, ADD and MUL pop two, the rest act on the top."""
+
+_PUSHES = (Op.DOT, Op.SQDIST, Op.CONST)
+_JOINS = (Op.ADD, Op.MUL)
+_IDENTITIES = {(Op.SCALE, 1.0), (Op.SHIFT, 0.0), (Op.POWER, 1.0)}
+
+
+def stack_depth(program: Program) -> int:
+    """Return the largest number of tiles that the program holds at once.
+
+    Raises
+    ------
+    ValueError
+        If the program is malformed: an operation without its operands, an exponent that is not a nonnegative
+        integer, or anything but one tile left at the end.
+    """
+    depth = deepest = 0
+    for op, value in program:
+        needed = 0 if op in _PUSHES else 2 if op in _JOINS else 1
+        if depth < needed:
+            raise ValueError(f"malformed kernel program: {op.name} needs {needed} tile(s), found {depth}")
+        if op is Op.POWER and (value < 0 or value != int(value)):
+            raise ValueError(f"malformed kernel program: POWER takes an integer >= 0, got {value}")
+        depth += 1 - needed
+        deepest = max(deepest, depth)
+    if depth != 1:
+        raise ValueError(f"malformed kernel program: it must leave one tile, it leaves {depth}")
+    return deepest
+
+
+def simplify(program: Program) -> Program:
+    """Return the program without the steps that change nothing: scaling by 1, adding 0, the power 1."""
+    return tuple(step for step in program if step not in _IDENTITIES)
+
+
+def evaluate(program: Program, dot: npt.ArrayLike, sq_a: npt.ArrayLike, sq_b: npt.ArrayLike) -> FloatArray:
+    """Run a program on one tile, as a native engine does: the twin that engines are tested against.
+
+    Parameters
+    ----------
+    program : Program
+        What to compute.
+    dot : array-like of shape (m, n)
+        Inner products of m rows with n rows.
+    sq_a, sq_b : array-like of shape (m,) and (n,)
+        Squared norms of the rows on either side. Squared distances are expanded from these and cut off at 0,
+        so that they lose digits where rows are close beside their norms.
+
+    Returns
+    -------
+    ndarray of shape (m, n)
+        Kernel values in float64.
+
+    Raises
+    ------
+    ValueError
+        If the program is malformed.
+
+    Examples
+    --------
+    >>> evaluate(((Op.SQDIST, 0.0), (Op.SCALE, -0.5), (Op.EXP, 0.0)), [[1.0]], [1.0], [1.0])
+    array([[1.]])
+    """
+    products = np.array(dot, dtype=np.float64)
+    norms = np.add.outer(np.asarray(sq_a, dtype=np.float64), np.asarray(sq_b, dtype=np.float64))
+    return interpret(program, lambda: products, lambda: np.maximum(norms - 2.0 * products, 0.0))
+
+
+def interpret(program: Program, dot: Callable[[], FloatArray], sqdist: Callable[[], FloatArray]) -> FloatArray:
+    """Run a program over tiles that are computed when it first asks for them.
+
+    Parameters
+    ----------
+    program : Program
+        What to compute.
+    dot, sqdist : callable
+        Compute the tile of inner products, and that of squared distances; each is called at most once.
+        They must be of the same shape, which the result has too.
+
+    Returns
+    -------
+    ndarray
+        Kernel values in float64; infinite or NaN where they overflow.
+
+    Raises
+    ------
+    ValueError
+        If the program is malformed.
+    """
+    stack_depth(program)
+    sources = {Op.DOT: dot, Op.SQDIST: sqdist}
+    tiles: dict[Op, FloatArray] = {}
+    stack: list[Any] = []
+    for op, value in program:
+        if op in sources:
+            if op not in tiles:
+                tiles[op] = sources[op]()
+            stack.append(tiles[op])
+        elif op is Op.CONST:
+            stack.append(np.float64(value))
+        else:
+            operands = [stack.pop() for _ in range(2 if op in _JOINS else 1)]
+            stack.append(apply((op, value), *reversed(operands)))
+    return stack.pop() if tiles else np.full_like(dot(), stack.pop())
+
+
+def apply(step: Step, top: Any, *others: Any) -> Any:
+    """Return what one step that pushes nothing makes of its one or two operands, without changing them."""
+    op, value = step
+    # Overflow is found by whoever looks at the result: a warning could not say in which rows it happened.
+    with np.errstate(over="ignore", invalid="ignore"):
+        match op:
+            case Op.ADD:
+                return top + others[0]
+            case Op.MUL:
+                return top * others[0]
+            case Op.SCALE:
+                return top * value
+            case Op.SHIFT:
+                return top + value
+            case Op.POWER:
+                return np.power(top, value)
+            case Op.EXP:
+                return np.exp(top)
+            case Op.TANH:
+                return np.tanh(top)
+    raise ValueError(f"{op.name} is not an operation on tiles")

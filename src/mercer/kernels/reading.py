@@ -1,0 +1,157 @@
+"""Kernels from what others write: a name or function given to an estimator, a dictionary in a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable as Function
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
+from mercer.kernels.base import MAX_DEPTH, Kernel
+from mercer.kernels.parameters import Gamma, gamma_or_rule
+from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
+
+NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+"""The kernels that `as_kernel` knows by name, which are scikit-learn's."""
+
+# The only classes that a file can ask for: what strangers write must not reach any other.
+_CLASSES = {c.__name__: c for c in (Linear, Polynomial, RBF, Sigmoid, Precomputed, Sum, Product, Scale, Shift, Power)}
+
+
+def as_kernel(
+    spec: str | Kernel | Function[[Any, Any], Any],
+    *,
+    degree: int = 3,
+    gamma: Gamma = "scale",
+    coef0: float = 0.0,
+) -> Kernel:
+    """Return the kernel that an estimator's parameters describe.
+
+    Parameters
+    ----------
+    spec : str, Kernel or callable
+        "linear", "poly", "rbf", "sigmoid" or "precomputed"; a kernel, returned as it is; or a function of two
+        blocks of rows (see `Callable`).
+    degree, gamma, coef0
+        Parameters of the kernels given by name, where they have them.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such kernel, or a parameter that it takes is not allowed.
+
+    Examples
+    --------
+    >>> as_kernel("poly", degree=2, gamma="auto")
+    Polynomial(degree=2, gamma='auto', coef0=0.0)
+    """
+    if isinstance(spec, Kernel):
+        return spec
+    match spec:
+        case "linear":
+            return Linear()
+        case "poly":
+            return Polynomial(degree, gamma, coef0)
+        case "rbf":
+            return RBF(gamma=gamma_or_rule(gamma))
+        case "sigmoid":
+            return Sigmoid(gamma, coef0)
+        case "precomputed":
+            return Precomputed()
+    if isinstance(spec, type) and issubclass(spec, Kernel):
+        raise TypeError(f"kernel must be a kernel, got the class {spec.__name__}: write {spec.__name__}(...)")
+    if callable(spec):
+        return Callable(spec)
+    wanted = f"kernel must be {_one_of(NAMES)}, a Kernel or a function of two blocks of rows"
+    if not isinstance(spec, str):
+        raise TypeError(f"{wanted}, got {spec!r}")
+    raise ValueError(f"{wanted}, got {spec!r}{_nearest(spec, NAMES)}")
+
+
+def from_dict(document: object) -> Kernel:
+    """Return the kernel that `Kernel.to_dict` wrote, trusting nothing: the file may come from a stranger.
+
+    Parameters
+    ----------
+    document : dict
+        What `Kernel.to_dict` returned, perhaps by way of a JSON file.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError
+        If anything is missing, unknown, of the wrong type or out of range, or nested more than 50 deep.
+
+    Examples
+    --------
+    >>> from_dict({"type": "RBF", "gamma": 0.5})
+    RBF(gamma=0.5)
+    """
+    return _read_kernel("kernel", document, 1)
+
+
+def _read_kernel(path: str, document: object, depth: int) -> Kernel:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"a kernel in a model file must be nested at most {MAX_DEPTH} deep")
+    if not isinstance(document, dict):
+        raise ValueError(f"{path} must be a dictionary, got {_short(document)}")
+    name = document.get("type")
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(f"{path}.type must be {_one_of(tuple(_CLASSES))}, got {_short(name)}")
+    schema = _CLASSES[name].schema or {}
+    if document.keys() != {"type", *schema}:
+        found = [_short(key) for key in document if key != "type"]
+        raise ValueError(
+            f"{path} of type {name} must have exactly the parameters {_list(schema)}, got {_list(found[:10])}"
+        )
+    parameters = {key: _read_value(kind, f"{path}.{key}", document[key], depth) for key, kind in schema.items()}
+    try:
+        return _CLASSES[name](**parameters)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_value(kind: str, path: str, value: object, depth: int) -> Any:
+    if kind == "kernel":
+        return _read_kernel(path, value, depth + 1)
+    if kind == "kernels":
+        if not isinstance(value, list):
+            raise ValueError(f"{path} must be a list of kernels, got {_short(value)}")
+        return tuple(_read_kernel(f"{path}[{i}]", part, depth + 1) for i, part in enumerate(value))
+    if kind == "gamma" and isinstance(value, str):
+        return value
+    wanted = int if kind == "integer" else (int, float)
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise ValueError(f"{path} must be {'an integer' if kind == 'integer' else 'a number'}, got {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    """What was found, in a few characters, however large or deep it is."""
+    if value is None or isinstance(value, (bool, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:40] + "...")
+    return f"something of type {type(value).__name__}"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return a question that offers the nearest of some names; nothing where none is near."""
+    near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,320 @@
+"""The standard kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable as Function
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from mercer.data import CSR, Data, Dense
+from mercer.data import Precomputed as GivenValues
+from mercer.kernels.base import Kernel, Lowered, Schema
+from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
+from mercer.kernels.program import FloatArray, Op, Program, simplify
+
+_DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
+
+
+@dataclass(frozen=True)
+class Linear(Lowered):
+    """The inner product, k(x, z) = <x, z>.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> Linear().block(as_data([[1.0, 2.0]]), as_data([[3.0, 4.0]]))
+    array([[11.]])
+    """
+
+    schema: ClassVar[Schema] = {}
+
+    @property
+    def is_psd(self) -> bool:
+        """True: it is an inner product."""
+        return True
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        return ((Op.DOT, 0.0),)
+
+
+@dataclass(frozen=True)
+class Polynomial(Lowered):
+    """The polynomial kernel, k(x, z) = (gamma <x, z> + coef0)^degree.
+
+    It is positive semidefinite where coef0 >= 0; with a negative coef0 the answer is "unknown".
+
+    Parameters
+    ----------
+    degree : int, default=3
+        From 0; degree 0 is the constant 1.
+    gamma : float >= 0, "scale" or "auto", default="scale"
+        "scale" is 1/(p * variance of X) and "auto" is 1/p, once they are resolved.
+    coef0 : float, default=0.0
+        0 makes it homogeneous.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not of that kind.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> Polynomial(degree=2, gamma=1, coef0=1).block(as_data([[1.0, 2.0]]), as_data([[3.0, 4.0]]))
+    array([[144.]])
+    """
+
+    degree: int = 3
+    gamma: Gamma = "scale"
+    coef0: float = 0.0
+
+    schema: ClassVar[Schema] = {"degree": "integer", "gamma": "gamma", "coef0": "number"}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "degree", whole("degree", self.degree))
+        object.__setattr__(self, "gamma", gamma_or_rule(self.gamma))
+        object.__setattr__(self, "coef0", real("coef0", self.coef0))
+
+    @property
+    def is_psd(self) -> bool | None:
+        """True for coef0 >= 0 or degree 0, else None."""
+        return True if self.coef0 >= 0 or self.degree == 0 else None
+
+    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Polynomial:
+        """Return the kernel with gamma as a number."""
+        return Polynomial(self.degree, resolve_gamma(self.gamma, X, weights), self.coef0)
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        gamma = number(self.gamma, self)
+        degree = float(self.degree)
+        return simplify(((Op.DOT, 0.0), (Op.SCALE, gamma), (Op.SHIFT, self.coef0), (Op.POWER, degree)))
+
+
+@dataclass(frozen=True, init=False)
+class RBF(Lowered):
+    """The Gaussian kernel, k(x, z) = exp(-gamma |x - z|²).
+
+    Give at most one parameter; they are three ways to say gamma, which alone is kept.
+
+    Parameters
+    ----------
+    gamma : float >= 0, "scale" or "auto", default="scale"
+        "scale" is 1/(p * variance of X) and "auto" is 1/p, once they are resolved.
+    sigma : float > 0, optional
+        Standard deviation: gamma = 1/(2 sigma²).
+    width : float > 0, optional
+        gamma = 1/width².
+
+    Raises
+    ------
+    TypeError, ValueError
+        If more than one is given, or one is not of that kind.
+
+    Examples
+    --------
+    >>> RBF(sigma=2)
+    RBF(gamma=0.125)
+    """
+
+    gamma: Gamma
+
+    schema: ClassVar[Schema] = {"gamma": "gamma"}
+
+    def __init__(self, *, gamma: Gamma | None = None, sigma: float | None = None, width: float | None = None) -> None:
+        given = {"gamma": gamma, "sigma": sigma, "width": width}
+        named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ValueError(f"RBF takes only one of gamma, sigma and width, got {' and '.join(named)}")
+        found: Gamma
+        if sigma is not None:
+            found = _inverse_square("sigma", sigma, 2.0)
+        elif width is not None:
+            found = _inverse_square("width", width, 1.0)
+        else:
+            found = gamma_or_rule("scale" if gamma is None else gamma)
+        object.__setattr__(self, "gamma", found)
+
+    @property
+    def is_psd(self) -> bool:
+        """True: it is positive semidefinite for every gamma >= 0."""
+        return True
+
+    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> RBF:
+        """Return the kernel with gamma as a number."""
+        return RBF(gamma=resolve_gamma(self.gamma, X, weights))
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        return ((Op.SQDIST, 0.0), (Op.SCALE, -number(self.gamma, self)), (Op.EXP, 0.0))
+
+
+@dataclass(frozen=True)
+class Sigmoid(Lowered):
+    """The sigmoid kernel, k(x, z) = tanh(gamma <x, z> + coef0).
+
+    Not positive semidefinite in general, so the answer is always "unknown"; on many data a machine trained with
+    it is at a stationary point, with no claim that it is the optimum.
+
+    Parameters
+    ----------
+    gamma : float >= 0, "scale" or "auto", default="scale"
+        "scale" is 1/(p * variance of X) and "auto" is 1/p, once they are resolved.
+    coef0 : float, default=0.0
+        Shift inside the hyperbolic tangent.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not of that kind.
+
+    Examples
+    --------
+    >>> Sigmoid(gamma=1, coef0=1).is_psd is None
+    True
+    """
+
+    gamma: Gamma = "scale"
+    coef0: float = 0.0
+
+    schema: ClassVar[Schema] = {"gamma": "gamma", "coef0": "number"}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gamma", gamma_or_rule(self.gamma))
+        object.__setattr__(self, "coef0", real("coef0", self.coef0))
+
+    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Sigmoid:
+        """Return the kernel with gamma as a number."""
+        return Sigmoid(resolve_gamma(self.gamma, X, weights), self.coef0)
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        gamma = number(self.gamma, self)
+        return simplify(((Op.DOT, 0.0), (Op.SCALE, gamma), (Op.SHIFT, self.coef0), (Op.TANH, 0.0)))
+
+
+@dataclass(frozen=True)
+class Callable(Kernel):
+    """A kernel computed by a Python function, by block.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(A_rows, B_rows)`` returns the kernel values of every row on the left with every row on the
+        right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). The rows come as they are
+        stored, an ndarray or csr_array of float32 or float64, and must not be changed. The function must be
+        symmetric: k(x, z) = k(z, x). The kernel pickles if the function does.
+
+    Raises
+    ------
+    TypeError
+        If it is not callable.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> Callable(lambda A, B: A @ B.T + 1).block(as_data([[1.0, 2.0]]), as_data([[3.0, 4.0]]))
+    array([[12.]])
+    """
+
+    function: Function[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.function, type) or not callable(self.function):
+            raise TypeError(f"a kernel function must be callable with two blocks of rows, got {self.function!r}")
+
+    def __repr__(self) -> str:
+        return f"Callable({getattr(self.function, '__qualname__', repr(self.function))})"
+
+    def lower(self) -> None:
+        """Return None: a Python function has no program."""
+        return None
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return what the function returns, once it is an (A.n, B.n) block of finite real numbers.
+
+        Raises
+        ------
+        ValueError
+            If it is of another shape or type, or holds NaN or infinity.
+        """
+        values = self.function(_stored_rows(self, A), _stored_rows(self, B))
+        values = values.toarray() if sp.issparse(values) else np.asarray(values)
+        if values.shape != (A.n, B.n):
+            raise ValueError(
+                f"kernel function must return an array of shape {(A.n, B.n)} for {A.n} and {B.n} rows, "
+                f"got {values.shape}"
+            )
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"kernel function must return real numbers, got an array of {values.dtype}")
+        bad = np.argwhere(~np.isfinite(values))
+        if bad.size:
+            i, j = (int(k) for k in bad[0])
+            raise ValueError(
+                f"kernel function must return finite numbers, got {values[i, j]} for row {i} of the left block "
+                f"and row {j} of the right one ({len(bad)} such value(s) of {values.size})"
+            )
+        return values.astype(np.float64, copy=False)
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return k(x, x) for each row x of A, from the diagonals of small blocks."""
+        diagonal = np.empty(A.n)
+        for start in range(0, A.n, _DIAGONAL_ROWS):
+            part = A.rows(slice(start, start + _DIAGONAL_ROWS))
+            diagonal[start : start + _DIAGONAL_ROWS] = np.diagonal(self.block(part, part))
+        return diagonal
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """Kernel values that somebody else computed, given as data: see `mercer.data.Precomputed`.
+
+    Examples
+    --------
+    >>> from mercer.data import Precomputed as GivenValues
+    >>> K = GivenValues([[2.0, 1.0], [1.0, 2.0]])
+    >>> Precomputed().block(K.rows([0]), K.rows([1]))
+    array([[1.]])
+    """
+
+    schema: ClassVar[Schema] = {}
+
+    def lower(self) -> None:
+        """Return None: given values have no program."""
+        return None
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return the given values of the rows of A in the columns that stand for the rows of B."""
+        return _given_values(A).values(_given_values(B).own_columns())
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return the given value of each row with itself."""
+        return _given_values(A).diagonal()
+
+
+def _inverse_square(name: str, value: float, factor: float) -> float:
+    length = real(name, value, positive=True)
+    with np.errstate(over="ignore", divide="ignore"):
+        gamma = float(1.0 / (factor * np.square(np.float64(length))))
+    if not (0.0 < gamma < np.inf):
+        raise ValueError(f"{name} must be such that gamma is a finite positive number, got {length:g}")
+    return gamma
+
+
+def _stored_rows(kernel: Kernel, rows: Data) -> Any:
+    if isinstance(rows, Dense):
+        return rows.array
+    if isinstance(rows, CSR):
+        return rows.matrix
+    raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
+
+
+def _given_values(rows: Data) -> GivenValues:
+    if not isinstance(rows, GivenValues):
+        raise TypeError(f"Precomputed() needs precomputed kernel values, a mercer.data.Precomputed, got {rows!r}")
+    return rows

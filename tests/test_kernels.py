@@ -1,0 +1,600 @@
+"""Kernels: the laws that every row of the table keeps, the algebra, reading and writing, and what refutes one."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import mercer.kernels as mk
+from cases import KERNELS, laplacian
+from mercer.data import Precomputed as GivenValues
+from mercer.data import as_data
+from mercer.kernels import (
+    RBF,
+    Callable,
+    Linear,
+    Op,
+    Polynomial,
+    Power,
+    Precomputed,
+    Product,
+    Scale,
+    Shift,
+    Sigmoid,
+    Sum,
+    as_kernel,
+    diagnose,
+    evaluate,
+    from_dict,
+    stack_depth,
+)
+
+every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
+LOWERED = [case for case in KERNELS if case.lowered]
+NAMESPACE = {name: getattr(mk, name) for name in mk.__all__} | {"laplacian": laplacian}
+
+
+def rows(n=6, p=4, seed=0, dtype=np.float64):
+    X = np.random.default_rng(seed).normal(size=(n, p)).astype(dtype)
+    X[::2, 1] = 0.0
+    return X
+
+
+def close(found, expected, scale=None):
+    scale = np.abs(expected).max() if scale is None else scale
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13 * scale)
+
+
+# The laws.
+
+
+@every_kernel
+def test_block_is_the_formula(case):
+    A, B = rows(6), rows(5, seed=1)
+    K = case.kernel.block(as_data(A), as_data(B))
+    assert K.dtype == np.float64
+    close(K, [[case.formula(x, z) for z in B] for x in A])
+
+
+@every_kernel
+@pytest.mark.parametrize("left", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+@pytest.mark.parametrize("right", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+def test_storage_does_not_matter(case, left, right):
+    A, B = rows(6), rows(5, seed=1)
+    close(case.kernel.block(left(A), right(B)), case.kernel.block(as_data(A), as_data(B)))
+    close(case.kernel.diag(left(A)), case.kernel.diag(as_data(A)))
+
+
+@every_kernel
+def test_single_precision_rows_are_taken_exactly(case):
+    X = rows(6, dtype=np.float32)
+    double = case.kernel.block(as_data(X.astype(np.float64)), as_data(X.astype(np.float64)))
+    close(case.kernel.block(as_data(X), as_data(X)), double)
+
+
+@every_kernel
+def test_symmetric_with_its_diagonal(case):
+    X = as_data(rows(9))
+    K = case.kernel.block(X, X)
+    close(K, K.T)
+    close(case.kernel.diag(X), np.diagonal(K))
+
+
+@every_kernel
+def test_positive_semidefinite_where_proved(case):
+    assert case.kernel.is_psd is (True if case.proved else None)
+    found = diagnose(case.kernel, as_data(rows(30, 3)))
+    assert found.verdict == "proved" if case.proved else found.verdict in ("violated", "not refuted")
+    if case.proved:
+        assert found.smallest_eigenvalue >= -found.tolerance
+        assert found.witness is None
+
+
+@every_kernel
+def test_a_block_of_some_rows_is_a_slice(case):
+    X = as_data(rows(8))
+    K = case.kernel.block(X, X)
+    close(case.kernel.block(X.rows([5, 0]), X.rows(slice(2, 6))), K[[5, 0], 2:6], scale=np.abs(K).max())
+
+
+@every_kernel
+def test_program_on_a_tile_is_the_block(case):
+    program = case.kernel.lower()
+    if not case.lowered:
+        assert program is None
+        return
+    a, b = as_data(rows(6)), as_data(rows(5, seed=1))
+    tile = evaluate(program, a.inner(b), a.sq_norms(), b.sq_norms())
+    np.testing.assert_allclose(tile, case.kernel.block(a, b), rtol=1e-9, atol=1e-12)
+    assert 1 <= stack_depth(program) <= 4
+
+
+@every_kernel
+def test_pickles_equal_with_equal_hash(case):
+    again = pickle.loads(pickle.dumps(case.kernel))
+    assert again == case.kernel
+    assert hash(again) == hash(case.kernel)
+    assert [other.name for other in KERNELS if other.kernel == case.kernel] == [case.name]
+
+
+@every_kernel
+def test_prints_as_what_makes_it(case):
+    if case.text:
+        assert repr(case.kernel) == case.text
+    assert eval(repr(case.kernel), NAMESPACE) == case.kernel
+
+
+@every_kernel
+def test_dictionary_round_trip(case):
+    if not case.lowered:
+        with pytest.raises(ValueError, match=r"Callable\(laplacian\) cannot be written to a model file"):
+            case.kernel.to_dict()
+        return
+    assert from_dict(json.loads(json.dumps(case.kernel.to_dict(), allow_nan=False))) == case.kernel
+
+
+@every_kernel
+def test_resolving_a_resolved_kernel_changes_nothing(case):
+    assert case.kernel.resolve(as_data(rows())) == case.kernel
+
+
+FINITE = st.floats(-8, 8, width=32)
+TABLES = st.integers(1, 3).flatmap(
+    lambda p: st.tuples(*[hnp.arrays(np.float64, st.tuples(st.integers(1, 5), st.just(p)), elements=FINITE)] * 2)
+)
+
+
+@st.composite
+def kernels(draw, depth=3):
+    """Any kernel of the library that is proved."""
+    if depth == 0 or draw(st.booleans()):
+        number = st.floats(0, 2)
+        return draw(
+            st.one_of(
+                st.just(Linear()),
+                st.builds(RBF, gamma=number),
+                st.builds(Polynomial, st.integers(0, 2), number, number),
+            )
+        )
+    part = kernels(depth=depth - 1)
+    return draw(
+        st.one_of(
+            st.builds(lambda a, b: a + b, part, part),
+            st.builds(lambda a, b: a * b, part, part),
+            st.builds(lambda a, k: a * k, st.floats(0, 2), part),
+            st.builds(lambda a, k: k + a, st.floats(0, 2), part),
+            st.builds(lambda k, e: k**e, part, st.integers(0, 2)),
+        )
+    )
+
+
+@given(kernel=kernels(), tables=TABLES)
+@settings(max_examples=80, deadline=None)
+def test_any_composite_keeps_the_laws(kernel, tables):
+    a, b = map(as_data, tables)
+    assert kernel.is_psd is True
+    assert eval(repr(kernel), NAMESPACE) == kernel == from_dict(kernel.to_dict())
+    K = kernel.block(a, a)
+    scale = max(1.0, np.abs(K).max())
+    close(kernel.diag(a), np.diagonal(K), scale)
+    assert np.linalg.eigvalsh((K + K.T) / 2)[0] >= -1e-11 * scale
+    sparse = kernel.block(as_data(sp.csr_array(tables[0])), as_data(sp.csr_array(tables[1])))
+    close(sparse, kernel.block(a, b), scale)
+
+
+@given(tables=TABLES, gamma=st.floats(0, 10))
+@settings(max_examples=40, deadline=None)
+def test_gaussian_is_one_on_equal_rows_and_never_more(tables, gamma):
+    for stored in (as_data, lambda X: as_data(sp.csr_array(X))):
+        X = stored(np.vstack([tables[0], tables[0]]) + 1e5)
+        K = RBF(gamma=gamma).block(X, X)
+        n = len(tables[0])
+        assert (np.diagonal(K) == 1).all()
+        assert (np.diagonal(K, n) == 1).all()
+        assert (K <= 1).all()
+        assert (RBF(gamma=gamma).diag(X) == 1).all()
+
+
+# The algebra.
+
+
+def test_operators_build_the_kernels_they_name():
+    k, m = Linear(), RBF(gamma=1.0)
+    assert k + m == Sum((k, m))
+    assert k * m == Product((k, m))
+    assert 2 * k == k * 2 == k * np.float64(2) == np.float64(2) * k == np.int64(2) * k == Scale(2.0, k)
+    assert k + 1 == 1 + k == np.float32(1) + k == Shift(k, 1.0)
+    assert k**2 == k ** np.int64(2) == Power(k, 2)
+    assert (k + m) + k == k + (m + k) == Sum((k, m, k))
+    assert (k * m) * k == k * (m * k) == Product((k, m, k))
+    assert k + m != m + k
+    assert len({k + m, k * m, k + m, RBF(sigma=1), RBF(gamma=0.5)}) == 3
+
+
+def test_identities_of_the_algebra():
+    X, k, m = as_data(rows()), Linear() + 1.0, RBF(gamma=0.3)
+    K, M = k.block(X, X), m.block(X, X)
+    close((k + m).block(X, X), (m + k).block(X, X))
+    close((k * m).block(X, X), K * M)
+    close((2 * (k + m)).block(X, X), (2 * k + 2 * m).block(X, X))
+    close((k**3).block(X, X), (k * k * k).block(X, X))
+    close(((k + m) * k).block(X, X), (k * k + m * k).block(X, X))
+    close((RBF(gamma=0.1) * RBF(gamma=0.2)).block(X, X), M)
+    close((k**2).block(X, X), Polynomial(2, 1.0, 1.0).block(X, X))
+
+
+def test_a_composite_shares_one_inner_product(monkeypatch):
+    X = as_data(rows())
+    calls = []
+    inner = type(X).inner
+    monkeypatch.setattr(type(X), "inner", lambda *args: calls.append(1) or inner(*args))
+    (Linear() + Polynomial(2, 1.0) * Sigmoid(1.0) + (Linear() + 1) ** 3).block(X, X)
+    assert len(calls) == 1
+
+
+def test_programs_are_flat_and_leave_out_what_changes_nothing():
+    assert Polynomial(1, 1.0, 0.0).lower() == ((Op.DOT, 0.0),)
+    assert RBF(gamma=0.5).lower() == ((Op.SQDIST, 0.0), (Op.SCALE, -0.5), (Op.EXP, 0.0))
+    assert (1.0 * Linear() + Linear() + Linear()).lower() == (
+        (Op.DOT, 0.0),
+        (Op.DOT, 0.0),
+        (Op.ADD, 0.0),
+        (Op.DOT, 0.0),
+        (Op.ADD, 0.0),
+    )
+    long_sum = sum((RBF(gamma=g) for g in range(1, 60)), start=Linear())
+    assert stack_depth(long_sum.lower()) == 2
+    assert from_dict(long_sum.to_dict()) == long_sum
+
+
+def test_interpreter_takes_constants_and_leaves_its_input_alone():
+    dot = np.array([[1.0, 2.0]])
+    assert evaluate(((Op.CONST, 3.0),), dot, [1], [1, 1]).tolist() == [[3.0, 3.0]]
+    assert evaluate(((Op.DOT, 0.0), (Op.CONST, 3.0), (Op.MUL, 0.0)), dot, [1], [1, 1]).tolist() == [[3.0, 6.0]]
+    result = evaluate(((Op.DOT, 0.0),), dot, [1], [1, 1])
+    result[:] = 0
+    assert dot.tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ((), "it must leave one tile, it leaves 0"),
+        (((Op.EXP, 0.0),), r"EXP needs 1 tile\(s\), found 0"),
+        (((Op.DOT, 0.0), (Op.ADD, 0.0)), r"ADD needs 2 tile\(s\), found 1"),
+        (((Op.DOT, 0.0), (Op.DOT, 0.0)), "it leaves 2"),
+        (((Op.DOT, 0.0), (Op.POWER, 0.5)), "POWER takes an integer >= 0, got 0.5"),
+    ],
+)
+def test_malformed_programs(program, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(program, [[1.0]], [1.0], [1.0])
+
+
+# Parameters that depend on the data.
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Polynomial(), Sigmoid()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+def test_scale_and_auto(kernel, stored):
+    X, w = rows(), np.array([0, 1, 2, 3, 0, 1])
+    assert kernel.resolve(stored(X)).gamma == pytest.approx(1 / (4 * X.var()), rel=1e-13)
+    repeated = np.repeat(X, w, axis=0)
+    assert kernel.resolve(stored(X), w).gamma == pytest.approx(1 / (4 * repeated.var()), rel=1e-13)
+    auto = from_dict(kernel.to_dict() | {"gamma": "auto"})
+    assert auto.resolve(stored(X)).gamma == 0.25
+    assert kernel.resolve(stored(np.full((5, 2), 0.1))).gamma == 1.0
+    resolved = (2 * kernel + Linear()).resolve(stored(X))
+    assert resolved == 2 * kernel.resolve(stored(X)) + Linear()
+
+
+@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+def test_scale_out_of_range(stored):
+    with pytest.raises(ValueError, match="the variance inf is out of range: scale the columns"):
+        RBF().resolve(stored(rows() * 1e200))
+    with pytest.raises(ValueError, match=r"the variance \S+e-3\d\d is out of range"):
+        RBF().resolve(stored(rows() * 1e-160))
+    # Squares that underflow to 0: the columns are constant as far as float64 can tell.
+    assert RBF().resolve(stored(rows() * 1e-200)).gamma == 1.0
+
+
+@every_kernel
+@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+def test_overflow_is_an_error_and_nothing_else(case, stored):
+    X = stored(np.array([[1e200, 0.0], [0.0, -1e200]]))
+    for evaluated in (lambda: case.kernel.block(X, X), lambda: case.kernel.diag(X)):
+        try:
+            assert np.isfinite(evaluated()).all()
+        except ValueError as error:
+            assert "are not finite" in str(error) or "finite numbers" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("evaluated", [lambda k, X: k.block(X, X), lambda k, X: k.diag(X), lambda k, X: k.lower()])
+@pytest.mark.parametrize("kernel", [RBF(), Linear() + Polynomial(gamma="auto")])
+def test_unresolved_kernels_say_so(kernel, evaluated):
+    with pytest.raises(ValueError, match=r"takes gamma='(scale|auto)' from the data: call kernel.resolve\(X\) first"):
+        evaluated(kernel, as_data(rows()))
+
+
+# Functions and given values.
+
+
+def test_function_is_called_by_block_with_rows_as_stored():
+    seen = []
+
+    def function(A, B):
+        seen.append((type(A), A.dtype, A.shape, B.shape))
+        return A @ B.T
+
+    X = rows(150, 2, dtype=np.float32)
+    Callable(function).block(as_data(X), as_data(X[:5]))
+    csr = as_data(sp.csr_array(X))
+    np.testing.assert_allclose(Callable(function).diag(csr), csr.sq_norms(), rtol=1e-5)
+    assert seen == [
+        (np.ndarray, np.float32, (150, 2), (5, 2)),
+        (sp.csr_array, np.float32, (64, 2), (64, 2)),
+        (sp.csr_array, np.float32, (64, 2), (64, 2)),
+        (sp.csr_array, np.float32, (22, 2), (22, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda A, B: np.zeros((len(B), len(A))),
+            r"kernel function must return an array of shape \(3, 5\) for 3 and 5 rows, got \(5, 3\)",
+        ),
+        (lambda A, B: 1.0, r"of shape \(3, 5\) for 3 and 5 rows, got \(\)"),
+        (lambda A, B: np.full((3, 5), "a"), "must return real numbers, got an array of <U1"),
+        (lambda A, B: np.ones((3, 5)) * 1j, "must return real numbers, got an array of complex128"),
+        (lambda A, B: np.diag([1, 1, 1, np.nan, 1])[:3] + np.eye(3, 5, 3) * np.inf, r"for row 0 of the left block"),
+        (
+            lambda A, B: np.where(np.arange(15).reshape(3, 5) == 13, np.nan, 1.0),
+            r"finite numbers, got nan for row 2 of the left block and row 3 of the right one \(1 such value\(s\) of 15",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_function_that_returns_something_else(function, message):
+    with pytest.raises(ValueError, match=message):
+        Callable(function).block(as_data(rows(3)), as_data(rows(5)))
+
+
+def test_given_values_are_looked_up():
+    K = np.array([[2.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 4.0]])
+    data, kernel = GivenValues(K), Precomputed()
+    np.testing.assert_array_equal(kernel.block(data, data), K)
+    np.testing.assert_array_equal(kernel.block(data.rows([2, 0]), data.rows([1])), K[[2, 0]][:, [1]])
+    np.testing.assert_array_equal(kernel.diag(data.rows([2, 1])), [4, 3])
+    np.testing.assert_array_equal((2 * kernel + 1).block(data, data), 2 * K + 1)
+    np.testing.assert_array_equal((2 * kernel + 1).diag(data), 2 * np.diag(K) + 1)
+    unseen = GivenValues(np.array([[0.1, 0.2, 0.3]]))
+    np.testing.assert_array_equal(kernel.block(unseen, data.rows([2, 1])), [[0.3, 0.2]])
+    assert kernel.is_psd is None
+    assert kernel.resolve(data) is kernel
+    assert from_dict(kernel.to_dict()) == kernel == eval(repr(kernel), NAMESPACE)
+
+
+# Names.
+
+
+def test_as_kernel():
+    assert as_kernel("linear", gamma=2) == Linear()
+    assert as_kernel("poly", degree=2, gamma=0.5, coef0=1) == Polynomial(2, 0.5, 1.0)
+    assert as_kernel("rbf") == RBF(gamma="scale")
+    assert as_kernel("sigmoid", coef0=-1) == Sigmoid("scale", -1.0)
+    assert as_kernel("precomputed") == Precomputed()
+    assert as_kernel(laplacian) == Callable(laplacian)
+    kernel = RBF(gamma=1.0) + Linear()
+    assert as_kernel(kernel, gamma=3.0) is kernel
+
+
+# Is it a kernel?
+
+
+def edit_distance(s, t):
+    row = list(range(len(t) + 1))
+    for i, a in enumerate(s, 1):
+        previous, row = row, [i]
+        for j, b in enumerate(t, 1):
+            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (a != b)))
+    return row[-1]
+
+
+def strings():
+    return [format(i, "b")[1:] for i in range(1, 32)]
+
+
+def test_the_lectures_quiz():
+    X = as_data(np.random.default_rng(0).normal(size=(40, 2)))
+    assert diagnose(Sigmoid(1.0, 1.0), X).verdict == "violated"
+    one_minus = Callable(lambda A, B: 1 - ((A[:, None] - B) ** 2).sum(axis=-1))
+    assert diagnose(one_minus, X).verdict == "violated"
+    assert diagnose(RBF(gamma=0.5), X).verdict == "proved"
+    K = np.exp([[-float(edit_distance(s, t)) for t in strings()] for s in strings()])
+    on_strings = diagnose(Precomputed(), GivenValues(K))
+    assert on_strings.verdict == "violated"
+    assert on_strings.smallest_eigenvalue == pytest.approx(-0.043, abs=5e-4)
+
+
+def test_witness_is_a_witness():
+    X = as_data(rows(20, 2))
+    kernel = Sigmoid(1.0, 1.0)
+    found = diagnose(kernel, X)
+    points = X.rows(found.witness.idx)
+    c = found.witness.c
+    assert c @ kernel.block(points, points) @ c == pytest.approx(found.smallest_eigenvalue, rel=1e-9)
+    assert found.witness.value < -found.tolerance
+    assert np.linalg.norm(c) == pytest.approx(1)
+    assert (found.n_points, found.complete, found.asymmetric_pair) == (20, True, None)
+    assert str(found).startswith("violated: c'Gc = -")
+
+
+def test_points_are_chosen_evenly_and_the_answer_says_so():
+    found = diagnose(Sigmoid(1.0, 1.0), as_data(rows(20, 2)), max_points=7)
+    np.testing.assert_array_equal(found.witness.idx, [0, 2, 5, 8, 11, 14, 17])
+    assert (found.n_points, found.complete) == (7, False)
+    assert "on a choice of 7 points" in str(found)
+
+
+def test_asymmetry_refutes():
+    found = diagnose(Callable(lambda A, B: A @ B.T + A[:, :1]), as_data([[0.0, 1.0], [0.0, 0.0], [3.0, 0.0]]))
+    assert (found.verdict, found.asymmetry, found.asymmetric_pair) == ("violated", 3.0, (0, 2))
+    assert str(found) == "violated: not symmetric, k(x_0, x_2) and k(x_2, x_0) differ by 3"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_does_not_refute(dtype):
+    X = rows(60, 3, dtype=dtype) + np.float32(10)
+    for function in (lambda A, B: A @ B.T, lambda A, B: (A.astype(np.float32) @ B.astype(np.float32).T) ** 2):
+        found = diagnose(Callable(function), as_data(X))
+        assert found.verdict == "not refuted"
+        assert found.tolerance < 0.01 * np.abs(X @ X.T).max() ** 2
+    assert str(found).startswith("not refuted: smallest eigenvalue")
+    assert str(diagnose(Linear(), as_data(X))).startswith("proved: positive semidefinite by the closure rules")
+
+
+# Messages.
+
+
+def nested(depth):
+    document = {"type": "Linear"}
+    for _ in range(depth - 1):
+        document = {"type": "Shift", "kernel": document, "offset": 1.0}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (None, "kernel must be a dictionary, got None"),
+        ([], "kernel must be a dictionary, got something of type list"),
+        ({}, r"kernel.type must be 'Linear', .* or 'Power', got None"),
+        ({"type": "Callable"}, "got 'Callable'"),
+        ({"type": "__class__"}, "got '__class__'"),
+        ({"type": ["Linear"]}, "got something of type list"),
+        ({"type": "x" * 1000}, "got 'x{40}...'$"),
+        ({"type": "Linear", "gamma": 1.0}, "kernel of type Linear must have exactly the parameters none, got 'gamma'"),
+        ({"type": "RBF"}, "must have exactly the parameters gamma, got none"),
+        ({"type": "RBF", 3: 1.0}, "parameters gamma, got something of type int"),
+        ({"type": "RBF", "gamma": "big"}, "kernel: gamma must be a number >= 0, 'scale' or 'auto', got 'big'"),
+        ({"type": "RBF", "gamma": None}, "kernel.gamma must be a number, got None"),
+        ({"type": "RBF", "gamma": True}, "kernel.gamma must be a number, got True"),
+        ({"type": "RBF", "gamma": float("nan")}, "kernel: gamma must be a number >= 0 and finite, got nan"),
+        ({"type": "RBF", "gamma": 10**400}, "and finite, got inf"),
+        ({"type": "RBF", "gamma": -1}, "kernel: gamma must be a number >= 0, got -1"),
+        (
+            {"type": "Polynomial", "degree": 2.0, "gamma": 1.0, "coef0": 0.0},
+            "kernel.degree must be an integer, got 2.0",
+        ),
+        ({"type": "Polynomial", "degree": 2**31, "gamma": 1.0, "coef0": 0.0}, "degree must be an integer from 0 to"),
+        (
+            {"type": "Scale", "factor": -1.0, "kernel": {"type": "Linear"}},
+            "kernel: factor must be a number >= 0, got -1",
+        ),
+        ({"type": "Sum", "parts": "ab"}, "kernel.parts must be a list of kernels, got 'ab'"),
+        ({"type": "Sum", "parts": [{"type": "Linear"}, 3]}, r"kernel.parts\[1\] must be a dictionary"),
+        ({"type": "Sum", "parts": [{"type": "Linear"}]}, "kernel: Sum takes at least two kernels, got 1"),
+        ({"type": "Power", "exponent": 2, "kernel": {"type": "RBF", "gamma": "x"}}, "kernel.kernel: gamma must be"),
+        (nested(51), "must be nested at most 50 deep"),
+        (nested(5000), "must be nested at most 50 deep"),
+    ],
+)
+def test_from_dict_trusts_nothing(document, message):
+    with pytest.raises(ValueError, match=message):
+        from_dict(document)
+
+
+def test_nesting_has_the_same_limit_when_written():
+    assert from_dict(nested(50)).to_dict() == nested(50)
+    with pytest.raises(ValueError, match="nested more than 50 deep cannot be written"):
+        (from_dict(nested(50)) + 1).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: RBF(gamma=-1), ValueError, "gamma must be a number >= 0, got -1"),
+        (lambda: RBF(gamma=np.nan), ValueError, "gamma must be a number >= 0 and finite, got nan"),
+        (lambda: RBF(gamma="scal"), ValueError, "gamma must be a number >= 0, 'scale' or 'auto', got 'scal'"),
+        (lambda: RBF(gamma=[1.0]), TypeError, r"gamma must be a number >= 0, 'scale' or 'auto', got \[1.0\]"),
+        (lambda: RBF(gamma=1, sigma=2), ValueError, "only one of gamma, sigma and width, got gamma=1 and sigma=2"),
+        (lambda: RBF(sigma=1, width=2), ValueError, "only one of gamma, sigma and width"),
+        (lambda: RBF(sigma=0), ValueError, "sigma must be a positive number, got 0"),
+        (lambda: RBF(width=-2), ValueError, "width must be a positive number, got -2"),
+        (lambda: RBF(width="wide"), TypeError, "width must be a positive number, got 'wide'"),
+        (lambda: RBF(sigma=1e-200), ValueError, "sigma must be such that gamma is a finite positive number"),
+        (lambda: Polynomial(-1), ValueError, "degree must be an integer from 0 to 2147483647, got -1"),
+        (lambda: Polynomial(2.5), TypeError, "degree must be an integer >= 0, got 2.5"),
+        (lambda: Polynomial(True), TypeError, "degree must be an integer >= 0, got True"),
+        (lambda: Polynomial(gamma=-2.0), ValueError, "gamma must be a number >= 0, got -2"),
+        (lambda: Polynomial(coef0=np.inf), ValueError, "coef0 must be a number and finite, got inf"),
+        (lambda: Sigmoid(gamma=-1), ValueError, "gamma must be a number >= 0"),
+        (lambda: Sigmoid(coef0="a"), TypeError, "coef0 must be a number, got 'a'"),
+        (lambda: -2 * Linear(), ValueError, "factor must be a number >= 0, got -2: the result would not be a kernel"),
+        (lambda: Linear() + -1.0, ValueError, "offset must be a number >= 0, got -1: the result would not be a kernel"),
+        (lambda: Linear() * "a", TypeError, "factor must be a number >= 0, got 'a'"),
+        (lambda: np.ones(3) * Linear(), TypeError, "factor must be a number >= 0, got array"),
+        (lambda: Linear() ** -1, ValueError, "exponent must be an integer from 0 to 2147483647, got -1"),
+        (lambda: Linear() ** 0.5, TypeError, "exponent must be an integer >= 0, got 0.5"),
+        (lambda: Sum((Linear(), 1.0)), TypeError, "Sum takes kernels, got 1.0"),
+        (lambda: Product((Linear(),)), ValueError, "Product takes at least two kernels, got 1"),
+        (lambda: Scale(1.0, 2.0), TypeError, "Scale takes a kernel, got 2.0"),
+        (lambda: Callable("rbf"), TypeError, "must be callable with two blocks of rows, got 'rbf'"),
+        (lambda: as_kernel("rbg"), ValueError, "kernel must be 'linear', 'poly', .* got 'rbg'; did you mean 'rbf'?"),
+        (lambda: as_kernel("polynomial"), ValueError, "got 'polynomial'; did you mean 'poly'"),
+        (lambda: as_kernel("Gaussian"), ValueError, "or 'precomputed', a Kernel or a function .* got 'Gaussian'$"),
+        (lambda: as_kernel(3), TypeError, "kernel must be 'linear', .* got 3"),
+        (lambda: as_kernel(RBF), TypeError, r"got the class RBF: write RBF\(...\)"),
+        (lambda: as_kernel("rbf", gamma=-1.0), ValueError, "gamma must be a number >= 0, got -1"),
+        (lambda: as_kernel("poly", degree=1.5), TypeError, "degree must be an integer"),
+        (lambda: RBF().resolve(GivenValues([[1.0]])), TypeError, "gamma='scale' needs rows of features, got Precomp"),
+        (
+            lambda: RBF(gamma="auto").resolve(as_data(np.empty((2, 0)))),
+            ValueError,
+            "gamma='auto' needs at least one column",
+        ),
+        (
+            lambda: Linear().diag(GivenValues([[1.0]])),
+            TypeError,
+            r"Linear\(\) needs rows of features, got Precomputed.*: use kernel='precomputed'",
+        ),
+        (
+            lambda: Precomputed().diag(as_data([[1.0]])),
+            TypeError,
+            r"Precomputed\(\) needs precomputed kernel values, a mercer.data.Precomputed, got Dense",
+        ),
+        (lambda: Callable(laplacian).diag(GivenValues([[1.0]])), TypeError, "needs rows of features, got Precomputed"),
+        (
+            lambda: Linear().block(as_data([[1.0]]), as_data([[1.0, 2.0]])),
+            ValueError,
+            "same number of features, got 1 and 2",
+        ),
+        (
+            lambda: Polynomial(7, 1.0).diag(as_data([[1e30]])),
+            ValueError,
+            r"values of Polynomial\(degree=7.* are not finite: they overflow double precision.*scale the columns",
+        ),
+        (
+            lambda: (Precomputed() ** 9).diag(GivenValues([[1e100]])),
+            ValueError,
+            r"values of Precomputed\(\) \*\* 9 are not finite",
+        ),
+        (lambda: diagnose(Linear(), as_data(np.empty((0, 2)))), ValueError, r"at least one point .* Dense\(n=0"),
+        (lambda: diagnose(Linear(), as_data([[1.0]]), max_points=0), ValueError, "at least one point .*max_points=0"),
+        (
+            lambda: diagnose(Precomputed(), GivenValues([[np.nan]])),
+            ValueError,
+            r"values of Precomputed\(\) are NaN or infinite on these points",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
