@@ -7,7 +7,9 @@ from typing import final
 
 import numpy as np
 
-import mercer._core as _core
+from mercer._core import CompiledKernel, Table, best_isa, has_isa
+from mercer._core import block as evaluate_block
+from mercer._core import matvec as apply_block
 from mercer.backends.base import Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense
@@ -27,8 +29,8 @@ def select_isa() -> str:
     """
     forced = os.environ.get("MERCER_ISA")
     if not forced:
-        return _core.best_isa()
-    if not _core.has_isa(forced):
+        return best_isa()
+    if not has_isa(forced):
         raise ValueError(
             f"MERCER_ISA must name an instruction set of this machine (baseline, avx2 or avx512), got {forced!r}."
         )
@@ -53,17 +55,17 @@ class NativeBackend(Backend):
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
         self.values_per_call = int(2e9 / (_row_length(data) + 20))
-        self._kernel = _core.CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program])
+        self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program])
         uses_distance = any(op == Op.SQDIST for op, _ in program)
         self._centre = np.ascontiguousarray(data.mean()) if uses_distance and isinstance(data, Dense) else None
-        self._tables: dict[int, tuple[Data, _core.Table]] = {}
+        self._tables: dict[int, tuple[Data, Table]] = {}
         self._table(data)
 
     def block(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        _core.block(
+        evaluate_block(
             self.isa,
             self._kernel,
             self._table(left),
@@ -82,7 +84,7 @@ class NativeBackend(Backend):
         n = left.n if left_rows is None else left_rows.size
         out = np.zeros((n, vectors.shape[1]))
         threads = self._threads_for(n * vectors.shape[0])
-        _core.matvec(
+        apply_block(
             self.isa,
             self._kernel,
             self._table(left),
@@ -100,15 +102,15 @@ class NativeBackend(Backend):
         # Starting a thread costs some 20 microseconds; below a millisecond of work it does not pay.
         return self.n_threads if 30 * n_values > self.values_per_call else 1
 
-    def _table(self, data: Data) -> _core.Table:
+    def _table(self, data: Data) -> Table:
         held = self._tables.get(id(data))
         if held is not None:
             return held[1]
         if isinstance(data, Dense):
-            table = _core.Table(data.array)
+            table = Table(data.array)
         elif isinstance(data, CSR):
             m = data.matrix
-            table = _core.Table(m.data, m.indices, m.indptr, data.p)
+            table = Table(m.data, m.indices, m.indptr, data.p)
         else:
             raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
         self._tables[id(data)] = (data, table)

@@ -8,7 +8,7 @@ from typing import ClassVar, final
 import joblib
 import threadpoolctl
 
-import mercer._core as _core
+from mercer._core import thread_limit
 
 
 def n_threads(n_jobs: int | None = None) -> int:
@@ -34,7 +34,7 @@ def n_threads(n_jobs: int | None = None) -> int:
         return n_jobs if n_jobs > 0 else max(1, processors + 1 + n_jobs)
     if getattr(joblib.parallel.get_active_backend()[0], "nesting_level", 0):
         return 1
-    limits = [processors, _core.thread_limit()]
+    limits = [processors, thread_limit()]
     share = os.environ.get("OMP_NUM_THREADS", "")
     if share.isdigit():
         limits.append(int(share))

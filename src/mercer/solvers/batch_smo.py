@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-import mercer._core as _core
+from mercer._core import largest_violation, select_working_set, solve_block
 from mercer.backends.native import select_isa
 from mercer.gram import Gram, padded_block
 from mercer.problems import Problem
@@ -27,7 +27,7 @@ _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and
 
 _WORKING_SETS = (1024, 2048, 4096)
 _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
-_PAIR_STEPS = 20_000  # steps in one native call: at most some 40 ms
+_PAIR_WORK = 20_000_000  # steps times variables in one native call: some 20 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
 _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
 _ROUNDS = 40  # of pair steps and Newton steps on one working set
@@ -127,7 +127,7 @@ class BatchSMO(Solver[BatchState]):
 
     def _violation(self, state: BatchState) -> float:
         p = state.problem
-        return _core.largest_violation(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups)
+        return largest_violation(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups)
 
     def _everything(self, state: BatchState) -> IndexArray:
         if state.groups is None:
@@ -139,7 +139,7 @@ class BatchSMO(Solver[BatchState]):
         n_free = np.count_nonzero((state.beta > p.lower) & (state.beta < p.upper))
         wanted = 1.25 * n_free + 256  # room for all free variables and for new ones
         size = next((s for s in _WORKING_SETS if s >= wanted), _WORKING_SETS[-1])
-        return _core.select_working_set(
+        return select_working_set(
             state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.previous, size
         )
 
@@ -198,7 +198,7 @@ class _Block:
     def pair_steps(self, tol: float, steps: int) -> Generator[None, None, int | None]:
         """Return how they ended; None at max_iter."""
         while True:
-            left = self._left(min(_PAIR_STEPS, steps))
+            left = self._left(min(_PAIR_WORK // max(1, self._chosen.size), steps))
             if left == 0:
                 return None
             end = self._run(newton=False, tol=tol, max_iter=left)
@@ -228,7 +228,7 @@ class _Block:
         return steps if allowed < 0 else max(0, min(steps, allowed - self._state.n_iter))
 
     def _run(self, *, newton: bool, tol: float, max_iter: int) -> int:
-        end, n_iter, violation = _core.solve_block(
+        end, n_iter, violation = solve_block(
             select_isa(),
             newton,
             self._matrix,
