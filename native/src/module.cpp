@@ -129,9 +129,8 @@ class CompiledKernel {
     }
 
     Program view() const {
-        const bool dot = std::find(ops_.begin(), ops_.end(), Op::dot) != ops_.end();
         const bool distance = std::find(ops_.begin(), ops_.end(), Op::sqdist) != ops_.end();
-        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), dot, distance};
+        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), distance};
     }
 
   private:
@@ -152,7 +151,9 @@ TileRequest make_request(const CompiledKernel& kernel, const Table& left, const 
             "both tables must be of the same kind and have the same number of features");
     require(!centre || (static_cast<int64_t>(centre->shape(0)) == left.n_features() && !left.sparse()),
             "a centre belongs to dense tables and has one value a feature");
-    return {kernel.view(), left.rows(left_rows), right.rows(right_rows), centre ? centre->data() : nullptr, n_threads};
+    const Program program = kernel.view();
+    const bool centred = centre && program.uses_sqdist;  // inner products need no centre, and are exact without one
+    return {program, left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr, n_threads};
 }
 
 void block(const std::string& isa, const CompiledKernel& kernel, const Table& left,
@@ -160,7 +161,8 @@ void block(const std::string& isa, const CompiledKernel& kernel, const Table& le
            std::optional<ConstDoubles> centre, DoubleMatrix out, int n_threads) {
     const TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
     require(static_cast<int64_t>(out.shape(0)) == request.left.count &&
-                static_cast<int64_t>(out.shape(1)) == request.right.count && (out.shape(1) <= 1 || out.stride(1) == 1),
+                static_cast<int64_t>(out.shape(1)) == request.right.count &&
+                (out.size() == 0 || out.shape(1) <= 1 || out.stride(1) == 1),
             "out must have a row per left row, a column per right row and contiguous rows");
     const Implementation& native = implementation(isa);
     nb::gil_scoped_release release;

@@ -35,12 +35,15 @@ void emit(const Sink& sink, const double* tile, int n_rows, int n_columns, int s
         return;
     }
     if (sink.n_vectors == 1) {
-        double weights[kSparseColumns > kTileColumns ? kSparseColumns : kTileColumns] = {};
-        for (int c = 0; c < n_columns; ++c) weights[c] = sink.vectors[column + c];
+        const double* weights = sink.vectors + column;
         for (int r = 0; r < n_rows; ++r) {
+            // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
             Vec total{};
-            for (int c = 0; c < stride; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
-            sink.out[row + r] += sum(total);
+            int c = 0;
+            for (; c + kLanes <= n_columns; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
+            double rest = sum(total);
+            for (; c < n_columns; ++c) rest += tile[r * stride + c] * weights[c];
+            sink.out[row + r] += rest;
         }
         return;
     }

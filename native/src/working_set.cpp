@@ -39,7 +39,9 @@ struct Candidate {
 // The first `limit` candidates in order.
 void keep_worst(std::vector<Candidate>& candidates, int64_t limit) {
     const auto count = std::min(candidates.size(), static_cast<std::size_t>(limit));
-    std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end());
+    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(candidates.begin(), end, candidates.end());
+    std::sort(candidates.begin(), end);
     candidates.resize(count);
 }
 

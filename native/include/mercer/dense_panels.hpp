@@ -14,7 +14,7 @@ MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int coun
                                    double* packed, double* norms, double* offsets) {
     const auto* data = static_cast<const S*>(view.dense.data);
     for (int r = 0; r < width; ++r) {
-        // Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
+        // Norms add the squares in the order and with the rounding of the tile: the distance of equal rows is 0.
         double norm = 0.0, offset = 0.0;
         if (r < count) {
             const int64_t row = view.rows ? view.rows[first + r] : first + r;
@@ -26,7 +26,7 @@ MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int coun
                     value -= centre[k];
                 }
                 packed[k * width + r] = value;
-                norm += value * value;
+                norm = multiply_add(value, value, norm);
             }
         } else {
             for (int64_t k = 0; k < view.n_features; ++k) packed[k * width + r] = 0.0;

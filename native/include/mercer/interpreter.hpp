@@ -21,9 +21,9 @@ MERCER_INLINE Vec integer_power(Vec base, int64_t exponent) {
     return result;
 }
 
-// ||x - z||^2 from <x, z>; rounding must not make it negative.
+// ||x - z||^2 from <x, z>; rounding must not make it negative, and what overflows must stay NaN.
 MERCER_INLINE Vec squared_distance(Vec dot, double left_norm, Vec right_norms) {
-    return max(left_norm + right_norms - 2.0 * dot, Vec{});
+    return max(Vec{}, left_norm + right_norms - 2.0 * dot);
 }
 
 inline void gaussian_tile(double scale, const TileSides& sides, int n_rows, int n_columns, double* tile) {

@@ -14,7 +14,7 @@ struct Program {
     const Op* ops;
     const double* arguments;
     int length;
-    bool uses_dot, uses_sqdist;
+    bool uses_sqdist;
 
     bool is_dot() const { return length == 1 && ops[0] == Op::dot; }
     bool is_gaussian() const { return length == 3 && ops[0] == Op::sqdist && ops[1] == Op::scale && ops[2] == Op::exp; }

@@ -38,6 +38,15 @@ MERCER_INLINE Vec broadcast(double x) { return Vec{} + x; }
 MERCER_INLINE Vec min(Vec a, Vec b) { return a < b ? a : b; }
 MERCER_INLINE Vec max(Vec a, Vec b) { return a > b ? a : b; }
 
+// a * b + c, rounded as the vectors' products are: once where the instruction set has fused multiply-add.
+MERCER_INLINE double multiply_add(double a, double b, double c) {
+#ifdef __FMA__
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 MERCER_INLINE double sum(Vec v) {
     double total = 0.0;
     for (int lane = 0; lane < kLanes; ++lane) total += v[lane];

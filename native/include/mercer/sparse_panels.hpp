@@ -44,13 +44,13 @@ MERCER_INLINE void with_csr(const CsrView& view, Use use) {
         indices.template operator()<double>();
 }
 
-// Squared norm, summed in the order in which a product of the row with itself is.
+// Squared norm, summed and rounded as a product of the row with itself is.
 template <class Rows>
 MERCER_INLINE double sparse_norm(const Rows& rows, int64_t row) {
     double norm = 0.0;
     for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
         const auto value = static_cast<double>(rows.data[e]);
-        norm += value * value;
+        norm = multiply_add(value, value, norm);
     }
     return norm;
 }

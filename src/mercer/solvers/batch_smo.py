@@ -25,7 +25,7 @@ EXACT_PROBLEM = 300
 
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
-_WORKING_SETS = (1024, 2048, 4096)
+_WORKING_SETS = (2048, 4096)
 _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 20 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
