@@ -5,11 +5,31 @@
 namespace mercer {
 namespace {
 
-constexpr Implementation kBaseline{"baseline", baseline::block, baseline::matvec, baseline::pair_steps,
-                                   baseline::newton_steps};
+constexpr Implementation kBaseline{"baseline",
+                                   baseline::block,
+                                   baseline::matvec,
+                                   baseline::block_single,
+                                   baseline::pair_steps,
+                                   baseline::newton_steps,
+                                   baseline::pair_steps_single,
+                                   baseline::newton_steps_single};
 #ifdef MERCER_HAVE_X86
-constexpr Implementation kAvx2{"avx2", avx2::block, avx2::matvec, avx2::pair_steps, avx2::newton_steps};
-constexpr Implementation kAvx512{"avx512", avx512::block, avx512::matvec, avx512::pair_steps, avx512::newton_steps};
+constexpr Implementation kAvx2{"avx2",
+                               avx2::block,
+                               avx2::matvec,
+                               avx2::block_single,
+                               avx2::pair_steps,
+                               avx2::newton_steps,
+                               avx2::pair_steps_single,
+                               avx2::newton_steps_single};
+constexpr Implementation kAvx512{"avx512",
+                                 avx512::block,
+                                 avx512::matvec,
+                                 avx512::block_single,
+                                 avx512::pair_steps,
+                                 avx512::newton_steps,
+                                 avx512::pair_steps_single,
+                                 avx512::newton_steps_single};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() {

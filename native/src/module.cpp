@@ -7,9 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "mercer/dispatch.hpp"
 #include "mercer/parallel.hpp"
@@ -25,8 +27,8 @@ using ConstDoubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::de
 using ConstIndices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
-using DoubleMatrix = nb::ndarray<double, nb::ndim<2>, nb::device::cpu>;
-using ConstDoubleMatrix = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
+template <class Real>
+using MatrixOf = nb::ndarray<Real, nb::ndim<2>, nb::device::cpu>;
 
 Scalar scalar_of(nb::dlpack::dtype type) {
     if (type == nb::dtype<float>()) return Scalar::f32;
@@ -39,6 +41,8 @@ bool is_wide(nb::dlpack::dtype type) {
     if (type == nb::dtype<int32_t>()) return false;
     throw nb::type_error("indices must be int32 or int64");
 }
+
+bool is_exponent(double x) { return x >= 0.0 && x <= 2147483647.0 && x == std::floor(x); }
 
 void require(bool condition, const char* message) {
     if (!condition) throw nb::value_error(message);
@@ -59,6 +63,7 @@ class Table {
           n_(static_cast<int64_t>(indptr.shape(0)) - 1),
           p_(n_features) {
         require(n_ >= 0, "indptr must have at least one element");
+        require(p_ >= 0, "n_features must not be negative");
         view_.sparse = true;
         view_.csr = {data.data(),   scalar_of(data.dtype()),  indices.data(),
                      indptr.data(), is_wide(indices.dtype()), is_wide(indptr.dtype())};
@@ -123,7 +128,7 @@ class CompiledKernel {
             else
                 require(depth >= 1, "a program takes more tiles than it has made");
             require(depth <= kMaxStack, "a program may hold at most 8 tiles at a time");
-            require(op != Op::power || (arguments[i] >= 0 && arguments[i] <= 1e6), "a power must be between 0 and 1e6");
+            require(op != Op::power || is_exponent(arguments[i]), "a power must be an integer from 0 to 2147483647");
         }
         require(depth == 1, "a program must leave exactly one tile");
     }
@@ -156,9 +161,10 @@ TileRequest make_request(const CompiledKernel& kernel, const Table& left, const 
     return {program, left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr, n_threads};
 }
 
+template <class Real>
 void block(const std::string& isa, const CompiledKernel& kernel, const Table& left,
            std::optional<ConstIndices> left_rows, const Table& right, std::optional<ConstIndices> right_rows,
-           std::optional<ConstDoubles> centre, DoubleMatrix out, int n_threads) {
+           std::optional<ConstDoubles> centre, MatrixOf<Real> out, int n_threads) {
     const TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
     require(static_cast<int64_t>(out.shape(0)) == request.left.count &&
                 static_cast<int64_t>(out.shape(1)) == request.right.count &&
@@ -166,7 +172,10 @@ void block(const std::string& isa, const CompiledKernel& kernel, const Table& le
             "out must have a row per left row, a column per right row and contiguous rows");
     const Implementation& native = implementation(isa);
     nb::gil_scoped_release release;
-    native.block(request, out.data(), out.stride(0));
+    if constexpr (std::is_same_v<Real, float>)
+        native.block_single(request, out.data(), out.stride(0));
+    else
+        native.block(request, out.data(), out.stride(0));
 }
 
 void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& left,
@@ -182,7 +191,8 @@ void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& l
     native.matvec(request, vectors.data(), static_cast<int64_t>(vectors.shape(1)), out.data());
 }
 
-std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, ConstDoubleMatrix matrix,
+template <class Real>
+std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
                                              Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
                                              ConstIndices group_starts, double tol, int64_t max_iter) {
     const auto size = static_cast<int64_t>(beta.shape(0));
@@ -197,11 +207,16 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
     require(n_groups >= 0 && group_starts.data()[0] == 0 && (n_groups == 0 || group_starts.data()[n_groups] == size) &&
                 std::is_sorted(group_starts.data(), group_starts.data() + n_groups + 1),
             "group_starts must rise from 0 to the number of variables");
-    const BlockProblem problem{size,         matrix.data(), matrix.stride(0),    beta.data(), gradient.data(),
-                               lower.data(), upper.data(),  group_starts.data(), n_groups};
+    const BlockProblem<Real> problem{size,         matrix.data(), matrix.stride(0),    beta.data(), gradient.data(),
+                                     lower.data(), upper.data(),  group_starts.data(), n_groups};
     const Implementation& native = implementation(isa);
     nb::gil_scoped_release release;
-    const BlockResult result = (newton ? native.newton_steps : native.pair_steps)(problem, tol, max_iter);
+    BlockSolver<Real> solver = nullptr;
+    if constexpr (std::is_same_v<Real, float>)
+        solver = newton ? native.newton_steps_single : native.pair_steps_single;
+    else
+        solver = newton ? native.newton_steps : native.pair_steps;
+    const BlockResult result = solver(problem, tol, max_iter);
     return {static_cast<int>(result.end), result.n_iter, result.violation};
 }
 
@@ -213,6 +228,17 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
             "beta, gradient, lower, upper and groups must have the same length");
     if (groups) Table::check_indices(groups->data(), n, n_groups);
     return {n, beta.data(), gradient.data(), lower.data(), upper.data(), groups ? groups->data() : nullptr, n_groups};
+}
+
+// Functions of a matrix in double or in single precision.
+template <class Real>
+void bind_by_precision(nb::module_& m) {
+    m.def("block", &block<Real>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
+          nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
+          nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("solve_block", &solve_block<Real>, nb::arg("isa"), nb::arg("newton"), nb::arg("matrix").noconvert(),
+          nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"));
 }
 
 }  // namespace
@@ -232,16 +258,12 @@ NB_MODULE(_core, m) {
     m.def(
         "has_isa", [](const std::string& name) { return find_implementation(name.c_str()) != nullptr; },
         nb::arg("name"));
-    m.def("block", &block, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"), nb::arg("left_rows").noconvert().none(),
-          nb::arg("right"), nb::arg("right_rows").noconvert().none(), nb::arg("centre").noconvert().none(),
-          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    bind_by_precision<double>(m);
+    bind_by_precision<float>(m);
     m.def("matvec", &matvec, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
-    m.def("solve_block", &solve_block, nb::arg("isa"), nb::arg("newton"), nb::arg("matrix").noconvert(),
-          nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
-          nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"));
     m.def(
         "largest_violation",
         [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
@@ -256,6 +278,7 @@ NB_MODULE(_core, m) {
            std::optional<ConstIndices> groups, int64_t n_groups, ConstIndices previous, int64_t limit) {
             const Variables v = make_variables(beta, gradient, lower, upper, groups, n_groups);
             Table::check_indices(previous.data(), static_cast<int64_t>(previous.shape(0)), v.size);
+            require(limit >= 0, "limit must not be negative");
             std::vector<int64_t> chosen =
                 select_working_set(v, previous.data(), static_cast<int64_t>(previous.shape(0)), limit);
             auto* owned = new std::vector<int64_t>(std::move(chosen));

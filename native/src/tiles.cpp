@@ -9,9 +9,10 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-// Where finished tiles go. The two sinks are the two public functions of this file.
+// Where finished tiles go: stored, stored in single precision, or multiplied by vectors and summed.
 struct Sink {
     double* out;
+    float* single;          // store here instead of in out; null otherwise
     int64_t out_stride;     // store: distance between rows of out
     const double* vectors;  // accumulate: (n_right, n_vectors), null to store
     int64_t n_vectors;
@@ -27,6 +28,13 @@ int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void emit(const Sink& sink, const double* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+    if (sink.single != nullptr) {
+        for (int r = 0; r < n_rows; ++r) {
+            float* out = sink.single + (row + r) * sink.out_stride + column;
+            for (int c = 0; c < n_columns; ++c) out[c] = static_cast<float>(tile[r * stride + c]);
+        }
+        return;
+    }
     if (sink.vectors == nullptr) {
         for (int r = 0; r < n_rows; ++r) {
             double* out = sink.out + (row + r) * sink.out_stride + column;
@@ -186,11 +194,15 @@ void run(const TileRequest& request, const Sink& sink) {
 }  // namespace
 
 void block(const TileRequest& request, double* out, int64_t out_stride) {
-    run(request, Sink{out, out_stride, nullptr, 0});
+    run(request, Sink{out, nullptr, out_stride, nullptr, 0});
+}
+
+void block_single(const TileRequest& request, float* out, int64_t out_stride) {
+    run(request, Sink{nullptr, out, out_stride, nullptr, 0});
 }
 
 void matvec(const TileRequest& request, const double* vectors, int64_t n_vectors, double* out) {
-    run(request, Sink{out, 0, vectors, n_vectors});
+    run(request, Sink{out, nullptr, 0, vectors, n_vectors});
 }
 
 }  // namespace mercer::MERCER_ISA

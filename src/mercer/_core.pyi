@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Float = npt.NDArray[np.float64]
+_Real = npt.NDArray[np.floating]  # float64 or float32
 _Index = npt.NDArray[np.int64]
 
 class Table:
@@ -31,7 +32,7 @@ def block(
     right: Table,
     right_rows: _Index | None,
     centre: _Float | None,
-    out: _Float,
+    out: _Real,
     n_threads: int,
 ) -> None: ...
 def matvec(
@@ -49,7 +50,7 @@ def matvec(
 def solve_block(
     isa: str,
     newton: bool,
-    matrix: _Float,
+    matrix: _Real,
     beta: _Float,
     gradient: _Float,
     lower: _Float,

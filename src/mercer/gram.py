@@ -14,6 +14,7 @@ from mercer.data import Data
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import Diagnosis, diagnose
 
+Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
@@ -148,13 +149,16 @@ class Gram:
         """Return K[rows, cols]; None means all. The result is a view of an array with padded rows."""
         n_rows = self.n if rows is None else rows.size
         n_cols = self.n if cols is None else cols.size
-        out = padded_block(n_rows, n_cols)[:, :n_cols]
+        out: FloatArray = padded_block(n_rows, n_cols)[:, :n_cols]  # type: ignore[assignment]
         for _ in self.fill_block(out, rows, cols):
             pass
         return out
 
-    def fill_block(self, out: FloatArray, rows: IndexArray | None, cols: IndexArray | None) -> Iterator[None]:
-        """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them."""
+    def fill_block(self, out: Array, rows: IndexArray | None, cols: IndexArray | None) -> Iterator[None]:
+        """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
+
+        `out` may be float32; values are evaluated in float64 all the same and then rounded.
+        """
         row_idx, col_idx = self._translate(rows), self._translate(cols)
         height = max(1, self.values_per_call // max(1, out.shape[1]))
         for first in range(0, out.shape[0], height):
@@ -209,10 +213,10 @@ class Gram:
         return chosen if self._idx is None else self._idx[chosen]
 
 
-def padded_block(n_rows: int, n_cols: int) -> FloatArray:
+def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> Array:
     """Return an uninitialised array with rows padded to a multiple of 8 columns, the padding being zeros."""
     width = -(-n_cols // _PADDING) * _PADDING
-    array = np.empty((n_rows, width))
+    array = np.empty((n_rows, width), dtype=dtype)
     array[:, n_cols:] = 0.0
     return array
 
@@ -239,7 +243,7 @@ class _Store:
     def diagonal(self) -> FloatArray:
         return self.kernel.diag(self.data)
 
-    def block(self, rows: IndexArray, cols: IndexArray | None, out: FloatArray) -> None:
+    def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         slots = self._keep(rows)
         if slots is None:
             self._evaluate_block(rows, cols, out)
@@ -266,7 +270,7 @@ class _Store:
         self.n_values += rows.size * n_cols
         return self.backend.matvec(self.data, rows, self.data, cols, vectors)
 
-    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: FloatArray) -> None:
+    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         self.n_values += out.size
         self.peak_bytes = max(self.peak_bytes, out.nbytes + self._kept_bytes())
         self.backend.block(self.data, rows, self.data, cols, out)

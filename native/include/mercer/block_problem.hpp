@@ -1,15 +1,17 @@
 // A small quadratic programme, all of whose matrix is at hand:
 //     min 1/2 beta' K beta + q' beta   s.t.   lower <= beta <= upper,   sum over each group of beta unchanged.
-// It is held by its gradient g = K beta + q, so q itself is not needed.
+// It is held by its gradient g = K beta + q, so q itself is not needed. The matrix is stored in double or, to
+// halve the memory that a step reads, in single precision; everything else is double.
 #pragma once
 
 #include <cstdint>
 
 namespace mercer {
 
+template <class Real>
 struct BlockProblem {
     int64_t size;
-    const double* matrix;  // row-major, symmetric; rows padded with zeros to a multiple of kBlockPadding
+    const Real* matrix;  // row-major, symmetric; rows padded with zeros to a multiple of kBlockPadding
     int64_t stride;
     double* beta;
     double* gradient;
@@ -31,16 +33,22 @@ struct BlockResult {
 // Sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
 // Active-set Newton: exact steps on the free variables, one constraint entering or leaving at a time.
 namespace baseline {
-BlockResult pair_steps(const BlockProblem&, double tol, int64_t max_iter);
-BlockResult newton_steps(const BlockProblem&, double tol, int64_t max_iter);
+BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
+BlockResult pair_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
+BlockResult newton_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
+BlockResult newton_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 }  // namespace baseline
 namespace avx2 {
-BlockResult pair_steps(const BlockProblem&, double tol, int64_t max_iter);
-BlockResult newton_steps(const BlockProblem&, double tol, int64_t max_iter);
+BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
+BlockResult pair_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
+BlockResult newton_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
+BlockResult newton_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 }  // namespace avx2
 namespace avx512 {
-BlockResult pair_steps(const BlockProblem&, double tol, int64_t max_iter);
-BlockResult newton_steps(const BlockProblem&, double tol, int64_t max_iter);
+BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
+BlockResult pair_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
+BlockResult newton_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
+BlockResult newton_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 }  // namespace avx512
 
 }  // namespace mercer

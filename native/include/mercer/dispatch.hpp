@@ -6,12 +6,16 @@
 
 namespace mercer {
 
+template <class Real>
+using BlockSolver = BlockResult (*)(const BlockProblem<Real>&, double tol, int64_t max_iter);
+
 struct Implementation {
     const char* name;  // "avx512", "avx2" or "baseline"
     BlockFunction block;
     MatvecFunction matvec;
-    BlockResult (*pair_steps)(const BlockProblem&, double tol, int64_t max_iter);
-    BlockResult (*newton_steps)(const BlockProblem&, double tol, int64_t max_iter);
+    BlockSingleFunction block_single;
+    BlockSolver<double> pair_steps, newton_steps;
+    BlockSolver<float> pair_steps_single, newton_steps_single;
 };
 
 // The implementation of that name, or null where this machine or this build has none.

@@ -16,11 +16,21 @@ struct Extremes {
     double violation() const { return up < 0 || low < 0 ? 0.0 : low_gradient - up_gradient; }
 };
 
-inline bool can_grow(const BlockProblem& block, int64_t u) { return block.beta[u] < block.upper[u]; }
-inline bool can_shrink(const BlockProblem& block, int64_t u) { return block.beta[u] > block.lower[u]; }
-inline bool is_free(const BlockProblem& block, int64_t u) { return can_grow(block, u) && can_shrink(block, u); }
+template <class Real>
+inline bool can_grow(const BlockProblem<Real>& block, int64_t u) {
+    return block.beta[u] < block.upper[u];
+}
+template <class Real>
+inline bool can_shrink(const BlockProblem<Real>& block, int64_t u) {
+    return block.beta[u] > block.lower[u];
+}
+template <class Real>
+inline bool is_free(const BlockProblem<Real>& block, int64_t u) {
+    return can_grow(block, u) && can_shrink(block, u);
+}
 
-inline Extremes find_extremes(const BlockProblem& block, int64_t first, int64_t last) {
+template <class Real>
+inline Extremes find_extremes(const BlockProblem<Real>& block, int64_t first, int64_t last) {
     Extremes e;
     for (int64_t u = first; u < last; ++u) {
         if (can_grow(block, u) && block.gradient[u] < e.up_gradient) e.up = u, e.up_gradient = block.gradient[u];
@@ -30,13 +40,15 @@ inline Extremes find_extremes(const BlockProblem& block, int64_t first, int64_t 
 }
 
 // Without equality constraints: by how much variable u alone violates optimality.
-inline double lone_violation(const BlockProblem& block, int64_t u) {
+template <class Real>
+inline double lone_violation(const BlockProblem<Real>& block, int64_t u) {
     const double g = block.gradient[u];
     if (g < 0.0) return can_grow(block, u) ? -g : 0.0;
     return can_shrink(block, u) ? g : 0.0;
 }
 
-inline double block_violation(const BlockProblem& block) {
+template <class Real>
+inline double block_violation(const BlockProblem<Real>& block) {
     double worst = 0.0;
     if (block.n_groups == 0)
         for (int64_t u = 0; u < block.size; ++u) worst = __builtin_fmax(worst, lone_violation(block, u));

@@ -15,10 +15,11 @@ constexpr double kRidge = 4e-15;  // of the diagonal, per free variable in the f
 constexpr double kUndetermined = 1e-14;
 constexpr int kMaxRefinements = 6;  // repeated steps on one face, each removing more of the ridge's effect
 
+template <class Real>
 class NewtonSteps {
   public:
     // capacity: the most variables that may be free at a time.
-    NewtonSteps(const BlockProblem& block, int64_t capacity)
+    NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
         : block_(block),
           capacity_(capacity),
           factor_(capacity),
@@ -69,7 +70,7 @@ class NewtonSteps {
     // The free variables cannot be brought to rest: entering more would not help.
     static bool residual_too_large(double residual, double violation) { return residual >= violation; }
 
-    const double* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+    const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
     bool enter(int64_t u) {
         const int64_t size = free_count();
@@ -191,8 +192,8 @@ class NewtonSteps {
             block_.beta[u] = next;
             if (next == old) continue;
             const double change = next - old;
-            const double* matrix_row = row(u);
-            for (int64_t v = 0; v < block_.size; ++v) block_.gradient[v] += change * matrix_row[v];
+            const Real* matrix_row = row(u);
+            for (int64_t v = 0; v < block_.size; ++v) block_.gradient[v] += change * static_cast<double>(matrix_row[v]);
         }
         if (length > 0.0)
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
@@ -230,7 +231,7 @@ class NewtonSteps {
         return chosen >= 0 && enter(chosen) && (partner < 0 || member_[partner] != 0.0 || enter(partner));
     }
 
-    const BlockProblem& block_;
+    const BlockProblem<Real>& block_;
     int64_t capacity_;
     Cholesky factor_;
     Scratch memory_;

@@ -11,9 +11,10 @@ namespace mercer::MERCER_ISA {
 // Curvature below this share of k(x,x) + k(z,z) is rounding; the step then goes as far as the box lets it.
 constexpr double kFlat = 1e-15;
 
+template <class Real>
 class PairSteps {
   public:
-    explicit PairSteps(const BlockProblem& block)
+    explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
           memory_(sizeof(double) * static_cast<std::size_t>(4 * padded_ + 1)),
@@ -55,7 +56,7 @@ class PairSteps {
         shrink_[u] = can_shrink(block_, u) ? 0.0 : -kInfinity;
     }
 
-    const double* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+    const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
     // Extremes of a group, by whole vectors; the padding of a vector at a group's edge is masked by index.
     Extremes scan(int64_t first, int64_t last) const {
@@ -98,7 +99,7 @@ class PairSteps {
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
     int64_t select_partner(int64_t first, int64_t last, const Extremes& e) const {
-        const double* matrix_row = row(e.up);
+        const Real* matrix_row = row(e.up);
         Vec best = broadcast(-1.0), best_at = broadcast(-1.0);
         Vec position = lane_numbers() + static_cast<double>(first / kLanes * kLanes);
         const double own = diagonal_[e.up];
@@ -143,7 +144,7 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         mark(i), mark(j);
-        const double *row_i = row(i), *row_j = row(j);
+        const Real *row_i = row(i), *row_j = row(j);
         for (int64_t u = 0; u < padded_; u += kLanes)
             store(gradient_ + u, load(gradient_ + u) + step * (load(row_i + u) - load(row_j + u)));
         return true;
@@ -167,13 +168,14 @@ class PairSteps {
         if (next == old) return false;
         block_.beta[chosen] = next;
         mark(chosen);
-        const double *matrix_row = row(chosen), step = next - old;
+        const Real* matrix_row = row(chosen);
+        const double step = next - old;
         for (int64_t u = 0; u < padded_; u += kLanes)
             store(gradient_ + u, load(gradient_ + u) + step * load(matrix_row + u));
         return true;
     }
 
-    const BlockProblem& block_;
+    const BlockProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_;
     double *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g

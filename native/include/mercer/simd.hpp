@@ -33,6 +33,12 @@ using VecInt = int64_t __attribute__((vector_size(kVectorBytes)));
 using VecUnaligned = double __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
 
 MERCER_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecUnaligned*>(p); }
+// As many single-precision numbers as a Vec has lanes, widened.
+MERCER_INLINE Vec load(const float* p) {
+    using Narrow = float __attribute__((vector_size(kVectorBytes / 2)));
+    using NarrowUnaligned = float __attribute__((vector_size(kVectorBytes / 2), aligned(4), may_alias));
+    return __builtin_convertvector(static_cast<Narrow>(*reinterpret_cast<const NarrowUnaligned*>(p)), Vec);
+}
 MERCER_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecUnaligned*>(p) = v; }
 MERCER_INLINE Vec broadcast(double x) { return Vec{} + x; }
 MERCER_INLINE Vec min(Vec a, Vec b) { return a < b ? a : b; }

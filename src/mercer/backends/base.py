@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mercer.data import Data
 
+Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
@@ -27,9 +28,9 @@ class Backend(ABC):
 
     @abstractmethod
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
     ) -> None:
-        """Write k(left_i, right_j) into `out`, of shape (left rows, right rows) and contiguous rows."""
+        """Write k(left_i, right_j) into `out`, (left rows, right rows), of float64 or float32 and contiguous rows."""
 
     @abstractmethod
     def matvec(

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from mercer.backends.base import Backend, FloatArray, IndexArray
+from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.data import Data
 from mercer.kernels import Kernel
 
@@ -21,7 +21,7 @@ class BlockBackend(Backend):
         self._kernel = kernel
 
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
         columns = _chosen(right, right_rows)

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core import CompiledKernel, Table, best_isa, has_isa
 from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
-from mercer.backends.base import Backend, FloatArray, IndexArray
+from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense
 from mercer.kernels.program import Op, Program
@@ -62,7 +62,7 @@ class NativeBackend(Backend):
         self._table(data)
 
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: FloatArray
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
         evaluate_block(

@@ -200,6 +200,7 @@ def drive(
     """
     began = time.perf_counter()
     values_before = gram.n_values
+    gram.diag()  # refuses kernel values that overflow, before any work
     interruption = interruption or Interruption()
     tol, convex = limits.tol, gram.is_convex
     trace: list[TraceRow] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer._core import largest_violation, select_working_set, solve_block
 from mercer.backends.native import select_isa
@@ -15,7 +16,8 @@ from mercer.gram import Gram, padded_block
 from mercer.problems import Problem
 from mercer.solvers.base import FloatArray, Solver, State
 
-IndexArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+Array = npt.NDArray[np.floating]
+IndexArray = npt.NDArray[np.int64]
 
 WHOLE_PROBLEM = 2048
 """Up to this many variables the working set is everything."""
@@ -30,6 +32,7 @@ _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Chole
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 20 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
 _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
+_SINGLE_MAX = 1e30  # larger kernel values might overflow in single precision
 _ROUNDS = 40  # of pair steps and Newton steps on one working set
 
 _SOLVED, _LIMIT, _STALLED = 0, 1, 2  # mercer::BlockEnd
@@ -45,7 +48,8 @@ class BatchState(State):
     groups: IndexArray | None = field(kw_only=True)
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
-    whole: FloatArray | None = None  # the padded matrix, where the working set is everything
+    whole: Array | None = None  # the padded matrix, where the working set is everything
+    single: bool = True  # whether matrices of working sets are stored in single precision
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
@@ -59,6 +63,10 @@ class BatchSMO(Solver[BatchState]):
     K[W, W], solve the problem restricted to W, and update the gradient with the columns of the variables that moved.
     On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
     drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
+
+    K[W, W] is stored in single precision where W is not everything: it only steers the steps, while the gradient is
+    updated in float64, so rounding in it costs at worst another round. A round that fails to raise the dual objective
+    ends that, and all matrices are float64 from then on.
 
     Costs, per round and beyond K[W, W]: n kernel values for each variable that moved, none of them stored.
 
@@ -76,6 +84,7 @@ class BatchSMO(Solver[BatchState]):
         state = BatchState(
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
+        state.single = bool(np.abs(gram.diag()).max(initial=0.0) < _SINGLE_MAX)
         state.work = self._begin(state)
         return state
 
@@ -106,7 +115,7 @@ class BatchSMO(Solver[BatchState]):
     def _rounds(self, state: BatchState) -> Iterator[None]:
         problem = state.problem
         everything = problem.n <= WHOLE_PROBLEM
-        stuck = False
+        stuck, dual = False, self._dual(state)
         while True:
             state.violation = self._violation(state)
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
@@ -123,7 +132,14 @@ class BatchSMO(Solver[BatchState]):
                 yield from state.gram.accumulate(state.gradient, chosen[moved], change[moved])
                 if problem.ridge is not None:
                     state.gradient[chosen] += problem.ridge[chosen] * change
+                # The gradient is true in float64, so this is: what rounding in the matrix has spoilt shows here.
+                dual, before_dual = self._dual(state), dual
+                if state.single and dual <= before_dual:
+                    state.single, stuck = False, False
             state.previous = chosen
+
+    def _dual(self, state: BatchState) -> float:
+        return -0.5 * float(state.beta @ (state.gradient + state.problem.linear))
 
     def _violation(self, state: BatchState) -> float:
         p = state.problem
@@ -143,18 +159,19 @@ class BatchSMO(Solver[BatchState]):
             state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.previous, size
         )
 
-    def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, FloatArray]:
+    def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
         if state.whole is not None:
             return state.whole
-        matrix = padded_block(chosen.size, chosen.size)
+        everything = chosen.size == state.problem.n
+        matrix = padded_block(chosen.size, chosen.size, np.float32 if state.single and not everything else np.float64)
         yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         if state.problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
-        if chosen.size == state.problem.n:
+        if everything:
             state.whole = matrix
         return matrix
 
-    def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: FloatArray) -> Iterator[None]:
+    def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
         """Solve the problem restricted to `chosen`; when everything is chosen, the gradient is updated as well."""
         block = _Block(state, chosen, matrix)
         convex = state.gram.is_convex
@@ -174,7 +191,7 @@ class BatchSMO(Solver[BatchState]):
 class _Block:
     """The problem restricted to a working set; writes back to the state after every native call."""
 
-    def __init__(self, state: BatchState, chosen: IndexArray, matrix: FloatArray) -> None:
+    def __init__(self, state: BatchState, chosen: IndexArray, matrix: Array) -> None:
         problem = state.problem
         self._state, self._chosen, self._matrix = state, chosen, matrix
         self._beta, self._gradient = state.beta[chosen], state.gradient[chosen]
