@@ -29,11 +29,12 @@ class PairSteps {
             grow_[u] = kInfinity, shrink_[u] = -kInfinity;
             if (real) mark(u);
         }
+        extremes_ = scan(0, block.size);
     }
 
     BlockResult run(double tol, int64_t max_iter) {
         BlockResult result{BlockEnd::limit, 0, 0.0};
-        for (;; ++result.n_iter) {
+        while (result.n_iter < max_iter) {
             const bool moved =
                 block_.n_groups == 0 ? lone_step(tol, result.violation) : pair_step(tol, result.violation);
             if (result.violation <= tol) {
@@ -44,9 +45,13 @@ class PairSteps {
                 result.end = BlockEnd::stalled;
                 break;
             }
-            if (result.n_iter + 1 >= max_iter) break;
+            ++result.n_iter;
         }
         for (int64_t u = 0; u < block_.size; ++u) block_.gradient[u] = gradient_[u];
+        if (result.end == BlockEnd::limit) {
+            result.violation = block_violation(block_);
+            if (result.violation <= tol) result.end = BlockEnd::solved;
+        }
         return result;
     }
 
@@ -58,72 +63,104 @@ class PairSteps {
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
-    // Extremes of a group, by whole vectors; the padding of a vector at a group's edge is masked by index.
-    Extremes scan(int64_t first, int64_t last) const {
+    // The smallest of g + grow and the largest of g + shrink, lane by lane, with where they are.
+    struct LaneExtremes {
         Vec least = broadcast(kInfinity), most = broadcast(-kInfinity);
         Vec least_at = broadcast(-1.0), most_at = broadcast(-1.0);
-        Vec position = lane_numbers() + static_cast<double>(first / kLanes * kLanes);
-        for (int64_t u = first / kLanes * kLanes; u < last; u += kLanes, position += static_cast<double>(kLanes)) {
-            const Vec g = load(gradient_ + u);
-            Vec up = g + load(grow_ + u), low = g + load(shrink_ + u);
-            if (u < first || u + kLanes > last) {
-                const auto inside = (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
-                up = inside ? up : broadcast(kInfinity);
-                low = inside ? low : broadcast(-kInfinity);
-            }
+
+        MERCER_INLINE void see(Vec up, Vec low, Vec position) {
             least_at = up < least ? position : least_at;
             least = min(up, least);
             most_at = low > most ? position : most_at;
             most = max(low, most);
         }
-        Extremes e;
-        for (int lane = 0; lane < kLanes; ++lane) {
-            if (better(least[lane] < e.up_gradient, least[lane] == e.up_gradient, least_at[lane], e.up))
-                e.up_gradient = least[lane], e.up = static_cast<int64_t>(least_at[lane]);
-            if (better(most[lane] > e.low_gradient, most[lane] == e.low_gradient, most_at[lane], e.low))
-                e.low_gradient = most[lane], e.low = static_cast<int64_t>(most_at[lane]);
+
+        void reduce(Extremes& e) const {
+            for (int lane = 0; lane < kLanes; ++lane) {
+                if (better(least[lane] < e.up_gradient, least[lane] == e.up_gradient, least_at[lane], e.up))
+                    e.up_gradient = least[lane], e.up = static_cast<int64_t>(least_at[lane]);
+                if (better(most[lane] > e.low_gradient, most[lane] == e.low_gradient, most_at[lane], e.low))
+                    e.low_gradient = most[lane], e.low = static_cast<int64_t>(most_at[lane]);
+            }
         }
+
+        // Ties go to the smaller index, whatever the width of the vectors.
+        static bool better(bool strictly, bool equal, double at, int64_t held) {
+            return strictly || (equal && at >= 0.0 && at < static_cast<double>(held));
+        }
+    };
+
+    // Extremes of a group, by whole vectors; what a vector holds beyond the group's edges is masked.
+    Extremes scan(int64_t first, int64_t last) const {
+        LaneExtremes lanes;
+        for (int64_t u = first / kLanes * kLanes; u < last; u += kLanes) {
+            const Vec g = load(gradient_ + u), position = positions(u);
+            const auto inside = (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
+            lanes.see(inside ? g + load(grow_ + u) : broadcast(kInfinity),
+                      inside ? g + load(shrink_ + u) : broadcast(-kInfinity), position);
+        }
+        Extremes e;
+        lanes.reduce(e);
         return e;
     }
 
-    // Ties go to the smaller index, whatever the width of the vectors.
-    static bool better(bool strictly, bool equal, double at, int64_t held) {
-        return strictly || (equal && at >= 0.0 && at < static_cast<double>(held));
+    // g += step (K_i - K_j), and the extremes of what comes out: one pass over memory, in two independent chains.
+    Extremes update_and_scan(double step, const Real* row_i, const Real* row_j) {
+        LaneExtremes lanes[2];
+        int64_t u = 0;
+        auto advance = [&](LaneExtremes& chain) MERCER_LAMBDA_INLINE {
+            const Vec g = load(gradient_ + u) + step * (load(row_i + u) - load(row_j + u));
+            store(gradient_ + u, g);
+            chain.see(g + load(grow_ + u), g + load(shrink_ + u), positions(u));
+            u += kLanes;
+        };
+        while (u + 2 * kLanes <= padded_) advance(lanes[0]), advance(lanes[1]);
+        while (u < padded_) advance(lanes[0]);
+        Extremes e;
+        lanes[0].reduce(e);
+        lanes[1].reduce(e);
+        return e;
     }
 
-    static Vec lane_numbers() {
+    MERCER_INLINE static Vec positions(int64_t u) {
         Vec numbers{};
         for (int lane = 0; lane < kLanes; ++lane) numbers[lane] = lane;
-        return numbers;
+        return numbers + static_cast<double>(u);
     }
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
     int64_t select_partner(int64_t first, int64_t last, const Extremes& e) const {
         const Real* matrix_row = row(e.up);
-        Vec best = broadcast(-1.0), best_at = broadcast(-1.0);
-        Vec position = lane_numbers() + static_cast<double>(first / kLanes * kLanes);
         const double own = diagonal_[e.up];
-        for (int64_t u = first / kLanes * kLanes; u < last; u += kLanes, position += static_cast<double>(kLanes)) {
+        Vec best[2] = {broadcast(-1.0), broadcast(-1.0)}, best_at[2] = {broadcast(-1.0), broadcast(-1.0)};
+        int64_t u = first / kLanes * kLanes;
+        auto advance = [&](int chain) MERCER_LAMBDA_INLINE {
+            const Vec position = positions(u);
             const Vec difference = load(gradient_ + u) + load(shrink_ + u) - e.up_gradient;
             const Vec scale = own + load(diagonal_ + u);
             const Vec curvature = max(scale - 2.0 * load(matrix_row + u), kFlat * scale);
             const auto allowed =
                 (difference > 0.0) & (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
             const Vec gain = allowed ? difference * difference / curvature : broadcast(-1.0);
-            best_at = gain > best ? position : best_at;
-            best = max(gain, best);
-        }
+            best_at[chain] = gain > best[chain] ? position : best_at[chain];
+            best[chain] = max(gain, best[chain]);
+            u += kLanes;
+        };
+        while (u + 2 * kLanes <= last) advance(0), advance(1);
+        while (u < last) advance(0);
         double top = -1.0, at = -1.0;
-        for (int lane = 0; lane < kLanes; ++lane)
-            if (best_at[lane] >= 0.0 && (best[lane] > top || (best[lane] == top && best_at[lane] < at)))
-                top = best[lane], at = best_at[lane];
+        for (int chain = 0; chain < 2; ++chain)
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const double gain = best[chain][lane], where = best_at[chain][lane];
+                if (where >= 0.0 && (gain > top || (gain == top && where < at))) top = gain, at = where;
+            }
         return static_cast<int64_t>(at);
     }
 
     bool pair_step(double tol, double& violation) {
-        Extremes worst;
+        Extremes worst = extremes_;
         int64_t group = 0;
-        for (int64_t g = 0; g < block_.n_groups; ++g) {
+        for (int64_t g = 0; block_.n_groups > 1 && g < block_.n_groups; ++g) {
             const Extremes e = scan(block_.group_starts[g], block_.group_starts[g + 1]);
             if (g == 0 || e.violation() > worst.violation()) worst = e, group = g;
         }
@@ -144,9 +181,7 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         mark(i), mark(j);
-        const Real *row_i = row(i), *row_j = row(j);
-        for (int64_t u = 0; u < padded_; u += kLanes)
-            store(gradient_ + u, load(gradient_ + u) + step * (load(row_i + u) - load(row_j + u)));
+        extremes_ = update_and_scan(step, row(i), row(j));
         return true;
     }
 
@@ -178,6 +213,7 @@ class PairSteps {
     const BlockProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_;
+    Extremes extremes_;  // of all variables, kept up to date: what the next step needs where there is one group
     double *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
 };
 

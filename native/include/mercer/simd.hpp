@@ -12,6 +12,7 @@
 #endif
 
 #define MERCER_INLINE inline __attribute__((always_inline))
+#define MERCER_LAMBDA_INLINE __attribute__((always_inline))
 
 namespace mercer::MERCER_ISA {
 
