@@ -61,7 +61,7 @@ dev: $(VENV)/.tools $(VENV)/.build
 	@PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/dev -G Ninja --log-level=WARNING \
 	    -DPython_EXECUTABLE=$(abspath $(BIN))/python -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)"
 	@PATH="$(abspath $(BIN)):$$PATH" cmake --build build/dev
-	@cp build/dev/_core*.so src/mercer/
+	@for built in build/dev/_core*.so; do cp $$built src/mercer/.new && mv src/mercer/.new src/mercer/$$(basename $$built); done  # running programs keep the old one
 	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
 
 clean:

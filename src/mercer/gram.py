@@ -53,9 +53,8 @@ class Gram:
     >>> from mercer.data import as_data
     >>> from mercer.kernels import RBF
     >>> gram = Gram(RBF(gamma=1.0), as_data(np.array([[0.0], [1.0], [3.0]])))
-    >>> gram.restrict(np.array([0, 2])).block().round(4)
-    array([[1.0e+00, 1.0e-04],
-           [1.0e-04, 1.0e+00]])
+    >>> gram.restrict(np.array([0, 2])).block().round(4).tolist()
+    [[1.0, 0.0001], [0.0001, 1.0]]
     """
 
     def __init__(
