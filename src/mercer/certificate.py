@@ -12,6 +12,7 @@ from mercer.backends import BlockBackend
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
+from mercer.kernels.base import finite
 from mercer.problems import Problem
 from mercer.solution import Status
 
@@ -80,6 +81,11 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
     check : callable, optional
         Called between pieces of work; what it raises ends the evaluation.
 
+    Raises
+    ------
+    ValueError
+        If kernel values overflow.
+
     Notes
     -----
     Costs n times the number of support vectors in kernel values.
@@ -87,7 +93,7 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
     size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place.
     """
-    values = gram.matvec(beta, check=check)
+    values = finite(gram.kernel, gram.matvec(beta, check=check))
     ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
     gradient = values + ridge_part + problem.linear
     multipliers, violation = _optimality(problem, beta, gradient)

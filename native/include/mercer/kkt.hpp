@@ -13,7 +13,7 @@ constexpr double kInfinity = __builtin_inf();
 struct Extremes {
     int64_t up = -1, low = -1;
     double up_gradient = kInfinity, low_gradient = -kInfinity;
-    double violation() const { return up < 0 || low < 0 ? 0.0 : low_gradient - up_gradient; }
+    double violation() const { return up < 0 || low < 0 ? 0.0 : __builtin_fmax(0.0, low_gradient - up_gradient); }
 };
 
 template <class Real>

@@ -58,9 +58,10 @@ class NewtonSteps {
             refinements = whole ? refinements + 1 : 0;
         }
         result.violation = block_violation(block_);
-        result.end = result.violation <= tol    ? BlockEnd::solved
-                     : result.n_iter < max_iter ? BlockEnd::stalled
-                                                : BlockEnd::limit;
+        const bool full = free_count() == capacity_ && capacity_ < block_.size;  // the next call has more room
+        result.end = result.violation <= tol             ? BlockEnd::solved
+                     : result.n_iter < max_iter && !full ? BlockEnd::stalled
+                                                         : BlockEnd::limit;
         return result;
     }
 
