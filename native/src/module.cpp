@@ -178,6 +178,7 @@ void block(const std::string& isa, const CompiledKernel& kernel, const Table& le
         native.block(request, out.data(), out.stride(0));
 }
 
+template <bool single>
 void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& left,
             std::optional<ConstIndices> left_rows, const Table& right, std::optional<ConstIndices> right_rows,
             std::optional<ConstDoubles> centre, nb::ndarray<const double, nb::ndim<2>, nb::c_contig> vectors,
@@ -188,7 +189,8 @@ void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& l
             "vectors must have a row per right row, out a row per left row, both the same number of columns");
     const Implementation& native = implementation(isa);
     nb::gil_scoped_release release;
-    native.matvec(request, vectors.data(), static_cast<int64_t>(vectors.shape(1)), out.data());
+    (single ? native.matvec_single : native.matvec)(request, vectors.data(), static_cast<int64_t>(vectors.shape(1)),
+                                                    out.data());
 }
 
 template <class Real>
@@ -260,7 +262,11 @@ NB_MODULE(_core, m) {
         nb::arg("name"));
     bind_by_precision<double>(m);
     bind_by_precision<float>(m);
-    m.def("matvec", &matvec, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
+    m.def("matvec", &matvec<false>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
+          nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
+          nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("matvec_single", &matvec<true>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(), nb::arg("out").noconvert(),
           nb::arg("n_threads"));

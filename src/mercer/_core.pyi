@@ -47,6 +47,18 @@ def matvec(
     out: _Float,
     n_threads: int,
 ) -> None: ...
+def matvec_single(
+    isa: str,
+    kernel: CompiledKernel,
+    left: Table,
+    left_rows: _Index | None,
+    right: Table,
+    right_rows: _Index | None,
+    centre: _Float | None,
+    vectors: _Float,
+    out: _Float,
+    n_threads: int,
+) -> None: ...
 def solve_block(
     isa: str,
     newton: bool,

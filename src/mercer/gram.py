@@ -156,7 +156,7 @@ class Gram:
     def fill_block(self, out: Array, rows: IndexArray | None, cols: IndexArray | None) -> Iterator[None]:
         """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
 
-        `out` may be float32; values are evaluated in float64 all the same and then rounded.
+        Where `out` is float32, values may be evaluated in single precision.
         """
         row_idx, col_idx = self._translate(rows), self._translate(cols)
         height = max(1, self.values_per_call // max(1, out.shape[1]))
@@ -166,14 +166,19 @@ class Gram:
             self._store.block(at, col_idx, out[part])
             yield
 
-    def accumulate(self, out: FloatArray, cols: IndexArray, weights: FloatArray) -> Iterator[None]:
-        """Add K[:, cols] @ weights to `out` (n,) in pieces of bounded work; yields after each of them."""
+    def accumulate(
+        self, out: FloatArray, cols: IndexArray, weights: FloatArray, *, single: bool = False
+    ) -> Iterator[None]:
+        """Add K[:, cols] @ weights to `out` (n,) in pieces of bounded work; yields after each of them.
+
+        With `single`, kernel values may be evaluated in single precision; sums are double all the same.
+        """
         width = max(16, self.values_per_call // max(1, self.n))
         col_idx = self._translate(cols)
         assert col_idx is not None
         for first in range(0, cols.size, width):
             part = slice(first, first + width)
-            out += self._store.combine(self._idx, col_idx[part], weights[part])
+            out += self._store.combine(self._idx, col_idx[part], weights[part], single)
             yield
 
     def matvec(
@@ -250,13 +255,13 @@ class _Store:
             assert self._arena is not None
             out[:] = self._arena[slots] if cols is None else self._arena[slots[:, None], cols]
 
-    def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray) -> FloatArray:
+    def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
         slots = self._keep(cols)
         if slots is None:
             n_rows = self.data.n if rows is None else rows.size
             self.n_values += n_rows * cols.size
-            return self.backend.matvec(self.data, rows, self.data, cols, weights[:, None])[:, 0]
+            return self.backend.matvec(self.data, rows, self.data, cols, weights[:, None], single=single)[:, 0]
         assert self._arena is not None
         total = np.zeros(self.data.n if rows is None else rows.size)
         for weight, slot in zip(weights, slots, strict=True):

@@ -60,7 +60,7 @@ class Cholesky {
     }
 
   private:
-    double* row(int64_t r) const { return memory_.doubles() + r * stride_; }
+    double* row(int64_t r) const { return memory_.as<double>() + r * stride_; }
 
     int64_t stride_, size_ = 0;
     Scratch memory_;

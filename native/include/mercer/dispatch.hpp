@@ -12,7 +12,7 @@ using BlockSolver = BlockResult (*)(const BlockProblem<Real>&, double tol, int64
 struct Implementation {
     const char* name;  // "avx512", "avx2" or "baseline"
     BlockFunction block;
-    MatvecFunction matvec;
+    MatvecFunction matvec, matvec_single;
     BlockSingleFunction block_single;
     BlockSolver<double> pair_steps, newton_steps;
     BlockSolver<float> pair_steps_single, newton_steps_single;

@@ -26,15 +26,18 @@ class NewtonSteps {
           memory_(sizeof(double) *
                   static_cast<std::size_t>((capacity + 1) * (3 + block.n_groups) +
                                            (block.n_groups + 1) * (block.n_groups + 1) + 2 * block.size + 2)),
-          direction_(memory_.doubles()),
+          direction_(memory_.as<double>()),
           column_(direction_ + capacity + 1),
           group_columns_(column_ + capacity + 1),
           system_(group_columns_ + (capacity + 1) * (block.n_groups + 1)),
           member_(system_ + (block.n_groups + 1) * (block.n_groups + 1)),
           barred_(member_ + block.size),
           order_memory_(sizeof(int64_t) * static_cast<std::size_t>(capacity + 1 + block.n_groups + 1)),
-          free_(reinterpret_cast<int64_t*>(order_memory_.doubles())) {
-        for (int64_t u = 0; u < block.size; ++u) member_[u] = barred_[u] = 0.0;
+          free_(order_memory_.as<int64_t>()) {
+        for (int64_t u = 0; u < block.size; ++u) {
+            member_[u] = barred_[u] = 0.0;
+            shift_ += row(u)[u] / static_cast<double>(block.size);
+        }
     }
 
     BlockResult run(double tol, int64_t max_iter) {
@@ -76,8 +79,8 @@ class NewtonSteps {
     bool enter(int64_t u) {
         const int64_t size = free_count();
         if (size >= capacity_) return false;
-        for (int64_t k = 0; k < size; ++k) column_[k] = row(u)[free_[k]];
-        const double diagonal = row(u)[u], ridge = kRidge * diagonal + 1e-300;
+        for (int64_t k = 0; k < size; ++k) column_[k] = row(u)[free_[k]] + shift(u, free_[k]);
+        const double diagonal = row(u)[u] + shift(u, u), ridge = kRidge * diagonal + 1e-300;
         factor_.append(column_, diagonal + ridge, ridge);
         free_[size] = u;
         member_[u] = 1.0;
@@ -88,6 +91,12 @@ class NewtonSteps {
         member_[free_[position]] = 0.0;
         factor_.remove(position);
         for (int64_t k = position; k < free_count(); ++k) free_[k] = free_[k + 1];
+    }
+
+    // The factor is that of K_FF + sum_g shift_ 1_g 1_g', which has the same d since 1_g' d = 0: without the shift,
+    // K_FF^-1 1_g is as large as the ridge lets it be where K_FF is singular, and d is lost in the difference of such.
+    double shift(int64_t u, int64_t v) const {
+        return block_.n_groups > 0 && group_of(u) == group_of(v) ? shift_ : 0.0;
     }
 
     int64_t group_of(int64_t u) const {
@@ -237,6 +246,7 @@ class NewtonSteps {
     Cholesky factor_;
     Scratch memory_;
     double *direction_, *column_, *group_columns_, *system_;
+    double shift_ = 0.0;        // mean of the diagonal
     double *member_, *barred_;  // 1.0 where a variable is in F, or was found to be blocked at once
     Scratch order_memory_;
     int64_t* free_;

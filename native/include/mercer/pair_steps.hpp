@@ -18,7 +18,7 @@ class PairSteps {
         : block_(block),
           padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
           memory_(sizeof(double) * static_cast<std::size_t>(4 * padded_ + 1)),
-          gradient_(memory_.doubles()),
+          gradient_(memory_.as<double>()),
           grow_(gradient_ + padded_),
           shrink_(grow_ + padded_),
           diagonal_(shrink_ + padded_) {

@@ -15,8 +15,10 @@ class Scratch {
     ~Scratch() { release_aligned(memory_); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
-    double* doubles() const { return static_cast<double*>(memory_); }
-    int32_t* ints() const { return static_cast<int32_t*>(memory_); }
+    template <class T>
+    T* as() const {
+        return static_cast<T*>(memory_);
+    }
 
   private:
     void* memory_;

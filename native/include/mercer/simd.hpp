@@ -1,4 +1,4 @@
-// Fixed-width vectors of doubles, the widest the instruction set of this translation unit has.
+// Fixed-width vectors, the widest the instruction set of this translation unit has.
 //
 // This header and everything that includes it is compiled once per instruction set, inside namespace
 // mercer::MERCER_ISA. Such translation units must not instantiate templates of the standard library:
@@ -27,49 +27,79 @@ constexpr int kVectorBytes = 16;
 constexpr int kTileRows = 6;
 #endif
 
-constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(double));
+template <class Real>
+struct Simd;
 
-using Vec = double __attribute__((vector_size(kVectorBytes)));
-using VecInt = int64_t __attribute__((vector_size(kVectorBytes)));
-using VecUnaligned = double __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
+template <>
+struct Simd<double> {
+    using Vec = double __attribute__((vector_size(kVectorBytes)));
+    using Int = int64_t __attribute__((vector_size(kVectorBytes)));
+    using Unaligned = double __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
+};
 
-MERCER_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecUnaligned*>(p); }
-// As many single-precision numbers as a Vec has lanes, widened.
+template <>
+struct Simd<float> {
+    using Vec = float __attribute__((vector_size(kVectorBytes)));
+    using Int = int32_t __attribute__((vector_size(kVectorBytes)));
+    using Unaligned = float __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+};
+
+template <class Real>
+using VecOf = typename Simd<Real>::Vec;
+using Vec = VecOf<double>;
+
+template <class Real>
+constexpr int kLanesOf = kVectorBytes / static_cast<int>(sizeof(Real));
+constexpr int kLanes = kLanesOf<double>;
+
+template <class Real>
+MERCER_INLINE VecOf<Real> load_vector(const Real* p) {
+    return *reinterpret_cast<const typename Simd<Real>::Unaligned*>(p);
+}
+template <class Real>
+MERCER_INLINE void store(Real* p, VecOf<Real> v) {
+    *reinterpret_cast<typename Simd<Real>::Unaligned*>(p) = v;
+}
+template <class Real>
+MERCER_INLINE VecOf<Real> fill(Real x) {
+    return VecOf<Real>{} + x;
+}
+
+// a b + c with the rounding that the tiles' vectors have: one where the processor multiplies and adds at once.
+template <class Real>
+MERCER_INLINE Real multiply_add(Real a, Real b, Real c) {
+#ifdef __FMA__
+    if constexpr (sizeof(Real) == sizeof(double))
+        return __builtin_fma(a, b, c);
+    else
+        return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+// kLanes numbers as doubles, widened where they are stored in single precision.
+MERCER_INLINE Vec load(const double* p) { return load_vector(p); }
 MERCER_INLINE Vec load(const float* p) {
     using Narrow = float __attribute__((vector_size(kVectorBytes / 2)));
     using NarrowUnaligned = float __attribute__((vector_size(kVectorBytes / 2), aligned(4), may_alias));
     return __builtin_convertvector(static_cast<Narrow>(*reinterpret_cast<const NarrowUnaligned*>(p)), Vec);
 }
-MERCER_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecUnaligned*>(p) = v; }
-MERCER_INLINE Vec broadcast(double x) { return Vec{} + x; }
-MERCER_INLINE Vec min(Vec a, Vec b) { return a < b ? a : b; }
-MERCER_INLINE Vec max(Vec a, Vec b) { return a > b ? a : b; }
 
-// a * b + c, rounded as the vectors' products are: once where the instruction set has fused multiply-add.
-MERCER_INLINE double multiply_add(double a, double b, double c) {
-#ifdef __FMA__
-    return __builtin_fma(a, b, c);
-#else
-    return a * b + c;
-#endif
+MERCER_INLINE Vec broadcast(double x) { return fill(x); }
+template <class V>
+MERCER_INLINE V min(V a, V b) {
+    return a < b ? a : b;
+}
+template <class V>
+MERCER_INLINE V max(V a, V b) {
+    return a > b ? a : b;
 }
 
 MERCER_INLINE double sum(Vec v) {
     double total = 0.0;
     for (int lane = 0; lane < kLanes; ++lane) total += v[lane];
     return total;
-}
-
-MERCER_INLINE double smallest(Vec v) {
-    double best = v[0];
-    for (int lane = 1; lane < kLanes; ++lane) best = v[lane] < best ? v[lane] : best;
-    return best;
-}
-
-MERCER_INLINE double largest(Vec v) {
-    double best = v[0];
-    for (int lane = 1; lane < kLanes; ++lane) best = v[lane] > best ? v[lane] : best;
-    return best;
 }
 
 // exp(x) to about one unit in the last place: x = n ln 2 + r with |r| <= ln(2)/2, Taylor to r^13 / 13!
@@ -95,14 +125,40 @@ MERCER_INLINE Vec exp(Vec x) {
     s = s * r + 0.5;
     s = s * r + 1.0;
     s = s * r + 1.0;
-    const VecInt exponent = (reinterpret_cast<VecInt>(shifted) + 1023) << 52;
+    const Simd<double>::Int exponent = (reinterpret_cast<Simd<double>::Int>(shifted) + 1023) << 52;
     Vec result = s * reinterpret_cast<Vec>(exponent);
     result = x < -708.0 ? Vec{} : result;
     result = x > 709.0 ? broadcast(__builtin_inf()) : result;
     return x == x ? result : x;
 }
 
-// tanh(x) with an absolute error of about 1e-16.
-MERCER_INLINE Vec tanh(Vec x) { return 1.0 - 2.0 / (exp(2.0 * x) + 1.0); }
+// The same in single precision: Taylor to r^7 / 7! (remainder below 6e-9), results below the normal range are 0.
+MERCER_INLINE VecOf<float> exp(VecOf<float> x) {
+    using Int = Simd<float>::Int;
+    constexpr float kLog2e = 0x1.715476p0f, kLn2Hi = 0x1.62e4p-1f, kLn2Lo = 0x1.7f7d1cp-20f, kShift = 0x1.8p23f;
+    const VecOf<float> clamped = min(max(x, fill(-87.0f)), fill(88.0f));
+    const VecOf<float> shifted = clamped * kLog2e + kShift;
+    const VecOf<float> n = shifted - kShift;
+    const VecOf<float> r = (clamped - n * kLn2Hi) - n * kLn2Lo;
+    VecOf<float> s = fill(1.0f / 5040.0f);
+    s = s * r + 1.0f / 720.0f;
+    s = s * r + 1.0f / 120.0f;
+    s = s * r + 1.0f / 24.0f;
+    s = s * r + 1.0f / 6.0f;
+    s = s * r + 0.5f;
+    s = s * r + 1.0f;
+    s = s * r + 1.0f;
+    const Int exponent = (reinterpret_cast<Int>(shifted) + 127) << 23;
+    VecOf<float> result = s * reinterpret_cast<VecOf<float>>(exponent);
+    result = x < -87.0f ? VecOf<float>{} : result;
+    result = x > 88.0f ? fill(__builtin_inff()) : result;
+    return x == x ? result : x;
+}
+
+// tanh(x) with an absolute error of about the unit roundoff.
+template <class V>
+MERCER_INLINE V tanh(V x) {
+    return 1 - 2 / (exp(2 * x) + 1);
+}
 
 }  // namespace mercer::MERCER_ISA

@@ -9,7 +9,8 @@
 namespace mercer::MERCER_ISA {
 
 constexpr int kSparseVectors = 8;
-constexpr int kSparseColumns = kSparseVectors * kLanes;
+template <class Real>
+constexpr int kSparseColumns = kSparseVectors * kLanesOf<Real>;
 
 template <class S, class I, class P>
 struct CsrRows {
@@ -45,11 +46,11 @@ MERCER_INLINE void with_csr(const CsrView& view, Use use) {
 }
 
 // Squared norm, summed and rounded as a product of the row with itself is.
-template <class Rows>
-MERCER_INLINE double sparse_norm(const Rows& rows, int64_t row) {
-    double norm = 0.0;
+template <class Real, class Rows>
+MERCER_INLINE Real sparse_norm(const Rows& rows, int64_t row) {
+    Real norm = 0;
     for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
-        const auto value = static_cast<double>(rows.data[e]);
+        const auto value = static_cast<Real>(rows.data[e]);
         norm = multiply_add(value, value, norm);
     }
     return norm;
@@ -68,21 +69,21 @@ MERCER_INLINE int64_t count_entries(const Rows& rows, const RowsView& view, int6
 
 // Scatters the columns into dense[slot][column]; slots[feature] says where a feature went, -1 if nowhere.
 // `slots` must be all -1 on entry and has at most `view.n_features` elements; returns the number of slots used.
-template <class Rows>
+template <class Real, class Rows>
 MERCER_INLINE int32_t scatter_columns(const Rows& rows, const RowsView& view, int64_t first, int count, int32_t* slots,
-                                      double* dense, double* norms) {
+                                      Real* dense, Real* norms) {
     int32_t used = 0;
-    for (int c = 0; c < kSparseColumns; ++c) norms[c] = 0.0;
+    for (int c = 0; c < kSparseColumns<Real>; ++c) norms[c] = 0;
     for (int c = 0; c < count; ++c) {
         const int64_t row = view.rows ? view.rows[first + c] : first + c;
-        norms[c] = sparse_norm(rows, row);
+        norms[c] = sparse_norm<Real>(rows, row);
         for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
             int32_t& slot = slots[rows.indices[e]];
             if (slot < 0) {
                 slot = used++;
-                for (int j = 0; j < kSparseColumns; ++j) dense[slot * kSparseColumns + j] = 0.0;
+                for (int j = 0; j < kSparseColumns<Real>; ++j) dense[int64_t{slot} * kSparseColumns<Real> + j] = 0;
             }
-            dense[static_cast<int64_t>(slot) * kSparseColumns + c] = static_cast<double>(rows.data[e]);
+            dense[int64_t{slot} * kSparseColumns<Real> + c] = static_cast<Real>(rows.data[e]);
         }
     }
     return used;
@@ -97,22 +98,22 @@ MERCER_INLINE void clear_slots(const Rows& rows, const RowsView& view, int64_t f
 }
 
 // products[c] = <row, column c>, summed in the order of the row's entries.
-template <class Rows>
-MERCER_INLINE void sparse_products(const Rows& rows, int64_t row, const int32_t* slots, const double* dense,
-                                   double* products) {
-    Vec sums[kSparseVectors];
+template <class Real, class Rows>
+MERCER_INLINE void sparse_products(const Rows& rows, int64_t row, const int32_t* slots, const Real* dense,
+                                   Real* products) {
+    VecOf<Real> sums[kSparseVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kSparseVectors; ++v) sums[v] = Vec{};
+    for (int v = 0; v < kSparseVectors; ++v) sums[v] = VecOf<Real>{};
     for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
         const int32_t slot = slots[rows.indices[e]];
         if (slot < 0) continue;
-        const auto value = static_cast<double>(rows.data[e]);
-        const double* column = dense + static_cast<int64_t>(slot) * kSparseColumns;
+        const auto value = static_cast<Real>(rows.data[e]);
+        const Real* column = dense + int64_t{slot} * kSparseColumns<Real>;
 #pragma GCC unroll 8
-        for (int v = 0; v < kSparseVectors; ++v) sums[v] += value * load(column + v * kLanes);
+        for (int v = 0; v < kSparseVectors; ++v) sums[v] += value * load_vector(column + v * kLanesOf<Real>);
     }
 #pragma GCC unroll 8
-    for (int v = 0; v < kSparseVectors; ++v) store(products + v * kLanes, sums[v]);
+    for (int v = 0; v < kSparseVectors; ++v) store(products + v * kLanesOf<Real>, sums[v]);
 }
 
 }  // namespace mercer::MERCER_ISA

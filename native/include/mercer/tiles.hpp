@@ -16,10 +16,11 @@ struct TileRequest {
 // out[i * out_stride + j] = k(left_i, right_j)
 using BlockFunction = void (*)(const TileRequest&, double* out, int64_t out_stride);
 
-// The same, rounded to single precision after it has been evaluated in double.
+// The same, evaluated in single precision.
 using BlockSingleFunction = void (*)(const TileRequest&, float* out, int64_t out_stride);
 
 // out[i * n_vectors + t] += sum_j k(left_i, right_j) vectors[j * n_vectors + t]; no kernel value is stored.
+// The single-precision twin evaluates tiles in it, and sums in double all the same.
 // The order of summation depends on the numbers of columns and features alone, never on the threads.
 using MatvecFunction = void (*)(const TileRequest&, const double* vectors, int64_t n_vectors, double* out);
 
@@ -27,16 +28,19 @@ namespace baseline {
 void block(const TileRequest&, double*, int64_t);
 void block_single(const TileRequest&, float*, int64_t);
 void matvec(const TileRequest&, const double*, int64_t, double*);
+void matvec_single(const TileRequest&, const double*, int64_t, double*);
 }  // namespace baseline
 namespace avx2 {
 void block(const TileRequest&, double*, int64_t);
 void block_single(const TileRequest&, float*, int64_t);
 void matvec(const TileRequest&, const double*, int64_t, double*);
+void matvec_single(const TileRequest&, const double*, int64_t, double*);
 }  // namespace avx2
 namespace avx512 {
 void block(const TileRequest&, double*, int64_t);
 void block_single(const TileRequest&, float*, int64_t);
 void matvec(const TileRequest&, const double*, int64_t, double*);
+void matvec_single(const TileRequest&, const double*, int64_t, double*);
 }  // namespace avx512
 
 }  // namespace mercer

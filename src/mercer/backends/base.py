@@ -34,6 +34,16 @@ class Backend(ABC):
 
     @abstractmethod
     def matvec(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
     ) -> FloatArray:
-        """Return K(left, right) @ vectors, (left rows, t), for vectors of shape (right rows, t)."""
+        """Return K(left, right) @ vectors, (left rows, t), for vectors of shape (right rows, t).
+
+        With `single`, kernel values may be evaluated in single precision; sums are double all the same.
+        """

@@ -30,9 +30,17 @@ class BlockBackend(Backend):
             out[first:last] = self._kernel.block(left.rows(rows), columns)
 
     def matvec(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
+        del single  # the kernel's own precision is all there is
         n = left.n if left_rows is None else left_rows.size
         columns = _chosen(right, right_rows)
         out = np.zeros((n, vectors.shape[1]))

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core import CompiledKernel, Table, best_isa, has_isa
 from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
+from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense
@@ -78,13 +79,20 @@ class NativeBackend(Backend):
         )
 
     def matvec(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
         n = left.n if left_rows is None else left_rows.size
         out = np.zeros((n, vectors.shape[1]))
         threads = self._threads_for(n * vectors.shape[0])
-        apply_block(
+        (apply_block_single if single else apply_block)(
             self.isa,
             self._kernel,
             self._table(left),

@@ -32,8 +32,11 @@ _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Chole
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 20 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
 _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
-_SINGLE_MAX = 1e30  # larger kernel values might overflow in single precision
-_ROUNDS = 40  # of pair steps and Newton steps on one working set
+_SINGLE_ROUNDOFF = 2.0**-24
+_SINGLE_REFRESHES = 2
+_SINGLE_NOISE = 0.1  # what rounding may make of one variable's move across its box; beyond, single precision is no use
+_ROUNDS = 40  # of pair steps and Newton steps on everything at once
+_BLOCK_ROUNDS = 10  # on one working set among several
 
 _SOLVED, _LIMIT, _STALLED = 0, 1, 2  # mercer::BlockEnd
 
@@ -49,7 +52,10 @@ class BatchState(State):
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
     whole: Array | None = None  # the padded matrix, where the working set is everything
-    single: bool = True  # whether matrices of working sets are stored in single precision
+    single: bool = False  # whether kernel values are evaluated in single precision
+    largest: float = 0.0  # of |k(x, x)|
+    moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
+    n_refreshes: int = 0
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
@@ -64,9 +70,10 @@ class BatchSMO(Solver[BatchState]):
     On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
     drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
 
-    K[W, W] is stored in single precision where W is not everything: it only steers the steps, while the gradient is
-    updated in float64, so rounding in it costs at worst another round. A round that fails to raise the dual objective
-    ends that, and all matrices are float64 from then on.
+    Where W is not everything, kernel values are first evaluated in single precision, about twice as fast. They only
+    steer: when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
+    evaluates the point in float64, and the steps go on from the true gradient, where changes and so noise are small.
+    After the second time, or when a round fails to raise the dual objective, everything is float64.
 
     Costs, per round and beyond K[W, W]: n kernel values for each variable that moved, none of them stored.
 
@@ -84,7 +91,9 @@ class BatchSMO(Solver[BatchState]):
         state = BatchState(
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
-        state.single = bool(np.abs(gram.diag()).max(initial=0.0) < _SINGLE_MAX)
+        state.largest = float(np.abs(gram.diag()).max(initial=0.0))
+        width = float((problem.upper - problem.lower).max(initial=0.0))
+        state.single = problem.n > WHOLE_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
         state.work = self._begin(state)
         return state
 
@@ -102,6 +111,9 @@ class BatchSMO(Solver[BatchState]):
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
+        state.moved = 0.0
+        state.n_refreshes += 1
+        state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
         state.work = self._rounds(state)
 
     def _begin(self, state: BatchState) -> Iterator[None]:
@@ -119,7 +131,7 @@ class BatchSMO(Solver[BatchState]):
         while True:
             state.violation = self._violation(state)
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
-            if stuck or state.violation <= 0.5 * state.tol:
+            if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
             chosen = self._everything(state) if everything else self._select(state)
             matrix = yield from self._matrix(state, chosen)
@@ -129,14 +141,18 @@ class BatchSMO(Solver[BatchState]):
             moved = np.flatnonzero(change)
             stuck = moved.size == 0 or everything
             if not everything:
-                yield from state.gram.accumulate(state.gradient, chosen[moved], change[moved])
+                yield from state.gram.accumulate(state.gradient, chosen[moved], change[moved], single=state.single)
                 if problem.ridge is not None:
                     state.gradient[chosen] += problem.ridge[chosen] * change
-                # The gradient is true in float64, so this is: what rounding in the matrix has spoilt shows here.
+                state.moved += float(change @ change)
                 dual, before_dual = self._dual(state), dual
-                if state.single and dual <= before_dual:
-                    state.single, stuck = False, False
+                if state.single and (stuck or dual <= before_dual):  # rounding has taken over
+                    state.single, stuck = False, True
             state.previous = chosen
+
+    def _noise(self, state: BatchState) -> float:
+        """About how far rounding in single precision has put the gradient off since it was last true."""
+        return 2.0 * _SINGLE_ROUNDOFF * state.largest * state.moved**0.5 if state.single else 0.0
 
     def _dual(self, state: BatchState) -> float:
         return -0.5 * float(state.beta @ (state.gradient + state.problem.linear))
@@ -163,7 +179,7 @@ class BatchSMO(Solver[BatchState]):
         if state.whole is not None:
             return state.whole
         everything = chosen.size == state.problem.n
-        matrix = padded_block(chosen.size, chosen.size, np.float32 if state.single and not everything else np.float64)
+        matrix = padded_block(chosen.size, chosen.size, np.float32 if state.single else np.float64)
         yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         if state.problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
@@ -176,7 +192,7 @@ class BatchSMO(Solver[BatchState]):
         block = _Block(state, chosen, matrix)
         convex = state.gram.is_convex
         tol = max(0.5 * state.tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if block.is_everything else _BLOCK_ROUNDS):
             end = yield from block.pair_steps(tol, steps=100 * chosen.size + 2000)
             if end is None:
                 return
