@@ -81,8 +81,9 @@ void pack_panel_task(void* context, int64_t panel) {
     const auto& job = *static_cast<const Job<Real>*>(context);
     const int64_t p = job.request.right.n_features, first = panel * kColumns;
     const int count = static_cast<int>(min64(kColumns, job.n_columns - first));
-    pack_dense(job.request.right, job.first_column + first, count, kColumns, job.request.centre,
-               job.panels + panel * p * kColumns, job.norms + first, job.offsets + first);
+    pack_dense<Real, kColumns>(job.request.right, job.first_column + first, count, job.request.centre,
+                               static_cast<double>(job.centre_norm), job.request.program.uses(Op::dot),
+                               job.panels + panel * p * kColumns, job.norms + first, job.offsets + first);
 }
 
 template <class Real>
@@ -102,8 +103,9 @@ void dense_rows_task(void* context, int64_t task) {
     Real* tile = offsets + n_groups * kTileRows;
     for (int64_t g = 0; g < n_groups; ++g) {
         const int64_t row = first_row + g * kTileRows;
-        pack_dense(left, row, static_cast<int>(min64(kTileRows, left.count - row)), kTileRows, job.request.centre,
-                   packed + g * kTileRows * p, norms + g * kTileRows, offsets + g * kTileRows);
+        pack_dense<Real, kTileRows>(left, row, static_cast<int>(min64(kTileRows, left.count - row)), job.request.centre,
+                                    static_cast<double>(job.centre_norm), job.request.program.uses(Op::dot),
+                                    packed + g * kTileRows * p, norms + g * kTileRows, offsets + g * kTileRows);
     }
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
         const int64_t column = panel * kColumns;

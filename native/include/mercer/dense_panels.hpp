@@ -10,44 +10,54 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 constexpr int kTileColumns = 2 * kLanesOf<Real>;
 
-template <class Real, class Stored>
-MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int count, int width, const double* centre,
-                                   Real* packed, Real* norms, Real* offsets) {
+template <class Real, class Stored, int Width>
+MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int count, const double* centre, Real* packed) {
     const auto* data = static_cast<const Stored*>(view.dense.data);
-    for (int r = 0; r < width; ++r) {
-        // Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
-        Real norm = 0;
-        double offset = 0.0;
-        if (r < count) {
-            const int64_t row = view.rows ? view.rows[first + r] : first + r;
-            const Stored* source = data + row * view.dense.row_stride;
-            for (int64_t k = 0; k < view.n_features; ++k) {
-                double value = static_cast<double>(source[k * view.dense.column_stride]);
-                if (centre) {
-                    offset += centre[k] * value;
-                    value -= centre[k];
-                }
-                const Real rounded = static_cast<Real>(value);
-                packed[k * width + r] = rounded;
-                norm = multiply_add(rounded, rounded, norm);
-            }
-        } else {
-            for (int64_t k = 0; k < view.n_features; ++k) packed[k * width + r] = 0;
+    for (int r = 0; r < Width; ++r) {
+        if (r >= count) {
+            for (int64_t k = 0; k < view.n_features; ++k) packed[k * Width + r] = 0;
+            continue;
         }
-        norms[r] = norm;
-        offsets[r] = static_cast<Real>(offset);
+        const int64_t row = view.rows ? view.rows[first + r] : first + r;
+        const Stored* source = data + row * view.dense.row_stride;
+        if (centre) {
+            for (int64_t k = 0; k < view.n_features; ++k)
+                packed[k * Width + r] =
+                    static_cast<Real>(static_cast<double>(source[k * view.dense.column_stride]) - centre[k]);
+        } else {
+            for (int64_t k = 0; k < view.n_features; ++k)
+                packed[k * Width + r] = static_cast<Real>(source[k * view.dense.column_stride]);
+        }
     }
 }
 
-// Packs `count` <= `width` rows from `first` on, minus the centre; the missing ones become zero rows.
-// norms: squared norms of what is packed; offsets: <centre, x>, which turns centred products back into plain ones.
-template <class Real>
-void pack_dense(const RowsView& view, int64_t first, int count, int width, const double* centre, Real* packed,
-                Real* norms, Real* offsets) {
+// What a tile needs to know of the rows packed with it: their squared norms, and <centre, x> where there is a centre,
+// which turns centred products back into plain ones. All rows at once: a sum waits for its last addition.
+template <class Real, int Width>
+MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const double* centre, double centre_norm,
+                                  Real* norms, Real* offsets) {
+    // Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
+    Real squares[Width] = {};
+    for (int64_t k = 0; k < n_features; ++k)
+        for (int r = 0; r < Width; ++r)
+            squares[r] = multiply_add(packed[k * Width + r], packed[k * Width + r], squares[r]);
+    for (int r = 0; r < Width; ++r) norms[r] = squares[r], offsets[r] = 0;
+    if (!centre) return;
+    double products[Width] = {};
+    for (int64_t k = 0; k < n_features; ++k)
+        for (int r = 0; r < Width; ++r) products[r] += centre[k] * static_cast<double>(packed[k * Width + r]);
+    for (int r = 0; r < Width; ++r) offsets[r] = static_cast<Real>(products[r] + centre_norm);
+}
+
+// Packs `count` <= Width rows from `first` on, minus the centre; the missing ones become zero rows.
+template <class Real, int Width>
+void pack_dense(const RowsView& view, int64_t first, int count, const double* centre, double centre_norm,
+                bool with_offsets, Real* packed, Real* norms, Real* offsets) {
     if (view.dense.scalar == Scalar::f32)
-        pack_dense_rows<Real, float>(view, first, count, width, centre, packed, norms, offsets);
+        pack_dense_rows<Real, float, Width>(view, first, count, centre, packed);
     else
-        pack_dense_rows<Real, double>(view, first, count, width, centre, packed, norms, offsets);
+        pack_dense_rows<Real, double, Width>(view, first, count, centre, packed);
+    measure_packed<Real, Width>(packed, view.n_features, with_offsets ? centre : nullptr, centre_norm, norms, offsets);
 }
 
 // tile[r][c] = sum_k left[k][r] right[k][c], every element summed in the order of k.

@@ -16,6 +16,11 @@ struct Program {
     int length;
     bool uses_sqdist;
 
+    bool uses(Op op) const {
+        for (int i = 0; i < length; ++i)
+            if (ops[i] == op) return true;
+        return false;
+    }
     bool is_dot() const { return length == 1 && ops[0] == Op::dot; }
     bool is_gaussian() const { return length == 3 && ops[0] == Op::sqdist && ops[1] == Op::scale && ops[2] == Op::exp; }
 };

@@ -55,7 +55,7 @@ class NativeBackend(Backend):
     def __init__(self, program: Program, data: Data, *, n_jobs: int | None = None) -> None:
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
-        self.values_per_call = int(2e9 / (_row_length(data) + 20))
+        self.values_per_call = int(min(6e7, 8e9 / (_row_length(data) + 20)))
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program])
         uses_distance = any(op == Op.SQDIST for op, _ in program)
         self._centre = np.ascontiguousarray(data.mean()) if uses_distance and isinstance(data, Dense) else None
@@ -108,7 +108,7 @@ class NativeBackend(Backend):
 
     def _threads_for(self, n_values: int) -> int:
         # Starting a thread costs some 20 microseconds; below a millisecond of work it does not pay.
-        return self.n_threads if 30 * n_values > self.values_per_call else 1
+        return self.n_threads if 60 * n_values > self.values_per_call else 1
 
     def _table(self, data: Data) -> Table:
         held = self._tables.get(id(data))
