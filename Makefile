@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test check test-slow bench docs asan wheel dev format clean
+.PHONY: demo test check test-slow bench bench-full docs asan wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -40,8 +40,14 @@ format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .
 	$(BIN)/clang-format -i $(NATIVE)
 
+# Real data sets come from the folder in MERCER_DATA; without it, bundled and generated ones alone are measured.
 bench: .venv-bench/.mercer .venv-bench/.peers
-	.venv-bench/bin/python benchmarks/run.py
+	.venv-bench/bin/python -m benchmarks.run
+
+# Hours; goes on where it was interrupted.
+bench-full: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.run --full
+	.venv-bench/bin/python -m benchmarks.micro
 
 wheel: $(VENV)/.pip
 	$(BIN)/$(PIP) wheel -qq --no-deps --wheel-dir build/wheels .

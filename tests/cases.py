@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer import _core
 from mercer.kernels import RBF, Callable, Kernel, Linear, Polynomial, Sigmoid
+from mercer.problems import Hinge, Problem, c_svc, nearest_points
+
+ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
+"""Instruction sets that this machine has native code for."""
 
 
 @dataclass(frozen=True)
@@ -99,3 +104,80 @@ KERNELS = [
         text="(2.0 * Callable(laplacian) + Linear()) ** 2 + 1.0",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class ProblemCase:
+    """A problem, made of labels -1 and +1."""
+
+    name: str
+    problem: Function[[np.ndarray], Problem]
+
+
+def bias_free(y):
+    """C-SVC without a bias, hence without an equality constraint."""
+    tied = c_svc(y, 2.0)
+    return Problem("bias-free", tied.linear, tied.lower, tied.upper, tied.start, None, None, tied.loss)
+
+
+def squared_hinge(y):
+    """A box without an upper end, and 1 / (2C) on the diagonal instead."""
+    C = np.full(y.size, 2.0)
+    hard = c_svc(y, np.inf)
+    return Problem(
+        "squared hinge", hard.linear, hard.lower, hard.upper, hard.start, hard.groups, 0.5 / C, SquaredHinge(y, C)
+    )
+
+
+class SquaredHinge(Hinge):
+    """1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f(x_i))^2."""
+
+    def primal(self, quadratic, decision):
+        """Return the primal objective."""
+        return 0.5 * quadratic + float(self.C @ self.slacks(decision) ** 2)
+
+
+PROBLEMS = [
+    ProblemCase("C-SVC", lambda y: c_svc(y, 2.0)),
+    ProblemCase("C-SVC, small C", lambda y: c_svc(y, 1e-8)),
+    ProblemCase("C-SVC, large C", lambda y: c_svc(y, 1e4)),
+    ProblemCase("C-SVC, weights", lambda y: c_svc(y, 10.0 ** (np.arange(y.size) % 5 - 2.0))),
+    ProblemCase("nearest points", nearest_points),
+    ProblemCase("bias-free", bias_free),
+    ProblemCase("squared hinge", squared_hinge),
+]
+
+
+def blobs(n=40, p=3, seed=0, distance=1.0):
+    """Two overlapping clouds."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    return rng.normal(size=(n, p)) + distance * y[:, None] / 2, y
+
+
+def hostile_tables():
+    """Small tables with labels -1 and +1 that solvers stumble over, by name."""
+    X, y = blobs()
+    rng = np.random.default_rng(1)
+    conflict = np.vstack([X[:10], X[:10]]), np.concatenate([np.ones(10), -np.ones(10)])
+    grid = np.array([[a, b] for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0)])
+    return {
+        "overlapping": (X, y),
+        "separable": blobs(distance=8.0),
+        "two rows": (np.array([[0.0, 1.0], [1.0, -1.0]]), np.array([1.0, -1.0])),
+        "two equal rows": (np.ones((2, 2)), np.array([1.0, -1.0])),
+        "one against many": (X, np.where(np.arange(40) == 7, 1.0, -1.0)),
+        "all rows equal": (np.full((12, 2), 0.3), np.where(np.arange(12) < 5, 1.0, -1.0)),
+        "every row twice, labels disagree": conflict,
+        "every row three times": (np.repeat(X[:12], 3, axis=0), np.repeat(y[:12], 3)),
+        "grid": (grid, np.where(grid.prod(axis=1) + rng.normal(size=9) > 0, 1.0, -1.0)),
+        "constant columns": (np.hstack([X, np.ones((40, 2)), np.zeros((40, 1))]), y),
+        "nothing but constants": (np.full((10, 3), 5.0), np.where(np.arange(10) % 2 == 0, 1.0, -1.0)),
+        "more columns than rows": (rng.normal(size=(12, 60)) / 8, y[:12]),
+        "one column": (X[:, :1], y),
+        "one column a thousand times larger": (X * [1e3, 1.0, 1.0], y),
+        "far from the origin": (X + 1e3, y),
+        "subnormal": (X * 1e-310, y),
+        "tiny": (X * 1e-100, y),
+        "huge": (X * 1e30, y),
+    }

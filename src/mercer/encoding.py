@@ -7,7 +7,6 @@ Nothing here looks at the target, and everything is learnt from the rows given t
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -15,7 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 
-from mercer.table import Table, TableError, as_table, cell_text, listing, nearest_names, text_cells
+from mercer.table import Table, TableError, as_table, listing, nearest_names, text_cells
 
 Missing = Literal["error", "impute"]
 
@@ -24,6 +23,9 @@ MAX_LEVELS = 50
 
 DENSE_ENOUGH = 0.25
 """Share of nonzero cells from which a sparse block is treated as ordinary columns (and so is standardised)."""
+
+
+_MAX_WIDTH = 2**31 - 1  # of a sparse block in a model file
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class SparseRule:
     def apply(self, block: sparse.csr_array) -> sparse.csr_array:
         """The block in its learnt width, divided by the scale."""
         _check_width(block, self.n_columns)
-        wide = sparse.csr_array((block.data / self.scale, block.indices, block.indptr), (block.shape[0], self.n_columns))
+        wide = sparse.csr_array(
+            (block.data / self.scale, block.indices, block.indptr), (block.shape[0], self.n_columns)
+        )
         wide.sum_duplicates()
         return wide
 
@@ -150,6 +154,15 @@ class TableEncoder:
             raise TableError("no column varies from row to row, so there is nothing to learn from")
         return self
 
+    @classmethod
+    def identity(cls, table: Table) -> Self:
+        """The encoder that hands on the cells of a table of numbers as they are."""
+        encoder = cls()
+        encoder.rules_ = tuple(NumericRule(name, 0.0, 0.0, 1.0, 0) for name in table.names)
+        encoder.sparse_ = None if table.sparse is None else SparseRule(table.sparse.shape[1], 1.0)
+        encoder.constant_, encoder.dense_block_ = (), None
+        return encoder
+
     def transform(self, table: Any) -> np.ndarray | sparse.csr_array:
         """Matrix of shape (n, number of features), float64; CSR if the table has a sparse block.
 
@@ -175,6 +188,12 @@ class TableEncoder:
         """Names of the matrix's columns."""
         named = [feature for rule in self.rules_ for feature in rule.features]
         return (*named, *(str(j) for j in range(self.sparse_.n_columns if self.sparse_ else 0)))
+
+    @property
+    def n_features_(self) -> int:
+        """Number of the matrix's columns."""
+        named = sum(len(rule.levels) if isinstance(rule, CategoricalRule) else 1 for rule in self.rules_)
+        return named + (self.sparse_.n_columns if self.sparse_ else 0)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -215,9 +234,9 @@ class TableEncoder:
             )
         encoder.rules_ = tuple(rules[name] for name in data["order"])
         encoder.constant_ = tuple(str(name) for name in data["constant"])
-        encoder.dense_block_ = None if data["dense_block"] is None else int(data["dense_block"])
+        encoder.dense_block_ = None if data["dense_block"] is None else _width(data["dense_block"])
         block = data["sparse"]
-        encoder.sparse_ = None if block is None else SparseRule(int(block["n_columns"]), float(block["scale"]))
+        encoder.sparse_ = None if block is None else SparseRule(_width(block["n_columns"]), float(block["scale"]))
         return encoder
 
     def _learn(self, table: Table, name: str) -> NumericRule | CategoricalRule | None:
@@ -286,47 +305,6 @@ def refuse_missing(table: Table, hint: str | None = None) -> None:
         raise TableError(f"missing values in {named}{more}, first in row {row}", hint)
 
 
-_IDENTIFIER_NAME = re.compile(
-    r"(unnamed.*|index|idx|id|key|nr|no|uuid|guid|row|record|row.?(id|nr|no|num|number|names?|index)|.*[ _.-](id|key))",
-    re.IGNORECASE,
-)
-_MIN_ROWS = 10  # below this, all cells differ by chance too easily
-
-
-def identifier_columns(table: Table) -> dict[str, str]:
-    """Columns that look like row identifiers, each with the reason.
-
-    A column is one if it counts evenly up or down the table in whole numbers; if it is text and (nearly) every row has
-    its own; or if it is called like an identifier (id, key, index, unnamed, ...) and every row has its own whole
-    number or text. A table of fewer than 10 rows has none.
-    """
-    if table.n_rows < _MIN_ROWS:
-        return {}
-    reasons = {name: _identifier_reason(table, name) for name in table.names}
-    return {name: reason for name, reason in reasons.items() if reason is not None}
-
-
-def _identifier_reason(table: Table, name: str) -> str | None:
-    column = table[name]
-    known = column[~table.missing(name)]
-    named_so = _IDENTIFIER_NAME.fullmatch(name) or name.endswith(("Id", "ID"))
-    if not table.is_numeric(name):
-        n_levels = len(set(known))
-        if n_levels == table.n_rows:
-            return "every row has its own text"
-        if n_levels > 0.9 * len(known) and n_levels > MAX_LEVELS:
-            return f"nearly every row has its own text ({n_levels} different ones in {len(known)} rows)"
-        return None
-    if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():
-        return None
-    steps = np.diff(known)
-    if steps[0] != 0 and (steps == steps[0]).all():
-        return f"it counts {cell_text(known[0])}, {cell_text(known[1])}, {cell_text(known[2])}, ... down the table"
-    if named_so and len(np.unique(known)) == table.n_rows:
-        return "it is called like an identifier and every row has its own number"
-    return None
-
-
 def _numbers(table: Table, name: str) -> np.ndarray:
     """The column as float64; a TableError for text or infinity, with row and value."""
     column = table[name]
@@ -345,6 +323,12 @@ def _numbers(table: Table, name: str) -> np.ndarray:
         rows = ", ".join(str(row + 1) for row in infinite[:5]) + (", ..." if infinite.size > 5 else "")
         raise TableError(f"column {name!r} holds an infinite value in row {rows}", "replace or drop it")
     return column
+
+
+def _width(value: int) -> int:
+    if not 0 < value <= _MAX_WIDTH:
+        raise ValueError(f"a sparse block must have 1 to {_MAX_WIDTH} columns, got {value!r}")
+    return int(value)
 
 
 def _density(block: sparse.csr_array) -> float:
@@ -367,3 +351,19 @@ def _learn_sparse(block: sparse.csr_array) -> SparseRule:
     if size == 0:
         raise TableError("all sparse features are zero, so there is nothing to learn from")
     return SparseRule(block.shape[1], float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))
+
+
+def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and class numbers of a target without missing cells.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Sorted labels: int64 where all cells are whole numbers, else text.
+    codes : ndarray of shape (n,), int64
+        Position of each row's label in `classes`.
+    """
+    whole = column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
+    labels = column.astype(np.int64) if whole else text_cells(column)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes.astype(np.int64)

@@ -120,13 +120,15 @@ def auc_interval(area: float, n_positive: int, n_negative: int, level: float = 0
     z = float(norm.ppf(0.5 + level / 2))
     extra = (n_positive + n_negative) / 2 - 1
 
-    def excess(a: float) -> float:
-        variance = a * (1 - a) * (1 + extra * ((1 - a) / (2 - a) + a / (1 + a))) / (n_positive * n_negative)
-        return (area - a) ** 2 - z * z * variance
+    def lower_bound(observed: float) -> float:
+        def excess(a: float) -> float:
+            variance = a * (1 - a) * (1 + extra * ((1 - a) / (2 - a) + a / (1 + a))) / (n_positive * n_negative)
+            return (observed - a) ** 2 - z * z * variance
 
-    low = 0.0 if area <= 0 else brentq(excess, 0.0, area - 1e-15 * area) if excess(0.0) > 0 else 0.0
-    high = 1.0 if area >= 1 else brentq(excess, area, 1.0) if excess(1.0) > 0 else 1.0
-    return Interval(area, float(low), float(high), level)
+        # Just below the observed area, where the variance is not 0 even if that is 1.
+        return float(brentq(excess, 0.0, observed * (1 - 1e-12))) if observed > 0 else 0.0
+
+    return Interval(area, lower_bound(area), 1 - lower_bound(1 - area), level)  # the variance is symmetric about 1/2
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,9 @@ def nearest_names(name: str, names: Iterable[str]) -> list[str]:
 
 def cell_text(value: Any) -> str:
     """A cell as text; whole numbers lose their decimal point, so that a class read as 1.0 is called 1."""
-    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_, numbers.Integral)):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    if _is_number(value) and not isinstance(value, numbers.Integral):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
     return str(value)
 
 
@@ -51,9 +52,7 @@ def text_cells(column: np.ndarray) -> np.ndarray:
     """A column as text: object array of str, None as missing."""
     if column.dtype == object:
         return column
-    text = np.empty(len(column), dtype=object)
-    text[:] = [None if np.isnan(value) else cell_text(value) for value in column]
-    return text
+    return _text_column([None if np.isnan(value) else value for value in column])
 
 
 @dataclass(frozen=True)
@@ -174,10 +173,19 @@ def listing(names: Sequence[str], last: str = "and", most: int = 8) -> str:
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
-def as_table(frame: Any) -> Table:
-    """A Table from a Table or from any eager data frame that narwhals knows (pandas, polars, pyarrow, ...).
+def target_column(labels: Any) -> np.ndarray:
+    """A list or array of labels as a column: numbers as float64, all else as text."""
+    values = np.asarray(labels)
+    if values.dtype.kind in "iuf":
+        return values.astype(np.float64)
+    return _text_column(values.tolist())
 
-    Numbers become float64; text, categories, booleans and dates become text; null and NaN become missing.
+
+def as_table(frame: Any) -> Table:
+    """A Table from a Table, from any eager data frame that narwhals knows (pandas, polars, pyarrow, ...), or a matrix.
+
+    Numbers become float64; text, categories, booleans and dates become text; null and NaN become missing. The columns
+    of a NumPy array are called "0", "1", ...; a sparse matrix becomes the sparse block.
 
     Raises
     ------
@@ -186,6 +194,10 @@ def as_table(frame: Any) -> Table:
     """
     if isinstance(frame, Table):
         return frame
+    if sp.issparse(frame):
+        return Table((), (), sp.csr_array(frame, dtype=np.float64))
+    if isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype.kind in "biuf":
+        return Table(tuple(map(str, range(frame.shape[1]))), tuple(np.asarray(frame, dtype=np.float64).T))
     try:
         native = nw.from_native(frame, eager_only=True)
         names = [str(name) for name in native.columns]
@@ -216,10 +228,16 @@ def _column(series: Any) -> np.ndarray:
         None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
         for cell, gone in zip(series.to_list(), missing, strict=True)
     ]
-    if dtype == nw.Object and all(isinstance(cell, numbers.Real) for cell in cells if cell is not None):
-        if not any(isinstance(cell, (bool, np.bool_)) for cell in cells):
-            return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
+        return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    return _text_column(cells)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, numbers.Real) and not isinstance(cell, (bool, np.bool_))
+
+
+def _text_column(cells: Sequence[Any]) -> np.ndarray:
     column = np.empty(len(cells), dtype=object)
     column[:] = [None if cell is None else cell_text(cell) for cell in cells]
     return column
-

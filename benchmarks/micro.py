@@ -1,0 +1,168 @@
+"""Native micro-benchmarks: kernel values per second, and microseconds per pair step.
+
+Run from the root of the repository: `python -m benchmarks.micro [--only REGEX]`. It uses the native functions
+directly, so its numbers are about tiles and inner loops alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import threadpoolctl
+
+from . import machine
+from .report import table
+
+ROWS, COLUMNS = 4096, 1024  # of the block of kernel values; small enough to stay in the cache as float64
+FEATURES = (8, 20, 54, 123, 784)
+BLOCKS = (256, 512, 1024, 2048, 4096)
+_SHARE = 0.11  # of entries that are stored, in the sparse tables: that of a9a
+_SECONDS = 0.3  # to measure one number
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Measure, print, and write the tables to a file unless they are a part only."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.micro", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="REGEX", help="tables whose title matches")
+    options = parser.parse_args()
+    parts = ["# Native micro-benchmarks", _circumstances()]
+    for title, measure in TABLES.items():
+        if re.search(options.only, title):
+            parts += [f"## {title}", measure()]
+            print(f"\n{parts[-2]}\n\n{parts[-1]}", flush=True)
+    if not options.only:
+        (HERE / "RESULTS-micro.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _circumstances() -> str:
+    facts = machine.describe(threads=2)
+    return (
+        f"{facts['processor']}, {facts['cores']} cores; mercer {facts['versions']['mercer']}, {facts['isa']}, build "
+        f"{facts['build']}; NumPy {facts['versions']['numpy']} with {_blas()}. Medians, for a Gaussian kernel."
+    )
+
+
+def _blas() -> str:
+    found = [one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+    return ", ".join(sorted({f"{one['internal_api']} {one['version']}" for one in found})) or "an unknown BLAS"
+
+
+def _rate(action: Callable[[], object], count: int) -> float:
+    """Return how many of `count` things done by `action` that makes in a second, by the median call."""
+    action()
+    times: list[float] = []
+    while sum(times) < _SECONDS or len(times) < 3:
+        began = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - began)
+    return count / median(times)
+
+
+def _rows(n: int, p: int, *, sparse: bool) -> Any:
+    rng = np.random.default_rng(0)
+    if not sparse:
+        return rng.standard_normal((n, p)).astype(np.float32)
+    return sp.random_array((n, p), density=_SHARE, dtype=np.float32, format="csr", rng=rng)
+
+
+def tiles() -> str:
+    """Million kernel values a second: mercer's tiles, stored and applied to a vector, beside a matrix product."""
+    lines = []
+    for sparse in (False, True):
+        for p in FEATURES:
+            for threads in (1, 2):
+                rates = [*_tile_rates(p, sparse, threads), *([] if sparse else _blas_rates(p, threads))]
+                cells = [f"{rate / 1e6:.0f}" for rate in rates] + ["-"] * (6 - len(rates))
+                lines.append([f"{'CSR' if sparse else 'dense'}, p = {p}", str(threads), *cells])
+    columns = ["million values a second", "threads", "stored", "with a vector"]
+    return table([*columns, "sgemm", "sgemm + exp", "dgemm", "dgemm + exp"], lines)
+
+
+def _tile_rates(p: int, sparse: bool, threads: int) -> Iterator[float]:
+    from mercer import RBF
+    from mercer.backends import NativeBackend
+    from mercer.data import as_data
+
+    data = as_data(_rows(ROWS, p, sparse=sparse))
+    program = RBF(gamma=1.0 / p).lower()
+    assert program is not None
+    backend = NativeBackend(program, data, n_jobs=threads)
+    columns = np.arange(COLUMNS)
+    out, vector = np.empty((ROWS, COLUMNS)), np.ones((COLUMNS, 1))
+    yield _rate(lambda: backend.block(data, None, data, columns, out), out.size)
+    yield _rate(lambda: backend.matvec(data, None, data, columns, vector), out.size)
+
+
+def _blas_rates(p: int, threads: int) -> Iterator[float]:
+    """The product alone, and with the exponential: what kernel values cost without tiles of one's own, at least."""
+    parts = [slice(first, first + 128) for first in range(0, ROWS, 128)]  # of the block, to find it in the cache
+    for dtype in (np.float32, np.float64):
+        left = _rows(ROWS, p, sparse=False).astype(dtype)
+        right = np.ascontiguousarray(left[:COLUMNS].T)
+        out = np.empty((ROWS, COLUMNS), dtype=dtype)
+        for finish in (False, True):
+            work = partial(_product, left, right, out, finish)
+            # A part at a time on each thread: OpenBLAS's own threads would wait for each other after every part.
+            with threadpoolctl.threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+                yield _rate(lambda pool=pool, work=work: list(pool.map(work, parts)), out.size)  # type: ignore[misc]
+
+
+def _product(left: npt.NDArray[Any], right: npt.NDArray[Any], out: npt.NDArray[Any], finish: bool, part: slice) -> None:
+    np.dot(left[part], right, out=out[part])
+    if finish:
+        out[part] *= -1e-3
+        np.exp(out[part], out=out[part])
+
+
+def pair_steps() -> str:
+    """Microseconds for one step on a pair of variables, by size of the working set."""
+    lines = []
+    for size in BLOCKS:
+        cells = [f"{_microseconds_per_step(size, C):.2f}" for C in (1.0, 100.0)]
+        lines.append([f"{size}", *cells])
+    return table(["variables", "μs a step, C = 1", "μs a step, C = 100"], lines)
+
+
+def _microseconds_per_step(size: int, C: float) -> float:
+    from mercer import RBF
+    from mercer._core import solve_block
+    from mercer.backends.native import select_isa
+    from mercer.data import as_data
+    from mercer.gram import Gram
+    from mercer.problems import c_svc
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((size, 20)).astype(np.float32)
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(size) > 0.0, 1.0, -1.0)
+    problem = c_svc(y, C)
+    matrix = Gram(RBF(gamma=0.05), as_data(X), n_jobs=1).block()
+    padded = matrix.base if matrix.base is not None else matrix
+    starts = np.array([0, size])
+    rates = []
+    for _ in range(5):
+        beta, gradient = problem.start.copy(), problem.linear.copy()
+        began = time.perf_counter()
+        _, steps, _ = solve_block(
+            select_isa(), False, padded, beta, gradient, problem.lower, problem.upper, starts, 1e-9, 20_000
+        )
+        rates.append(1e6 * (time.perf_counter() - began) / steps)
+    return median(rates)
+
+
+TABLES: dict[str, Callable[[], str]] = {"Kernel values": tiles, "Pair steps": pair_steps}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""Slow, obvious NumPy twins of the native functions: what the native core is tested against, and a way to read it.
+
+Names and arguments are those of ``mercer._core``, except that a table is an array or a sparse matrix, a kernel is its
+program, and results are returned. Only the block solvers change `beta` and `gradient` in place, as their twins do.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.kernels.program import Program, interpret
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+SOLVED, LIMIT, STALLED = 0, 1, 2
+"""How a block solver ends (mercer::BlockEnd)."""
+
+FLAT = 1e-15
+"""Curvature below this share of k(x, x) + k(z, z) is rounding."""
+
+
+def block(
+    program: Program, left: Any, left_rows: IndexArray | None, right: Any, right_rows: IndexArray | None
+) -> FloatArray:
+    """Return k(left_i, right_j) for the chosen rows, with distances taken from the rows' differences."""
+    a, b = _chosen(left, left_rows), _chosen(right, right_rows)
+    return interpret(program, lambda: a @ b.T, lambda: ((a[:, None] - b) ** 2).sum(axis=-1))
+
+
+def matvec(
+    program: Program,
+    left: Any,
+    left_rows: IndexArray | None,
+    right: Any,
+    right_rows: IndexArray | None,
+    vectors: FloatArray,
+) -> FloatArray:
+    """Return the block times `vectors`."""
+    return block(program, left, left_rows, right, right_rows) @ vectors
+
+
+def _chosen(table: Any, rows: IndexArray | None) -> FloatArray:
+    dense = np.asarray(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
+    return dense if rows is None else dense[rows]
+
+
+def largest_violation(
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    groups: IndexArray | None,
+    n_groups: int,
+) -> float:
+    """Return the largest KKT violation: M - m of the worst group, or the worst |gradient| where there are none.
+
+    m is the smallest gradient among the variables of a group that can grow, M the largest among those that can
+    shrink [Fan, Chen & Lin 2005, equation (5), in signed coordinates].
+    """
+    can_grow, can_shrink = beta < upper, beta > lower
+    if groups is None:
+        return float(np.maximum(np.where(can_grow, -gradient, 0.0), np.where(can_shrink, gradient, 0.0)).max(initial=0))
+    m, M = _levels(gradient, can_grow, can_shrink, groups, n_groups)
+    return float(np.max(M - m, initial=0.0))
+
+
+def _levels(
+    gradient: FloatArray, can_grow: BoolArray, can_shrink: BoolArray, groups: IndexArray, n_groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Of each group, m and M."""
+    m, M = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+    np.minimum.at(m, groups[can_grow], gradient[can_grow])
+    np.maximum.at(M, groups[can_shrink], gradient[can_shrink])
+    return m, M
+
+
+def select_working_set(
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    groups: IndexArray | None,
+    n_groups: int,
+    previous: IndexArray,
+    limit: int,
+) -> IndexArray:
+    """Return at most `limit` variables, sorted by group and then by index.
+
+    First the free variables of the working set before (they fill half of it at most), then by turns the worst
+    violators among the variables that can grow and among those that can shrink. Ties go to the smaller index.
+    """
+    can_grow, can_shrink = beta < upper, beta > lower
+    if groups is None:
+        group, m, M = np.zeros(beta.size, dtype=np.int64), np.zeros(1), np.zeros(1)
+    else:
+        group = groups
+        m, M = _levels(gradient, can_grow, can_shrink, groups, n_groups)
+    chosen = [int(u) for u in dict.fromkeys(previous) if can_grow[u] and can_shrink[u]][: limit // 2]
+    by_growing, by_shrinking = M[group] - gradient, gradient - m[group]
+    growing = sorted(np.flatnonzero(can_grow & (by_growing > 0)), key=lambda u: (-by_growing[u], u))
+    shrinking = sorted(np.flatnonzero(can_shrink & (by_shrinking > 0)), key=lambda u: (-by_shrinking[u], u))
+    for turn in zip_longest(growing, shrinking):
+        for u in turn:
+            if u is not None and u not in chosen and len(chosen) < limit:
+                chosen.append(int(u))
+    return np.array(sorted(chosen, key=lambda u: (group[u], u)), dtype=np.int64)
+
+
+def pair_steps(
+    matrix: FloatArray,
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    group_starts: IndexArray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, int, float]:
+    """Sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
+
+    Of the worst group, i has the smallest gradient among the variables that can grow; j, among those that can shrink
+    and have a larger gradient, promises the largest decrease (g_j - g_i)^2 / (2 a) with a = k_ii + k_jj - 2 k_ij.
+    beta_i grows and beta_j shrinks by (g_j - g_i) / a, or as far as the box lets them. Without groups, single
+    variables move.
+
+    Returns
+    -------
+    end : int
+        SOLVED, LIMIT or STALLED.
+    n_iter : int
+        Steps made.
+    violation : float
+        Largest violation left.
+    """
+    diagonal, groups, n_groups = np.diagonal(matrix), _groups(group_starts), group_starts.size - 1
+    n_iter = 0
+    while True:
+        violation = largest_violation(beta, gradient, lower, upper, groups, n_groups)
+        if violation <= tol:
+            return SOLVED, n_iter, violation
+        if n_iter >= max_iter:
+            return LIMIT, n_iter, violation
+        if groups is None:
+            moves = _lone_move(diagonal, beta, gradient, lower, upper)
+        else:
+            moves = _pair_move(matrix, beta, gradient, lower, upper, groups, n_groups)
+        before = beta.copy()
+        for u, target in moves:
+            gradient += (target - beta[u]) * matrix[:, u]
+            beta[u] = target
+        if np.array_equal(before, beta):
+            return STALLED, n_iter, violation
+        n_iter += 1
+
+
+def _groups(group_starts: IndexArray) -> IndexArray | None:
+    """Group of each variable, or None where there are no groups at all."""
+    n_groups = group_starts.size - 1
+    return None if n_groups == 0 else np.repeat(np.arange(n_groups), np.diff(group_starts))
+
+
+def _lone_move(
+    diagonal: FloatArray, beta: FloatArray, gradient: FloatArray, lower: FloatArray, upper: FloatArray
+) -> list[tuple[int, float]]:
+    """The variable whose own minimiser decreases the objective most, and where that is."""
+    wrong = np.where(((gradient < 0) & (beta < upper)) | ((gradient > 0) & (beta > lower)), gradient, 0.0)
+    u = int(np.argmax(wrong**2 / diagonal))
+    return [(u, float(np.clip(beta[u] - gradient[u] / diagonal[u], lower[u], upper[u])))]
+
+
+def _pair_move(
+    matrix: FloatArray,
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    groups: IndexArray,
+    n_groups: int,
+) -> list[tuple[int, float]]:
+    """Two variables of one group, and where they go."""
+    can_grow, can_shrink = beta < upper, beta > lower
+    m, M = _levels(gradient, can_grow, can_shrink, groups, n_groups)
+    member = groups == np.argmax(M - m)
+    i = int(np.argmin(np.where(member & can_grow, gradient, np.inf)))
+    diagonal = np.diagonal(matrix)
+    scale = diagonal[i] + diagonal
+    curvature = np.maximum(scale - 2.0 * matrix[i], FLAT * scale)
+    difference = gradient - gradient[i]
+    gain = np.where(member & can_shrink & (difference > 0), difference**2 / curvature, -1.0)
+    j = int(np.argmax(gain))
+    room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
+    step = min(difference[j] / curvature[j], room_i, room_j)
+    return [
+        (i, float(upper[i] if step == room_i else beta[i] + step)),
+        (j, float(lower[j] if step == room_j else beta[j] - step)),
+    ]
+
+
+def newton_steps(
+    matrix: FloatArray,
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    group_starts: IndexArray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, int, float]:
+    """Active-set Newton: exact steps on the free variables, one constraint entering or leaving at a time.
+
+    The free variables go towards the minimiser of their face. One that hits its bound on the way stays there; at the
+    minimiser of a face, the worst violator among the bounded variables is set free (in a group without any free
+    variable, the worst pair). Returns what :func:`pair_steps` returns.
+    """
+    groups, n_groups = _groups(group_starts), group_starts.size - 1
+    free = (lower < beta) & (beta < upper)
+    for n_iter in range(max_iter):
+        violation = largest_violation(beta, gradient, lower, upper, groups, n_groups)
+        if violation <= tol:
+            return SOLVED, n_iter, violation
+        F = np.flatnonzero(free)
+        direction, bounded = _towards_face_minimiser(matrix, gradient, F, groups, n_groups)
+        room = np.where(direction > 0, upper[F] - beta[F], lower[F] - beta[F])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.where(direction != 0, room / direction, np.inf)
+        length = min(1.0 if bounded else np.inf, reach.min(initial=np.inf))
+        if not np.isfinite(length):
+            return STALLED, n_iter, violation  # the objective has no minimum
+        target = beta[F] + length * direction
+        stopped = reach <= length
+        target[stopped] = np.where(direction > 0, upper[F], lower[F])[stopped]
+        gradient += matrix[:, F] @ (target - beta[F])
+        beta[F] = target
+        if stopped.any():
+            free[F[stopped]] = False
+        else:
+            free[_worst_violators(beta, gradient, lower, upper, free, groups, n_groups)] = True
+    return LIMIT, max_iter, largest_violation(beta, gradient, lower, upper, groups, n_groups)
+
+
+def _towards_face_minimiser(
+    matrix: FloatArray, gradient: FloatArray, F: IndexArray, groups: IndexArray | None, n_groups: int
+) -> tuple[FloatArray, bool]:
+    """Solve K_FF d - sum_g nu_g 1_g = -g_F, 1_g' d = 0; if that has no solution, descend for ever (and say False)."""
+    E = np.zeros((F.size, 0)) if groups is None else (groups[F][:, None] == np.arange(n_groups)).astype(np.float64)
+    system = np.block([[matrix[np.ix_(F, F)], E], [E.T, np.zeros((E.shape[1], E.shape[1]))]])
+    right = np.concatenate([-gradient[F], np.zeros(E.shape[1])])
+    solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+    rest = (right - system @ solution)[: F.size]  # orthogonal to everything that curves: the slope along it is constant
+    if np.linalg.norm(rest) > 1e-9 * np.linalg.norm(right):
+        return rest, False
+    return solution[: F.size], True
+
+
+def _worst_violators(
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    free: BoolArray,
+    groups: IndexArray | None,
+    n_groups: int,
+) -> list[int]:
+    """The bounded variable that is furthest from optimality, and a partner where its group has no free variable."""
+    can_grow, can_shrink = beta < upper, beta > lower
+    candidates: list[tuple[float, list[int]]] = []
+    for g in range(max(1, n_groups)):
+        member = np.full(beta.size, True) if groups is None else groups == g
+        if groups is not None and not (member & free).any():
+            i = int(np.argmin(np.where(member & can_grow, gradient, np.inf)))
+            j = int(np.argmax(np.where(member & can_shrink, gradient, -np.inf)))
+            if (member & can_grow).any() and (member & can_shrink).any():
+                candidates.append((gradient[j] - gradient[i], [i, j]))
+            continue
+        level = 0.0 if groups is None else gradient[member & free].mean()
+        wrong = np.maximum(np.where(can_grow, level - gradient, 0.0), np.where(can_shrink, gradient - level, 0.0))
+        wrong = np.where(member & ~free, wrong, 0.0)
+        candidates.append((wrong.max(), [int(wrong.argmax())]))
+    return max(candidates, key=lambda candidate: candidate[0])[1]

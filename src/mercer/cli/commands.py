@@ -1,0 +1,252 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import csv
+import platform
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import numpy as np
+
+from mercer import SVC, __version__
+from mercer.backends import n_threads
+from mercer.backends.native import select_isa
+from mercer.cli.output import print_files, print_fit, print_study, print_verification, say, talk
+from mercer.cli.progress import ConsoleProgress
+from mercer.intake import take_in
+from mercer.io.model_file import load_model, save_model
+from mercer.model import Model, fit_model, verify
+from mercer.study import study, versions
+from mercer.table import Table
+
+# Reading tables and writing reports needs the extra mercer[study]: commands that do so import it themselves, so that
+# the others work without it, and a missing package becomes an error like any other.
+
+table_argument = click.argument("table", metavar="TABLE")
+target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
+drop_option = click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated.")
+keep_option = click.option(
+    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier."
+)
+missing_option = click.option(
+    "--missing", type=click.Choice(["impute", "drop"]), help="Fill missing cells in, or leave their rows out."
+)
+task_option = click.option(
+    "--task",
+    type=click.Choice(["auto", "classification", "regression"]),
+    default="auto",
+    show_default=True,
+    help="What the target is.",
+)
+seconds_option = click.option(
+    "--max-seconds", type=click.FloatRange(min=0, min_open=True), help="Time limit of the search or the fit."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mercer")
+def cli() -> None:
+    """Support vector machines that are exact, certified and honestly evaluated."""
+
+
+@cli.command("study")
+@table_argument
+@target_option
+@click.option("--out", metavar="DIR", help="Folder for report and model  [default: TABLE's name with -study]")
+@task_option
+@drop_option
+@keep_option
+@missing_option
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the splits.")
+@click.option("--test-size", type=float, default=0.25, show_default=True, help="Share of the rows to seal away.")
+@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Of the cross-validation.")
+@seconds_option
+@click.pass_obj
+def study_command(
+    arguments: list[str], /, table: str, target: str | None, out: str | None, folds: int, **options: Any
+) -> None:
+    """Find, certify and honestly evaluate a machine for a TABLE (CSV, Parquet or svmlight).
+
+    A test part is sealed first; kernel, gamma and C are chosen on the rest by cross-validation; the seal is opened
+    once. Logistic regression and nearest neighbours go through the same protocol. Ctrl-C ends the search and goes on
+    with the best candidate so far; a second Ctrl-C ends everything.
+    """
+    from mercer.io.tables import read_table
+    from mercer.report import write_report
+
+    read = read_table(table)
+    name = Path(table).name
+    folder = _writable_folder(Path(out if out is not None else f"{name.split('.')[0]}-study"))
+    with ConsoleProgress(talk()) as progress:
+        found = study(read, _target(read, target), n_folds=folds, progress=progress, **options)
+    save_model(folder / "model.mercer", found.model)
+    write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
+    print_study(found)
+    print_files(folder / "report.html", folder / "model.mercer")
+
+
+@cli.command("fit")
+@table_argument
+@target_option
+@click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
+@click.option("--kernel", type=click.Choice(["linear", "poly", "rbf", "sigmoid"]), default="rbf", show_default=True)
+@click.option("--C", "C", type=float, default=1.0, show_default=True, help="Penalty; inf is the maximal margin.")
+@click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto.")
+@click.option("--degree", type=int, default=3, show_default=True, help="Of the polynomial kernel.")
+@click.option("--coef0", type=float, default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels.")
+@click.option("--multi-class", type=click.Choice(["ovo", "ovr"]), default="ovo", show_default=True)
+@click.option("--tol", type=float, default=1e-3, show_default=True, help="Largest KKT violation.")
+@task_option
+@drop_option
+@keep_option
+@missing_option
+@seconds_option
+def fit_command(
+    table: str,
+    target: str | None,
+    out: str,
+    gamma: str,
+    task: Any,
+    drop: tuple[str, ...],
+    keep: tuple[str, ...],
+    missing: Any,
+    **parameters: Any,
+) -> None:
+    """Train one machine on all rows of a TABLE, certify it, and write it to a file."""
+    from mercer.io.tables import read_table
+
+    read = read_table(table)
+    name = _target(read, target)
+    path = Path(out)
+    _writable_folder(path.parent, create=False)
+    intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
+    model = fit_model(
+        read.select([*intake.features, name]),
+        name,
+        SVC(gamma=_number_or_rule(gamma), **parameters),
+        rows=intake.rows,
+        missing="impute" if intake.missing == "impute" else "error",
+    )
+    save_model(path, model)
+    for column, reason in intake.left_out.items():
+        say("note", f"column {column!r} was left out: {reason}")
+    print_fit(model)
+    print_files(path)
+
+
+@cli.command("predict")
+@click.argument("model", metavar="MODEL")
+@table_argument
+@click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
+def predict_command(model: str, table: str, out: str | None) -> None:
+    """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s).
+
+    For two classes the decision value is positive for the second one; for more there is a score for each.
+    """
+    loaded = load_model(model)
+    if out is not None:
+        _writable_folder(Path(out).parent, create=False)
+    read = _read_for(loaded, table)
+    labels, scores = loaded.predict(read), loaded.scores(read)
+    names = ["decision_value"] if scores.ndim == 1 else [f"decision_value_{label}" for label in loaded.labels]
+    with _output(out) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["label", *names])
+        for label, row in zip(labels.tolist(), np.atleast_2d(scores.T).T.tolist(), strict=True):
+            writer.writerow([label, *(repr(value) for value in row)])
+    _compare_with_truth(loaded, read, labels)
+
+
+@cli.command("verify")
+@click.argument("model", metavar="MODEL")
+@table_argument
+def verify_command(model: str, table: str) -> int:
+    """Recompute the certificate of a MODEL from the TABLE that it was trained on.
+
+    Exit status 1 if it is another table, or if a number does not agree.
+    """
+    loaded = load_model(model)
+    verification = verify(loaded, _read_for(loaded, table))
+    print_verification(verification)
+    for finding in verification.findings:
+        say("error", finding)
+    return 0 if verification.ok else 1
+
+
+@cli.command("doctor")
+def doctor_command() -> None:
+    """Print versions, instruction set and threads."""
+    for name, version in versions().items():
+        click.echo(f"{name:<20}{version}")
+    click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}")
+    click.echo(f"{'threads':<20}{n_threads()}")
+
+
+def _target(table: Table, name: str | None) -> str:
+    """The target column, which need not be named where the table can have only one."""
+    if name is not None:
+        return name
+    if table.sparse is not None:
+        return table.names[0]
+    raise click.UsageError("--target COLUMN is missing: which column shall be predicted?", click.get_current_context())
+
+
+def _number_or_rule(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _writable_folder(folder: Path, *, create: bool = True) -> Path:
+    """The folder, made if need be; an error now rather than after the work if nothing can be written to it."""
+    try:
+        if create:
+            folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise OSError(f"output folder {folder} cannot be written: {error.strerror}") from error
+
+
+def _read_for(model: Model, path: str) -> Table:
+    """A table, with the columns that the model knows as text read as text."""
+    from mercer.io.tables import read_table
+
+    text = {model.target} if model.classes.dtype == object else set()
+    return read_table(path, text_columns=text | set(model.encoder.text_columns))
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[IO[str]]:
+    """Stdout, or a file that appears under its name once it is complete."""
+    if path is None:
+        yield sys.stdout
+        return
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.part")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            yield file
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:
+    """If the table holds the target as well, say how often the prediction agrees."""
+    if model.target not in table:
+        return
+    known = np.flatnonzero(~table.missing(model.target))
+    codes = model.codes(table.take(known))
+    right = int(np.sum((codes >= 0) & (model.classes[codes] == labels[known])))
+    if known.size:
+        say("note", f"{right} of {known.size} labels agree with the column {model.target!r}")

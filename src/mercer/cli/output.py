@@ -1,0 +1,125 @@
+"""What the command line prints: results to stdout, talk to stderr."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from mercer.certificate import Certificate
+from mercer.model import Model, Verification
+from mercer.report import prose
+from mercer.study import Study
+
+_COMPARED = (
+    ("primal objective", "primal", ".10g"),
+    ("dual objective", "dual", ".10g"),
+    ("duality gap", "gap", ".3g"),
+    ("relative gap", "relative_gap", ".3g"),
+    ("KKT violation", "kkt_violation", ".3g"),
+    ("dual infeasibility", "dual_infeasibility", ".3g"),
+    ("support vectors", "n_support", "d"),
+)
+
+
+def talk() -> Console:
+    """The console for talk."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def _data() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def say(kind: str, message: str) -> None:
+    """One line to stderr; what Python calls missing=impute is called --missing impute here."""
+    line = re.sub(r"\b(missing|task)=(\w+)", r"--\1 \2", " ".join(message.split()))
+    talk().print(Text(f"{kind}: {line}"), soft_wrap=True)
+
+
+def print_study(study: Study) -> None:
+    """The summary of a study."""
+    out = _data()
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column("")
+    for heading in ("cross-\nvalid.", "test accuracy\n95% interval", "area under ROC\n95% interval"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for one in study.contenders:
+        accuracy, area = one.test.accuracy, one.test.auc_interval
+        grid.add_row(
+            Text(f"{one.name}\n{one.setting}"),
+            prose.percent(one.cv_accuracy),
+            f"{prose.percent(accuracy.value)}\n{prose.interval(accuracy)}",
+            f"{area.value:.3f}\n{prose.interval(area, 3)}" if area else f"{one.test.auc:.3f}" if one.test.auc else "",
+        )
+    first, *others = prose.summary(study)
+    for paragraph in (first, grid, *others, _confusion(study), _certified(study), *prose.cautions(study)):
+        out.print(paragraph)
+        if isinstance(paragraph, str):
+            out.print()
+    for name, reason in prose.left_out(study):
+        out.print(f"Column {name!r} was left out: {reason}.")
+
+
+def _confusion(study: Study) -> str:
+    """Counts of wrong answers, or in words that there are none."""
+    labels, counts = study.intake.labels, study.svm.test.confusion
+    wrong = [
+        (int(counts[i, j]), f"“{labels[i]}” taken for “{labels[j]}” {counts[i, j]}")
+        for i in range(len(labels))
+        for j in range(len(labels))
+        if i != j and counts[i, j]
+    ]
+    if not wrong:
+        return "Every sealed row was classified correctly."
+    shown = [text for _, text in sorted(wrong, reverse=True)[:6]]
+    more = f" and {len(wrong) - 6} more pairs" if len(wrong) > 6 else ""
+    return f"Confusion on the sealed rows: {', '.join(shown)}{more}."
+
+
+def _certified(study: Study) -> str:
+    certificate = study.certificate
+    return (
+        f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} "
+        f"(relative {certificate.relative_gap:.3g}), KKT violation {certificate.kkt_violation:.3g} "
+        f"(tolerance {certificate.tol:g}); {len(study.model.support_rows)} support vectors of "
+        f"{len(study.model.training.rows)} training rows."
+    )
+
+
+def print_files(*paths: Path) -> None:
+    """Where the results are."""
+    for path in paths:
+        talk().print(Text(f"written: {path}"), soft_wrap=True)
+
+
+def print_fit(model: Model) -> None:
+    """Kernel and certificate of a machine."""
+    out = _data()
+    out.print(Text(f"{model.kernel!r}, C = {model.training.C:g}, {len(model.training.rows)} rows"), soft_wrap=True)
+    out.print(str(model.certificate))
+
+
+def print_verification(verification: Verification) -> None:
+    """Stored and recomputed numbers side by side, and what does not agree."""
+    out = _data()
+    if verification.recomputed is not None:
+        grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("", "in the file", "recomputed"):
+            grid.add_column(heading, justify="right" if heading else "left")
+        for name, attribute, form in _COMPARED:
+            grid.add_row(
+                name, *(_formatted(c, attribute, form) for c in (verification.stored, verification.recomputed))
+            )
+        grid.add_row("status", str(verification.stored.status), str(verification.recomputed.status))
+        out.print(grid)
+    if verification.ok:
+        out.print("verified: the model is what it says it is, on the table that it was trained on")
+
+
+def _formatted(certificate: Certificate, attribute: str, form: str) -> str:
+    return format(getattr(certificate, attribute), form)

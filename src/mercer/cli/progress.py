@@ -1,0 +1,65 @@
+"""Progress on the command line: a live bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from mercer.report.prose import duration
+from mercer.selection.progress import Progress
+
+FIRST_LINE_SECONDS = 2.0
+LINE_SECONDS = 10.0
+"""Where there is no terminal: when the first line about a stage comes, and how often another one."""
+
+
+class ConsoleProgress:
+    """A progress callback that shows what it is told."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar: Bar | None = None
+        if console.is_terminal:
+            columns = (
+                TextColumn("{task.fields[stage]}", markup=False),
+                BarColumn(bar_width=30),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[left]}", markup=False),
+                TextColumn("{task.fields[note]}", style="dim", markup=False),
+            )
+            self._bar = Bar(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("", total=None, stage="reading", left="", note="")
+        self._next_line = time.monotonic() + FIRST_LINE_SECONDS
+
+    def __enter__(self) -> ConsoleProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the work stands."""
+        left = "" if progress.seconds_left is None else f"about {duration(progress.seconds_left)} left"
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                completed=progress.done,
+                total=progress.total or None,
+                stage=progress.stage,
+                left=left,
+                note=progress.note,
+            )
+        elif time.monotonic() >= self._next_line:
+            share = f" {progress.done} of {progress.total}" if progress.total else ""
+            details = ", ".join(part for part in (left, progress.note) if part)
+            self._console.print(f"{progress.stage}{share}{f': {details}' if details else ''}", soft_wrap=True)
+            self._next_line = time.monotonic() + LINE_SECONDS

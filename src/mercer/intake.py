@@ -1,0 +1,219 @@
+"""What becomes of a table before anything is learnt from it: which rows and columns are used, and why not others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mercer.encoding import MAX_LEVELS, class_codes, complete_rows, missing_counts
+from mercer.table import Table, TableError, cell_text
+
+Task = Literal["auto", "classification", "regression"]
+MissingPolicy = Literal["impute", "drop"]
+
+MAX_CLASSES = 30
+"""A target of whole numbers with more values than this is taken for a quantity."""
+
+MAX_FRACTIONAL_CLASSES = 10
+"""The same for a target of numbers that are not whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """Which rows and columns are used, and why not the others.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the table as it came.
+    rows : ndarray of int64
+        Indices of the rows that are used.
+    features : tuple of str
+        Columns that are used (those that turn out constant on the training rows drop out later).
+    left_out : dict
+        Columns that are not used, each with the reason.
+    rows_dropped : dict
+        Reasons for which rows were left out, with their number.
+    missing : {"none", "impute", "drop"}
+        What is done about missing cells.
+    missing_cells : dict
+        Missing cells of each used column that has any, in the table as it came.
+    labels : list of str
+        Names of the classes.
+    codes : ndarray of int64
+        Class of each used row.
+    """
+
+    n_rows: int
+    rows: np.ndarray
+    features: tuple[str, ...]
+    left_out: dict[str, str]
+    rows_dropped: dict[str, int]
+    missing: Literal["none", "impute", "drop"]
+    missing_cells: dict[str, int]
+    labels: list[str]
+    codes: np.ndarray
+
+    @property
+    def class_counts(self) -> np.ndarray:
+        """Number of used rows of each class."""
+        return np.bincount(self.codes, minlength=len(self.labels))
+
+
+def take_in(
+    table: Table,
+    target: str,
+    *,
+    task: Task = "auto",
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    missing: MissingPolicy | None = None,
+) -> Intake:
+    """Decide what is used of a table.
+
+    Parameters
+    ----------
+    table : Table
+    target : str
+        Column of classes; rows in which it is missing are left out.
+    task : {"auto", "classification", "regression"}
+        "auto" refuses a target of many different numbers.
+    drop, keep : iterable of str
+        Columns not to use; columns to use although they look like row identifiers.
+    missing : {"impute", "drop"}, optional
+        What to do about missing cells; None refuses them.
+
+    Raises
+    ------
+    TableError
+        If a column does not exist, the target is no target of classes, no column is left, or cells are missing and
+        nothing was said about them.
+    """
+    _check_target(table, target, task)
+    left_out = _left_out(table, target, list(drop), list(keep))
+    features = tuple(name for name in table.names if name != target and name not in left_out)
+    if not features and table.sparse is None:
+        raise TableError(
+            f"no column is left to learn from: {_reasons(left_out)}" if left_out else "the target is the only column"
+        )
+    rows = np.flatnonzero(~table.missing(target))
+    dropped = {f"target {target!r} missing": table.n_rows - len(rows)} if len(rows) < table.n_rows else {}
+    cells = missing_counts(table.select(features).take(rows))
+    if cells:
+        complete = rows[complete_rows(table.select(features).take(rows))]
+        if missing is None:
+            raise _undecided(cells, len(rows) - len(complete), len(rows))
+        if missing == "drop":
+            dropped["cells missing"] = len(rows) - len(complete)
+            rows = complete
+    if not len(rows):
+        raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
+    classes, codes = class_codes(table[target][rows])
+    if len(classes) < 2:
+        raise TableError(
+            f"the target {target!r} must have at least two classes, but is {cell_text(classes[0])!r} in every row"
+        )
+    return Intake(
+        n_rows=table.n_rows,
+        rows=rows,
+        features=features,
+        left_out=left_out,
+        rows_dropped=dropped,
+        missing=missing if cells and missing is not None else "none",
+        missing_cells=cells,
+        labels=[cell_text(label) for label in classes.tolist()],
+        codes=codes,
+    )
+
+
+def _check_target(table: Table, target: str, task: Task) -> None:
+    if target not in table:
+        table[target]  # raises, offering the nearest names
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"task must be 'auto', 'classification' or 'regression', got {task!r}")
+    known = table[target][~table.missing(target)]
+    if not len(known):
+        raise TableError(f"the target {target!r} is missing in every row")
+    if task == "regression":
+        raise TableError("task=regression is not among the tasks yet: this version studies classification")
+    if task == "auto" and table.is_numeric(target):
+        n_values = len(np.unique(known))
+        whole = bool((known == np.round(known)).all())
+        if n_values > (MAX_CLASSES if whole else MAX_FRACTIONAL_CLASSES):
+            raise TableError(
+                f"the target {target!r} holds {n_values} different numbers, so it looks like a quantity, and "
+                "regression is not among the tasks yet",
+                hint="if these numbers are names of classes, say task=classification",
+            )
+
+
+def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:
+    for name in (*drop, *keep):
+        table[name]  # raises where there is no such column
+    if target in drop:
+        raise TableError(f"the target {target!r} cannot be dropped")
+    left_out = dict.fromkeys(drop, "as asked")
+    candidates = table.without({target, *drop, *keep})
+    left_out |= {name: f"looks like a row identifier: {why}" for name, why in identifier_columns(candidates).items()}
+    empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
+    return left_out | dict.fromkeys(empty, "every cell is missing")
+
+
+def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableError:
+    named = ", ".join(f"{name!r} ({count})" for name, count in list(cells.items())[:8])
+    more = f" and {len(cells) - 8} more columns" if len(cells) > 8 else ""
+    return TableError(
+        f"missing values in {named}{more}, and nothing was said about them",
+        hint=f"missing=impute fills them in (median or most frequent value, learnt on training rows only); "
+        f"missing=drop leaves out {n_incomplete} of {n_rows} rows",
+    )
+
+
+def _reasons(left_out: dict[str, str]) -> str:
+    first = list(left_out.items())[:3]
+    return "; ".join(f"{name!r} {why}" for name, why in first) + ("; ..." if len(left_out) > 3 else "")
+
+
+_IDENTIFIER_NAME = re.compile(
+    r"(unnamed.*|index|idx|id|key|nr|no|uuid|guid|row|record|row.?(id|nr|no|num|number|names?|index)|.*[ _.-](id|key))",
+    re.IGNORECASE,
+)
+_MIN_ROWS = 10  # below this, all cells differ by chance too easily
+
+
+def identifier_columns(table: Table) -> dict[str, str]:
+    """Columns that look like row identifiers, each with the reason.
+
+    A column is one if it counts evenly up or down the table in whole numbers; if it is text and (nearly) every row has
+    its own; or if it is called like an identifier (id, key, index, unnamed, ...) and every row has its own whole
+    number or text. A table of fewer than 10 rows has none.
+    """
+    if table.n_rows < _MIN_ROWS:
+        return {}
+    reasons = {name: _identifier_reason(table, name) for name in table.names}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _identifier_reason(table: Table, name: str) -> str | None:
+    column = table[name]
+    known = column[~table.missing(name)]
+    named_so = _IDENTIFIER_NAME.fullmatch(name) or name.endswith(("Id", "ID"))
+    if not table.is_numeric(name):
+        n_levels = len(set(known))
+        if n_levels == table.n_rows:
+            return "every row has its own text"
+        if n_levels > 0.9 * len(known) and n_levels > MAX_LEVELS:
+            return f"nearly every row has its own text ({n_levels} different ones in {len(known)} rows)"
+        return None
+    if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():
+        return None
+    steps = np.diff(known)
+    if steps[0] != 0 and (steps == steps[0]).all():
+        return f"it counts {cell_text(known[0])}, {cell_text(known[1])}, {cell_text(known[2])}, ... down the table"
+    if named_so and len(np.unique(known)) == table.n_rows:
+        return "it is called like an identifier and every row has its own number"
+    return None

@@ -1,0 +1,1 @@
+"""Files: tables in, models in and out."""

@@ -1,0 +1,346 @@
+"""Model files: one uncompressed zip archive of plain numbers, safe to load from a stranger.
+
+The format is described in ``docs/reference/model-file.md``. Nothing in a file is ever executed: arrays are read as
+plain bytes, everything else is JSON, and whatever does not fit the format exactly is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from mercer import __version__, multiclass
+from mercer.certificate import Certificate
+from mercer.data import CSR, as_data
+from mercer.encoding import TableEncoder
+from mercer.kernels import from_dict
+from mercer.model import Model, Part, Training
+from mercer.solution import Status
+
+FORMAT = "mercer model"
+VERSION = 1
+
+MAX_MANIFEST_BYTES = 64 << 20
+_MANIFEST = "manifest.json"
+_DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
+_ARRAYS = {
+    "training_rows": "<i8",
+    "support_rows": "<i8",
+    "part_starts": "<i8",
+    "part_support": "<i8",
+    "part_beta": "<f8",
+    "support_data": "<f8",
+    "support_indices": "<i8",
+    "support_indptr": "<i8",
+    "class_weight": "<f8",
+    "sample_weight": "<f8",
+}
+_SPARSE_ONLY = {"support_indices", "support_indptr"}
+_CERTIFICATE = tuple(field.name for field in fields(Certificate) if field.name not in ("parts", "evidence"))
+
+
+class ModelFileError(ValueError):
+    """A file that is not a whole, undamaged model file of a version that this program reads."""
+
+
+def save_model(path: str | Path, model: Model) -> None:
+    """Write a model to a file, all of it or nothing.
+
+    Parameters
+    ----------
+    path : str or Path
+        An existing file is replaced, once the new one is complete.
+    model : Model
+        Its kernel must not hold a Python function.
+
+    Raises
+    ------
+    ValueError
+        If the kernel cannot be written.
+    OSError
+        If the file cannot be written.
+    """
+    path = Path(path)
+    arrays = _arrays_of(model)
+    members = {f"{name}.npy": _npy(array) for name, array in arrays.items()}
+    manifest = _manifest_of(model) | {
+        "arrays": {
+            name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _sha256(members[f"{name}.npy"])}
+            for name, array in arrays.items()
+        }
+    }
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(_member(_MANIFEST), text.encode())
+            for name, data in members.items():
+                archive.writestr(_member(name), data)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load_model(path: str | Path) -> Model:
+    """Read a model file.
+
+    Raises
+    ------
+    ModelFileError
+        If it does not exist, is no model file, is of another version, truncated, damaged, compressed, inconsistent
+        or holds numbers that are not finite.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _model_of(*_read(archive, os.path.getsize(path)))
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except FileNotFoundError:
+        raise ModelFileError(f"{path} does not exist") from None
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"{path} is not a model file, or is truncated: {error}") from error
+    except Exception as error:
+        # Damage can surface as almost anything in zipfile, json or NumPy; to the caller it is always the same thing.
+        raise ModelFileError(f"{path} is not a model file, or is damaged: {type(error).__name__}: {error}") from error
+
+
+def _arrays_of(model: Model) -> dict[str, np.ndarray]:
+    support = model.support_vectors
+    arrays = {
+        "training_rows": model.training.rows,
+        "support_rows": model.support_rows,
+        "part_starts": np.cumsum([0, *(len(part.support) for part in model.parts)]),
+        "part_support": np.concatenate([part.support for part in model.parts]),
+        "part_beta": np.concatenate([part.beta for part in model.parts]),
+        "class_weight": model.training.class_weight,
+    }
+    if model.training.sample_weight is not None:
+        arrays["sample_weight"] = model.training.sample_weight
+    if isinstance(support, CSR):
+        matrix = support.matrix
+        arrays |= {"support_data": matrix.data, "support_indices": matrix.indices, "support_indptr": matrix.indptr}
+    else:
+        arrays["support_data"] = support.float64()
+    return {name: np.ascontiguousarray(array, dtype=_DTYPES[_ARRAYS[name]]) for name, array in arrays.items()}
+
+
+def _manifest_of(model: Model) -> dict[str, Any]:
+    text = model.classes.dtype == object
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"mercer {__version__}",
+        "target": model.target,
+        "classes": {"kind": "text" if text else "integer", "labels": model.classes.tolist()},
+        "encoder": model.encoder.to_dict(),
+        "kernel": model.kernel.to_dict(),
+        "scheme": model.scheme,
+        "n_features": model.support_vectors.p,
+        "C": _number(model.training.C),
+        "checksum": model.training.checksum,
+        "parts": [{"bias": part.bias, "certificate": _certificate_dict(part.certificate)} for part in model.parts],
+    }
+
+
+def _certificate_dict(certificate: Certificate) -> dict[str, Any]:
+    values = {name: getattr(certificate, name) for name in _CERTIFICATE}
+    return {name: _number(value) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def _number(value: float) -> float | str:
+    """Infinity (C of a hard margin, the gap of a machine that does not separate) has no number in JSON."""
+    return value if math.isfinite(value) else str(value)
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """A member with a fixed date, so that the same model gives the same bytes."""
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise ModelFileError(reason)
+
+
+def _read(archive: zipfile.ZipFile, file_bytes: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The manifest and the arrays that it lists, every one checked against its size, its hash and its type."""
+    allowed = {_MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
+    infos = {info.filename: info for info in archive.infolist()}
+    if len(infos) != len(archive.infolist()) or not infos.keys() <= allowed or _MANIFEST not in infos:
+        _refuse("its members are not those of a model file")
+    if any(info.compress_type != zipfile.ZIP_STORED for info in infos.values()):
+        _refuse("its members are compressed, which model files never are")
+    if sum(info.file_size for info in infos.values()) > file_bytes:
+        _refuse("its members claim to be larger than the file")
+    if infos[_MANIFEST].file_size > MAX_MANIFEST_BYTES:
+        _refuse(f"its manifest is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
+    manifest = json.loads(archive.read(_MANIFEST), parse_constant=lambda name: _refuse(f"its manifest holds {name}"))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        _refuse(f"its manifest does not say that it is a {FORMAT!r} file")
+    if manifest.get("version") != VERSION:
+        _refuse(f"it is of version {manifest.get('version')!r}, this program reads version {VERSION}")
+    if {f"{name}.npy" for name in manifest["arrays"]} != infos.keys() - {_MANIFEST}:
+        _refuse("its manifest lists other arrays than it holds")
+    arrays = {name: _read_array(name, archive.read(f"{name}.npy"), entry) for name, entry in manifest["arrays"].items()}
+    return manifest, arrays
+
+
+def _read_array(name: str, data: bytes, entry: dict[str, Any]) -> np.ndarray:
+    if _sha256(data) != entry["sha256"]:
+        _refuse(f"array {name!r} does not match its hash: the file was damaged or tampered with")
+    buffer = io.BytesIO(data)
+    if np.lib.format.read_magic(buffer) != (1, 0):
+        _refuse(f"array {name!r} is of an unknown .npy version")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(buffer, max_header_size=4096)
+    if dtype.str != _ARRAYS[name] or fortran or len(shape) > 2 or list(shape) != entry["shape"]:
+        _refuse(f"array {name!r} is not of the type and shape that it should be")
+    if len(data) - buffer.tell() != math.prod(shape) * dtype.itemsize:
+        _refuse(f"array {name!r} does not have as many numbers as its shape says")
+    array = np.frombuffer(data, dtype, offset=buffer.tell()).reshape(shape).astype(dtype.newbyteorder("="))
+    if not np.isfinite(array).all():
+        _refuse(f"array {name!r} holds NaN or infinity")
+    return array
+
+
+def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    classes = _classes(manifest["classes"])
+    n_classes = len(classes)
+    scheme = manifest["scheme"]
+    multiclass.check_scheme("scheme", scheme)
+    rows, support_rows = arrays["training_rows"], arrays["support_rows"]
+    _check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2)
+    _check_vector(support_rows, "support_rows", 0, len(rows))
+    if (np.diff(support_rows) <= 0).any():
+        _refuse("array 'support_rows' does not rise")
+    encoder = TableEncoder.from_dict(manifest["encoder"])
+    n_features = encoder.n_features_
+    if manifest["n_features"] != n_features or not n_features:
+        _refuse("its encoder and its support vectors differ in the number of features")
+    return Model(
+        encoder=encoder,
+        target=_text(manifest["target"], "target"),
+        classes=classes,
+        kernel=from_dict(manifest["kernel"]),
+        scheme=scheme,
+        support_rows=support_rows,
+        support_vectors=as_data(_support(arrays, len(support_rows), n_features)),
+        parts=tuple(_parts(manifest["parts"], arrays, n_classes, scheme, len(support_rows))),
+        training=_training(manifest, arrays, n_classes),
+    )
+
+
+def _classes(entry: dict[str, Any]) -> np.ndarray:
+    wanted: type = {"text": str, "integer": int}[entry["kind"]]
+    labels = entry["labels"]
+    if not all(type(label) is wanted for label in labels) or len(labels) < 2 or labels != sorted(set(labels)):
+        _refuse("its classes are not at least two different labels in order")
+    return np.array(labels, dtype=object if wanted is str else np.int64)
+
+
+def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:
+    data = arrays["support_data"]
+    if not _SPARSE_ONLY & arrays.keys():
+        if data.shape != (n, p):
+            _refuse(f"its support vectors have shape {data.shape}, which should be {(n, p)}")
+        return data
+    indices, indptr = arrays["support_indices"], arrays["support_indptr"]
+    _check_vector(indices, "support_indices", 0, p)
+    rising = indptr.shape == (n + 1,) and indptr[0] == 0 and indptr[-1] == len(data) and (np.diff(indptr) >= 0).all()
+    if data.ndim != 1 or len(indices) != len(data) or not rising:
+        _refuse("its sparse support vectors are inconsistent")
+    matrix = sparse.csr_array((data, indices, indptr), shape=(n, p))
+    if not matrix.has_canonical_format:
+        _refuse("its sparse support vectors are not sorted")
+    return matrix
+
+
+def _parts(
+    entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], n_classes: int, scheme: str, n_support: int
+) -> list[Part]:
+    tasks = multiclass.make_tasks(np.arange(n_classes), n_classes, scheme)
+    starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
+    rising = starts.shape == (len(tasks) + 1,) and starts[0] == 0 and starts[-1] == len(beta)
+    if len(entries) != len(tasks) or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
+        _refuse(f"it should hold {len(tasks)} machines, one for each pair of classes or each class")
+    _check_vector(support, "part_support", 0, n_support)
+    parts = []
+    for number, (task, entry) in enumerate(zip(tasks, entries, strict=True)):
+        own = slice(starts[number], starts[number + 1])
+        if (np.diff(support[own]) <= 0).any():
+            _refuse("a machine lists a support vector twice")
+        bias = _real(entry["bias"], "bias", finite=True)
+        certificate = _certificate(entry["certificate"])
+        parts.append(Part(task.positive, task.negative, support[own], beta[own], bias, certificate))
+    return parts
+
+
+def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], n_classes: int) -> Training:
+    class_weight, sample_weight = arrays["class_weight"], arrays.get("sample_weight")
+    C = _real(manifest["C"], "C")
+    if class_weight.shape != (n_classes,) or not (class_weight > 0).all() or not C > 0:
+        _refuse("C and the class weights must be positive, one weight a class")
+    n = len(arrays["training_rows"])
+    if sample_weight is not None and (sample_weight.shape != (n,) or (sample_weight < 0).any()):
+        _refuse("the sample weights must not be negative, one a training row")
+    return Training(arrays["training_rows"], _text(manifest["checksum"], "checksum"), C, class_weight, sample_weight)
+
+
+def _certificate(entry: dict[str, Any]) -> Certificate:
+    values: dict[str, Any] = {"status": Status(entry["status"])}
+    for name in _CERTIFICATE[1:]:
+        value = entry[name]
+        if name.startswith("n_") or name == "peak_memory_bytes":
+            if type(value) is not int or value < 0:
+                _refuse(f"its certificate's {name} is {value!r}, which is no count")
+            values[name] = value
+        else:
+            values[name] = None if name == "tol_gap" and value is None else _real(value, name)
+    return Certificate(**values)
+
+
+def _real(value: object, name: str, *, finite: bool = False) -> float:
+    if isinstance(value, str) and value in ("inf", "-inf") and not finite:
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        _refuse(f"its {name} is {value!r}, which is no number")
+    return float(value)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        _refuse(f"its {name} is not text")
+    return value
+
+
+def _check_vector(values: np.ndarray, name: str, low: int, high: int, at_least: int = 0) -> None:
+    """Indices from `low` to below `high`."""
+    if values.ndim != 1 or len(values) < at_least or (values.size and (values.min() < low or values.max() >= high)):
+        _refuse(f"array {name!r} does not hold indices from {low} to {high - 1}")

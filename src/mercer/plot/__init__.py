@@ -1,0 +1,6 @@
+"""Pictures, as matplotlib figures; needs the extra ``mercer[study]``."""
+
+from mercer.plot.evaluation import confusion_matrix, margin_distribution, roc_curves
+from mercer.plot.selection import search_heat_map
+
+__all__ = ["confusion_matrix", "margin_distribution", "roc_curves", "search_heat_map"]

@@ -1,0 +1,67 @@
+"""Pictures of a search."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from mercer.plot.style import INK, bare, house_style, new_figure, shaded_cells
+from mercer.selection.search import Cell, SearchResult
+
+
+def search_heat_map(result: SearchResult) -> Figure:
+    """Cross-validated accuracy of every finished cell, one panel a kernel; the chosen cell has a frame.
+
+    Rows are gamma, as a multiple of 1/(p · variance); columns are C. The shade runs from the worst to the best cell.
+    """
+    families = sorted({cell.choice.simplicity for cell in result.cells})
+    values_of_C = sorted({cell.C for cell in result.cells})
+    panels = [[cell for cell in result.cells if cell.choice.simplicity == family] for family in families]
+    heights = [len({cell.choice.gamma_factor for cell in panel}) for panel in panels]
+    accuracies = [cell.accuracy for cell in result.cells]
+    worst, best = min(accuracies), max(accuracies)
+    with house_style():
+        figure, axes = new_figure(
+            1.5 + 0.72 * len(values_of_C),
+            0.7 + 0.42 * (sum(heights) + len(panels)),
+            len(panels),
+            1,
+            sharex=True,
+            height_ratios=heights,
+        )
+        for panel, cells in zip(axes, panels, strict=True):
+            _panel(panel, cells, values_of_C, worst, max(best - worst, 1e-12))
+            _frame_best(panel, cells, values_of_C, result.best)
+        axes[-1].set_xticks(range(len(values_of_C)), [f"{C:g}" for C in values_of_C])
+        axes[-1].set_xlabel("C")
+    return figure
+
+
+def _gammas(cells: list[Cell]) -> list[float]:
+    return sorted({cell.choice.gamma_factor for cell in cells})
+
+
+def _panel(axes: Axes, cells: list[Cell], values_of_C: list[float], worst: float, span: float) -> None:
+    gammas = _gammas(cells)
+    shares = np.zeros((len(gammas), len(values_of_C)))
+    for cell in cells:
+        i, j = gammas.index(cell.choice.gamma_factor), values_of_C.index(cell.C)
+        shares[i, j] = ((cell.accuracy - worst) / span) ** 2  # squared, to tell the good cells apart
+        axes.text(j, i, f"{100 * cell.accuracy:.1f}", ha="center", va="center", color=INK)
+    shaded_cells(axes, shares)
+    bare(axes)
+    axes.set_title(cells[0].choice.name + (", rows: gamma as a multiple of 1/(p·variance)" if len(gammas) > 1 else ""))
+    axes.set_yticks(range(len(gammas)), [_factor(gamma) for gamma in gammas] if len(gammas) > 1 else [""])
+
+
+def _frame_best(axes: Axes, cells: list[Cell], values_of_C: list[float], best: Cell) -> None:
+    if best in cells:
+        i, j = _gammas(cells).index(best.choice.gamma_factor), values_of_C.index(best.C)
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2, clip_on=False))
+
+
+def _factor(gamma: float) -> str:
+    """A power of two as people write it: 1/16, 4."""
+    return f"1/{1 / gamma:g}" if gamma < 1 else f"{gamma:g}"

@@ -1,0 +1,77 @@
+"""One look for all pictures: few colours, told apart by lightness and by line style as well as by hue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+INK = "#24292f"
+MUTED = "#6b737c"
+FAINT = "#d5dae0"
+BLUE = "#0a63c9"
+ORANGE = "#b85000"
+
+SERIES = (BLUE, ORANGE, "#1a7f5a", "#8250c4", "#a0356b", "#6e6a00", "#00778a", MUTED)
+"""Colours of lines, in the order of use."""
+
+STRONGEST = 0.55
+"""Opacity of the fullest cell of a heat map: text in the ink colour stays readable on it, on light and on dark."""
+
+_RC: dict[Any, Any] = {
+    "font.size": 10.0,
+    "font.family": ["DejaVu Sans"],
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10.0,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mercer",
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """The house's settings of matplotlib, and afterwards whatever was set before."""
+    with mpl.rc_context(_RC):
+        yield
+
+
+def new_figure(
+    width: float, height: float, n_rows: int = 1, n_columns: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure of the given size in inches with its axes, row by row; it belongs to no window and no global state."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False, **options)
+    return figure, list(axes.flat)
+
+
+def shaded_cells(axes: Axes, shares: np.ndarray) -> None:
+    """One rectangle a cell, more opaque for a larger share; shapes and not pixels, so that a page can recolour them."""
+    for (i, j), share in np.ndenumerate(shares):
+        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=(BLUE, STRONGEST * share), edgecolor="none"))
+    axes.set(xlim=(-0.5, shares.shape[1] - 0.5), ylim=(shares.shape[0] - 0.5, -0.5))
+
+
+def bare(axes: Axes) -> None:
+    """Take away the frame and the tick marks, leaving the tick labels."""
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)

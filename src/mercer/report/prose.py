@@ -1,0 +1,206 @@
+"""What a study found, in sentences: the same ones on the command line and in the report."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from mercer.metrics import Interval
+from mercer.selection.search import Cell
+from mercer.solution import Status
+from mercer.study import Study
+
+SIGNIFICANT = 0.05
+ROUNDING = 1e-12
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def percent(share: float) -> str:
+    """A share as people read it."""
+    return f"{100 * share:.1f}%"
+
+
+def interval(value: Interval, decimals: int | None = None) -> str:
+    """An interval in brackets, as percentages or with the given number of decimals."""
+    if decimals is None:
+        return f"{percent(value.low)} to {percent(value.high)}"
+    return f"{value.low:.{decimals}f} to {value.high:.{decimals}f}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things: 1 row, 2 rows."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def small(value: float) -> str:
+    """A number that may be near zero, then in powers of ten."""
+    if value == 0 or not 0 < abs(value) < 1e-2:
+        return f"{value:.3g}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 0.1:
+        return "< 0.1 s"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def headline(study: Study) -> str:
+    """The main result in one sentence."""
+    test = study.svm.test
+    return (
+        f"On {count(len(test.codes), 'row')} that were sealed away before anything was learnt, the support vector "
+        f"machine predicted {study.target} correctly in {int(test.right.sum()):,}: {percent(test.accuracy.value)} "
+        f"(95% confidence interval {interval(test.accuracy)})."
+    )
+
+
+def comparison(study: Study) -> str:
+    """How the other machines did on the same rows."""
+    logistic, neighbours, majority = study.contenders[1:]
+    usual = study.intake.labels[int(majority.test.predicted[0])]
+    return (
+        f"On the same rows logistic regression was right in {percent(logistic.test.accuracy.value)}, nearest "
+        f"neighbours in {percent(neighbours.test.accuracy.value)}, and always answering “{usual}” would be right in "
+        f"{percent(majority.test.accuracy.value)}."
+    )
+
+
+def worth(study: Study) -> str:
+    """Whether a support vector machine was worth it, by paired tests against the two machines that one would try first.
+
+    McNemar's exact test on the sealed rows, at the 5% level.
+    """
+    rivals = study.contenders[1:3]
+    tests = {rival.name: study.against(rival) for rival in rivals}
+    clear = {name: test for name, test in tests.items() if test.p_value < SIGNIFICANT}
+    better = [name for name, test in clear.items() if test.only_second > test.only_first]
+    worse = [name for name in clear if name not in better]
+    equal = [name for name in tests if name not in clear]
+    if better:
+        verdict = f"No: {' and '.join(better)} did better, beyond what chance explains"
+    elif not equal:
+        verdict = "Yes: it did better than both, beyond what chance explains"
+    elif worse:
+        verdict = f"It did better than {worse[0]}, but not clearly better than {equal[0]}, which may serve as well"
+    else:
+        verdict = (
+            "The sealed rows do not show it: neither difference is beyond what chance explains, so the simpler "
+            f"{equal[0]} may serve as well"
+        )
+    counts = "; ".join(
+        f"{test.only_first} to {test.only_second} against {name}, p {p_value(test.p_value)}"
+        for name, test in tests.items()
+    )
+    return (
+        f"Was a support vector machine worth it? {verdict}. (Rows that only one of two got right: {counts}; McNemar’s "
+        "exact test.)"
+    )
+
+
+def p_value(p: float) -> str:
+    """A p-value with as many digits as it deserves, and its sign."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
+
+
+def choice(study: Study) -> str:
+    """Which machine was chosen, and why."""
+    found, best = study.search, study.search.best
+    ties = sum(sum(cell.n_right) == sum(best.n_right) for cell in found.cells) - 1
+    others = [
+        f"the best {cell.choice.name} {percent(cell.accuracy)}"
+        for cell in best_by_family(study)
+        if cell.choice.family != best.choice.family
+    ]
+    sentence = (
+        f"The {best.choice.name} with C = {best.C:g} had the highest cross-validated accuracy of "
+        f"{count(len(found.cells), 'candidate')}: {percent(best.accuracy)} over {study.n_folds} folds of the "
+        f"{count(best.n, 'row')} that were not sealed"
+    )
+    sentence += f" ({', '.join(others)})." if others else "."
+    if ties:
+        sentence += f" {count(ties, 'candidate')} did equally well; the simplest of them was taken."
+    return sentence
+
+
+def best_by_family(study: Study) -> list[Cell]:
+    """The best cell of each kernel, the simplest kernel first."""
+    cells = sorted(study.search.cells, key=lambda cell: cell.choice.simplicity)
+    groups = groupby(cells, key=lambda cell: cell.choice.simplicity)
+    return [min(group, key=lambda cell: cell.rank) for _, group in groups]
+
+
+def certainty(study: Study) -> str:
+    """What the certificate says, in a sentence."""
+    certificate = study.certificate
+    if certificate.status is Status.OPTIMAL:
+        gap = abs(certificate.relative_gap)
+        how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
+        return (
+            "The machine is certified optimal: no other machine with this kernel and this C can lower its training "
+            f"objective {how_much}."
+        )
+    return (
+        f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
+        f"{small(certificate.relative_gap)}, violation {small(certificate.kkt_violation)}). {certificate.status.advice}"
+    )
+
+
+def cautions(study: Study) -> list[str]:
+    """What a careful reader should know before trusting the figures."""
+    notes = []
+    found, svm, intake = study.search, study.svm, study.intake
+    if found.stopped:
+        why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
+        notes.append(
+            f"The search was {why} after {len(found.cells)} of {count(found.n_planned, 'candidate')}; "
+            "a full one may find a better machine."
+        )
+    unfinished = sum(cell.n_stopped > 0 for cell in found.cells)
+    if unfinished:
+        notes.append(
+            f"{count(unfinished, 'candidate')} ended before the optimum was reached, and were judged as they stood."
+        )
+    if found.extended:
+        notes.append(
+            f"The best candidate lay on the edge of the grid in {' and '.join(found.extended)}; the grid was extended "
+            "by one step there, once."
+        )
+    width = svm.test.accuracy.high - svm.test.accuracy.low
+    if width > 0.1:
+        notes.append(
+            f"The test part is small: its interval is {100 * width:.0f} percentage points wide, so differences of a "
+            "few points mean nothing."
+        )
+    share = intake.class_counts.max() / intake.class_counts.sum()
+    if share > 0.75:
+        notes.append(
+            f"{percent(share)} of the rows are of one class, so accuracy flatters everybody; look at the balanced "
+            f"accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
+        )
+    if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
+        notes.append(
+            f"Accuracy on the training rows ({percent(svm.train.accuracy.value)}) is well above that on the test rows: "
+            "the machine fits its training rows closely."
+        )
+    if not study.opening.clean:
+        notes.append("The test part had been looked at before, so the test figures are not clean.")
+    return notes
+
+
+def left_out(study: Study) -> list[tuple[str, str]]:
+    """Columns that are not used, with reasons."""
+    constant = dict.fromkeys(study.model.encoder.constant_, "one value only in the training rows")
+    return list((study.intake.left_out | constant).items())
+
+
+def summary(study: Study) -> list[str]:
+    """The paragraphs at the top of the report."""
+    return [headline(study), comparison(study), worth(study), choice(study), certainty(study)]

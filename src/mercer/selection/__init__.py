@@ -1,0 +1,1 @@
+"""Choosing a machine honestly: splits, search, contenders, and the seal on the test part."""

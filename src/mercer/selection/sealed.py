@@ -1,0 +1,99 @@
+"""A test part under seal: it gives one clean estimate, and remembers every later look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from mercer.selection.splits import stratified_holdout
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One look at the test part: what for, when, and whether it was the first."""
+
+    purpose: str
+    time: datetime
+    number: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing could have been chosen with knowledge of the test part: only the first look is clean."""
+        return self.number == 1
+
+    def __str__(self) -> str:
+        """One line for a report."""
+        verdict = "clean" if self.clean else "not clean: the test part had been looked at before"
+        return f"opening {self.number}, {self.time:%Y-%m-%d %H:%M:%S} UTC, {self.purpose} ({verdict})"
+
+
+@dataclass(frozen=True)
+class Unsealed(Generic[Result]):
+    """What a look at the test part gave, with the record of the look."""
+
+    value: Result
+    opening: Opening
+
+
+class SealedTest:
+    """Rows set aside for a single, final estimate.
+
+    The rows are handed only to the function given to `open`, and each opening is recorded; `rest` is free to use.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,), int
+        Class of each row; the split is stratified by it.
+    test_size : float, default=0.25
+        Share of the rows to seal.
+    seed : int, default=0
+        The same seed seals the same rows.
+
+    Attributes
+    ----------
+    rest : ndarray of int
+        Sorted indices of the rows that are not sealed.
+    n_test : int
+        Number of sealed rows.
+    openings : tuple of Opening
+        Every look so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sealed = SealedTest(np.array([0, 1] * 20), test_size=0.25)
+    >>> sealed.open(len, "count the rows").value
+    10
+    >>> sealed.open(len, "count them again").opening.clean
+    False
+    """
+
+    def __init__(self, codes: np.ndarray, *, test_size: float = 0.25, seed: int = 0) -> None:
+        self.rest, self._test = stratified_holdout(codes, test_size, seed)
+        self.sealed_at = datetime.now(UTC)
+        self._openings: list[Opening] = []
+
+    @property
+    def n_test(self) -> int:
+        """Number of sealed rows."""
+        return len(self._test)
+
+    @property
+    def openings(self) -> tuple[Opening, ...]:
+        """Every look so far, the first one first."""
+        return tuple(self._openings)
+
+    def open(self, evaluate: Callable[[np.ndarray], Result], purpose: str) -> Unsealed[Result]:
+        """Call `evaluate` with the indices of the sealed rows, and record that it was done.
+
+        The look is recorded before the call: one that fails has been a look as well.
+        """
+        opening = Opening(purpose, datetime.now(UTC), len(self._openings) + 1)
+        self._openings.append(opening)
+        return Unsealed(evaluate(self._test.copy()), opening)

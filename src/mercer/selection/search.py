@@ -1,0 +1,362 @@
+"""Search over kernel, gamma and C by cross-validation, with shared kernel values and warm starts along C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+
+from mercer import multiclass
+from mercer.data import as_data
+from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
+from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.selection.contenders import Fold, Matrix
+from mercer.selection.progress import CostEstimate, Progress
+from mercer.solution import Status
+from mercer.solvers import Interruption, Limits
+from mercer.solvers.base import Callback
+
+C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
+"""C from 0.01 to 1000."""
+
+STEP = {"C": 10.0, "gamma_factor": 4.0}
+"""Factors from one value of the grid to the next."""
+
+MAX_STEPS = 1_000_000
+"""Steps of the solver after which a machine of the search is judged as it stands (or 100 n, where that is more)."""
+
+_LONG_ROW = 128  # entries of a row from which kernel values are dear enough to keep
+_SIGN_OF_LIFE_SECONDS = 0.25
+
+_SIMPLICITY = ("linear", "polynomial", "rbf")
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """A kernel before the data fix its gamma: `gamma_factor` is a multiple of 1/(p · variance of X)."""
+
+    family: str
+    gamma_factor: float = 1.0
+    degree: int = 1
+
+    @property
+    def name(self) -> str:
+        """What one calls it."""
+        if self.family == "polynomial":
+            return f"polynomial kernel of degree {self.degree}"
+        return {"linear": "linear kernel", "rbf": "Gaussian kernel"}[self.family]
+
+    @property
+    def simplicity(self) -> tuple[int, int]:
+        """Sort key of the kernel's family, the simplest first."""
+        return (_SIMPLICITY.index(self.family), self.degree)
+
+    def kernel(self, X: Matrix) -> Kernel:
+        """The kernel with gamma as a number, from these training rows."""
+        if self.family == "linear":
+            return Linear()
+        scale = RBF(gamma="scale").resolve(as_data(X)).gamma
+        gamma = self.gamma_factor * float(scale)
+        return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
+
+
+KERNELS = (
+    KernelChoice("rbf"),
+    KernelChoice("linear"),
+    KernelChoice("polynomial", degree=2),
+    *(KernelChoice("rbf", gamma_factor=factor) for factor in (1 / 4, 4.0, 1 / 16)),
+)
+"""Gaussian with gamma from 1/16 to 4 times 1/(p · variance), linear, and (gamma xᵀz + 1)².
+
+The most promising first, for the sake of a search that is stopped.
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the grid.
+
+    Attributes
+    ----------
+    choice : KernelChoice
+    C : float
+    n_right : tuple of int
+        Right answers in each fold.
+    n : int
+        Rows, each of which is asked in exactly one fold.
+    seconds : float
+    n_stopped : int
+        Machines in it that ended before they were optimal.
+    """
+
+    choice: KernelChoice
+    C: float
+    n_right: tuple[int, ...]
+    n: int
+    seconds: float
+    n_stopped: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        return sum(self.n_right) / self.n
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Smallest first: more right answers; among equals the simpler kernel, the smaller C, the smaller gamma."""
+        return (-sum(self.n_right), *self.choice.simplicity, self.C, self.choice.gamma_factor)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """All finished cells.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+    n_planned : int
+        How many there were to be.
+    stopped : str
+        Why some are missing: "interrupted", "time limit" or "".
+    extended : tuple of str
+        Parameters whose best value lay on the edge of the grid, which was then extended by one value.
+    seconds : float
+    """
+
+    cells: tuple[Cell, ...]
+    n_planned: int
+    stopped: str
+    extended: tuple[str, ...]
+    seconds: float
+
+    @property
+    def best(self) -> Cell:
+        """The cell with the most right answers; among equals the simplest machine."""
+        return min(self.cells, key=lambda cell: cell.rank)
+
+
+class SearchStopped(Exception):  # noqa: N818 - it is a request that was followed, not an error
+    """The search was stopped before even one cell was finished; its text says by what."""
+
+
+@dataclass(frozen=True)
+class _Path:
+    """One kernel along ascending C."""
+
+    choice: KernelChoice
+    values_of_C: tuple[float, ...]
+
+    def keys(self) -> list[tuple[KernelChoice, float]]:
+        return [(self.choice, C) for C in self.values_of_C]
+
+
+def search(
+    folds: Sequence[Fold],
+    n_classes: int,
+    *,
+    kernels: Sequence[KernelChoice] = KERNELS,
+    C_grid: Sequence[float] = C_GRID,
+    extend: bool = True,
+    tol: float = 1e-3,
+    memory_limit: int | None = None,
+    max_seconds: float | None = None,
+    interruption: Interruption | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> SearchResult:
+    """Cross-validate every cell of a grid of kernels and values of C.
+
+    All values of C of one fold and kernel share one Gram matrix, and each starts from the solution of the one before.
+    A machine that takes very many steps (C far too large for data that cannot be separated) is judged unfinished.
+    Where the best cell lies on an edge of the grid, one more value beyond that edge is tried, once.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+        See `mercer.selection.contenders.encoded_folds`.
+    n_classes : int
+    kernels, C_grid
+        The grid.
+    extend : bool, default=True
+        Whether to look beyond an edge.
+    tol : float, default=1e-3
+        KKT violation to which each machine is solved.
+    memory_limit : int, optional
+        Bytes of kernel values to keep between values of C, over all folds; default 1 GiB.
+    max_seconds : float, optional
+        The search stops then, with the cells finished so far. Cells count as finished when all folds are.
+    interruption : Interruption, optional
+        A request stops the search in the same way.
+    progress : callable, optional
+        Called with a `Progress` after every cell of every fold, and several times a second.
+
+    Returns
+    -------
+    SearchResult
+        The same for the same folds, unless it was stopped.
+
+    Raises
+    ------
+    SearchStopped
+        If no cell was finished.
+    """
+    began = time.perf_counter()
+    per_fold = (DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit) // len(folds)
+    run = _Run(folds, n_classes, tol, per_fold, max_seconds, interruption or Interruption(), progress)
+    with run.interruption:
+        paths = [_Path(choice, tuple(sorted(C_grid))) for choice in kernels]
+        run.walk(paths)
+        beyond, extended = _beyond_edges(run.cells, paths) if extend and run.cells and not run.stopped else ([], ())
+        run.walk(beyond)
+    if not run.cells:
+        raise SearchStopped(run.stopped)
+    return SearchResult(tuple(run.cells), run.estimate.n_cells, run.stopped, extended, time.perf_counter() - began)
+
+
+class _Run:
+    """One search under way."""
+
+    def __init__(
+        self,
+        folds: Sequence[Fold],
+        n_classes: int,
+        tol: float,
+        memory_limit: int,
+        max_seconds: float | None,
+        interruption: Interruption,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.folds, self.n_classes, self.tol, self.memory_limit = folds, n_classes, tol, memory_limit
+        self.ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
+        self.interruption, self.progress = interruption, progress
+        self.estimate = CostEstimate(len(folds))
+        self.cells: list[Cell] = []
+        self.next_sign = 0.0
+
+    @property
+    def stopped(self) -> str:
+        """Why the search shall go no further, or ""."""
+        if self.interruption.requested:
+            return "interrupted"
+        return "time limit" if self.ends_at is not None and time.perf_counter() >= self.ends_at else ""
+
+    def walk(self, paths: Sequence[_Path]) -> None:
+        """Go along each path, all folds side by side, so that a search that is stopped leaves finished cells behind."""
+        self.estimate.plan([path.keys() for path in paths])
+        n = sum(len(fold.validation) for fold in self.folds)
+        for path in paths:
+            if self.stopped:
+                return
+            trainings = [_FoldTraining(path.choice, fold, self.n_classes, self.memory_limit) for fold in self.folds]
+            for C in path.values_of_C:
+                began = time.perf_counter()
+                for training in trainings:
+                    self._train(training, path, C)
+                    if self.stopped:
+                        return
+                n_right = tuple(training.n_right() for training in trainings)
+                n_stopped = sum(training.n_stopped for training in trainings)
+                self.cells.append(Cell(path.choice, C, n_right, n, time.perf_counter() - began, n_stopped))
+
+    def _train(self, training: _FoldTraining, path: _Path, C: float) -> None:
+        began = time.perf_counter()
+        left = None if self.ends_at is None else max(0.0, self.ends_at - began)
+        limits = Limits(tol=self.tol, max_iter=training.max_iter, max_seconds=left)
+        training.train(C, limits, partial(self._sign_of_life, path, C, began), self.interruption)
+        self.estimate.measured((path.choice, C), time.perf_counter() - began)
+        self._report(path, C)
+
+    def _sign_of_life(self, path: _Path, C: float, began: float, _: object) -> None:
+        """Report while a machine is being trained, but not more often than anybody can read."""
+        now = time.perf_counter()
+        if now >= self.next_sign:
+            self._report(path, C, now - began)
+
+    def _report(self, path: _Path, C: float, spent: float = 0.0) -> None:
+        """Tell how far the search is, `spent` seconds into the cell at hand."""
+        if self.progress is None:
+            return
+        now = time.perf_counter()
+        self.next_sign = now + _SIGN_OF_LIFE_SECONDS
+        left = self.estimate.seconds_left((path.choice, C), spent)
+        if self.ends_at is not None:
+            left = min(left, max(0.0, self.ends_at - now))
+        note = f"{path.choice.name}, C = {C:g}"
+        self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, left, note))
+
+
+class _FoldTraining:
+    """One fold along one path: its Gram matrix, and the last machines that were trained on it."""
+
+    def __init__(self, choice: KernelChoice, fold: Fold, n_classes: int, memory_limit: int) -> None:
+        self.fold, self.n_classes = fold, n_classes
+        self.codes = fold.codes[fold.train]
+        self.max_iter = max(MAX_STEPS, 100 * len(self.codes))
+        # Validation rows are in the matrix too: their kernel values need no other one.
+        self.gram = Gram(
+            choice.kernel(fold.X[fold.train]), as_data(fold.X), memory_limit=memory_limit, keep_rows=_is_dear(fold.X)
+        )
+        self.view = self.gram.restrict(fold.train)
+        self.machines: multiclass.Machines | None = None
+
+    def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
+        """Go on from the machines of the last C."""
+        self.machines = multiclass.train(
+            self.view,
+            self.codes,
+            self.n_classes,
+            C,
+            limits=limits,
+            warm_start=self.machines,
+            callback=callback,
+            interruption=interruption,
+        )
+
+    def n_right(self) -> int:
+        """Right answers on the validation rows."""
+        assert self.machines is not None
+        beta = np.zeros((self.gram.n, len(self.machines.tasks)))
+        beta[self.fold.train] = self.machines.coefficients
+        raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
+        answers = multiclass.winners(self.machines.scores(raw))
+        return int(np.sum(answers == self.fold.codes[self.fold.validation]))
+
+    @property
+    def n_stopped(self) -> int:
+        """Machines that ended before they were optimal."""
+        assert self.machines is not None
+        return sum(solution.status is not Status.OPTIMAL for solution in self.machines.solutions)
+
+
+def _is_dear(X: Matrix) -> bool:
+    """Whether a kernel value costs more than reading one from memory."""
+    entries = X.nnz if sparse.issparse(X) else X.size
+    return bool(entries > _LONG_ROW * X.shape[0])
+
+
+def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:
+    """Paths beyond the edges that the best cell lies on, and which parameters they are for."""
+    best = min(cells, key=lambda cell: cell.rank)
+    grid = paths[0].values_of_C
+    gammas = sorted(path.choice.gamma_factor for path in paths if path.choice.family == best.choice.family)
+    beyond, extended = [], []
+    C_values, more = grid, _next_value(grid, best.C, STEP["C"])
+    if more is not None:
+        extended.append("C")
+        C_values = tuple(sorted((*grid, more)))
+        beyond.append(_Path(best.choice, (more,)))
+    more = _next_value(gammas, best.choice.gamma_factor, STEP["gamma_factor"])
+    if best.choice.family == "rbf" and more is not None:
+        extended.append("gamma")
+        beyond.append(_Path(replace(best.choice, gamma_factor=more), C_values))
+    return beyond, tuple(extended)
+
+
+def _next_value(values: Sequence[float], best: float, step: float) -> float | None:
+    """The value beyond the edge that `best` lies on, None if it lies on none."""
+    if len(values) < 2 or best not in (values[0], values[-1]):
+        return None
+    return best * step if best == values[-1] else best / step

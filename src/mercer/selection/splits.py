@@ -1,0 +1,83 @@
+"""Which rows are for what: a stratified hold-out and stratified folds, the same for the same seed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
+from mercer.table import TableError
+
+
+def rows_needed(n: int, test_size: float, n_folds: int) -> int:
+    """Fewest rows of a class, of n rows in all, that surely leave one to the test part and one to each fold."""
+    n_rest = n - math.ceil(n * test_size)
+    for n_class in range(n_folds + 1, n + 1):
+        expected = n_class * n_rest / n
+        if math.floor(expected) >= n_folds and math.ceil(expected) < n_class:
+            return n_class
+    return n
+
+
+def check_class_counts(labels: list[str], counts: np.ndarray, test_size: float, n_folds: int) -> None:
+    """Raise a TableError that names the classes with too few rows for this protocol."""
+    needed = rows_needed(int(counts.sum()), test_size, n_folds)
+    small = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < needed]
+    if small:
+        raise TableError(
+            f"every class needs at least {needed} rows for a test part of {test_size:g} and {n_folds} folds, but "
+            f"{', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
+            f"{'has' if len(small) == 1 else 'have'} fewer",
+            hint="drop or merge the rare classes, or take fewer folds",
+        )
+
+
+def stratified_holdout(codes: np.ndarray, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split row indices in two with equal class shares.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,), int
+        Class of each row.
+    test_size : float
+        Share of the rows for the second part, between 0 and 1.
+    seed : int
+        The same seed gives the same split.
+
+    Returns
+    -------
+    rest, test : ndarray of int
+        Sorted row indices. Every class with two rows or more is in both.
+    """
+    check_share(test_size)
+    if len(np.unique(codes)) > round(test_size * len(codes)):
+        raise TableError(
+            f"a test part of {test_size:g} has {round(test_size * len(codes))} rows, fewer than there are classes",
+            hint="take a larger test part",
+        )
+    splitter = StratifiedShuffleSplit(n_splits=1, test_size=test_size, random_state=seed)
+    rest, test = next(splitter.split(codes[:, None], codes))
+    return np.sort(rest), np.sort(test)
+
+
+def check_share(test_size: float) -> None:
+    """Raise unless `test_size` is a share strictly between 0 and 1."""
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size must lie between 0 and 1, got {test_size!r}")
+
+
+def stratified_folds(codes: np.ndarray, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """K pairs (training rows, validation rows); each row validates exactly once, class shares are equal.
+
+    Raises
+    ------
+    ValueError
+        If `n_folds` is below 2 or above the number of rows of the smallest class.
+    """
+    counts = np.bincount(codes)
+    smallest = int(counts[counts > 0].min())
+    if not 2 <= n_folds <= smallest:
+        raise ValueError(f"n_folds must lie between 2 and the {smallest} rows of the smallest class, got {n_folds}")
+    splitter = StratifiedKFold(n_splits=n_folds, shuffle=True, random_state=seed)
+    return [(train, validation) for train, validation in splitter.split(codes[:, None], codes)]

@@ -1,0 +1,349 @@
+"""A whole study on a table: one protocol, from sealing a test part to opening it once."""
+
+from __future__ import annotations
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+
+import mercer
+from mercer import solvers
+from mercer.certificate import Certificate
+from mercer.encoding import Missing, TableEncoder
+from mercer.estimators import SVC
+from mercer.intake import Intake, MissingPolicy, Task, take_in
+from mercer.metrics import Evaluation, PairedTest, evaluate, mcnemar
+from mercer.model import Model, fit_model
+from mercer.multiclass import winners
+from mercer.selection.contenders import (
+    Chosen,
+    choose_logistic,
+    choose_majority,
+    choose_neighbours,
+    encoded_folds,
+    fit_quietly,
+)
+from mercer.selection.progress import Progress
+from mercer.selection.sealed import Opening, SealedTest
+from mercer.selection.search import SearchResult, search
+from mercer.selection.splits import check_class_counts, check_share, stratified_folds
+from mercer.solution import Status
+from mercer.table import Table, as_table
+
+SVM = "support vector machine"
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """One machine of the comparison: how it was set, and what it scored under the common protocol.
+
+    `search_seconds` is what choosing its setting took, `fit_seconds` the final fit on all rows that are not sealed.
+    """
+
+    name: str
+    setting: str
+    n_right: tuple[int, ...]
+    n_validated: int
+    train: Evaluation
+    test: Evaluation
+    search_seconds: float
+    fit_seconds: float
+
+    @property
+    def cv_accuracy(self) -> float:
+        """Cross-validated accuracy of the chosen setting (that of the best of several, so a little too high)."""
+        return sum(self.n_right) / self.n_validated
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that a study found out, as values.
+
+    Attributes
+    ----------
+    target : str
+    intake : Intake
+        Which rows and columns were used, and why not the others.
+    n_folds, test_size, seed
+        The protocol.
+    search : SearchResult
+        Every cell of the search.
+    model : Model
+        The chosen machine, refitted on all rows that are not sealed.
+    contenders : tuple of Contender
+        The support vector machine first, then logistic regression, nearest neighbours and the majority class.
+    margins_train, margins_test : ndarray
+        Margins y f(x) of the machine; for several classes the smallest over the pairs that the true class is in.
+    sealed : SealedTest
+        The test part. It has been opened once; opening it again is recorded.
+    opening : Opening
+        The opening that the test figures come from.
+    seconds : dict
+        Wall-clock time of each stage.
+    started : datetime
+    versions : dict
+        Of the programs involved.
+    """
+
+    target: str
+    intake: Intake
+    n_folds: int
+    test_size: float
+    seed: int
+    search: SearchResult
+    model: Model
+    contenders: tuple[Contender, ...]
+    margins_train: np.ndarray = field(repr=False)
+    margins_test: np.ndarray = field(repr=False)
+    sealed: SealedTest
+    opening: Opening
+    seconds: dict[str, float]
+    started: datetime
+    versions: dict[str, str]
+
+    @property
+    def svm(self) -> Contender:
+        """The support vector machine among the contenders."""
+        return self.contenders[0]
+
+    @property
+    def certificate(self) -> Certificate:
+        """Certificate of the chosen machine."""
+        return self.model.certificate
+
+    def against(self, other: Contender) -> PairedTest:
+        """The support vector machine and another contender on the same test rows."""
+        return mcnemar(self.svm.test.right, other.test.right)
+
+    def __repr__(self) -> str:
+        accuracy = self.svm.test.accuracy
+        return (
+            f"Study({self.target}: {self.model.kernel!r}, C={self.search.best.C:g}, test accuracy "
+            f"{accuracy.value:.3f} [{accuracy.low:.3f}, {accuracy.high:.3f}], {self.certificate.status})"
+        )
+
+
+def study(
+    table: Any,
+    target: str,
+    *,
+    task: Task = "auto",
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    missing: MissingPolicy | None = None,
+    test_size: float = 0.25,
+    n_folds: int = 5,
+    seed: int = 0,
+    tol: float = 1e-4,
+    max_seconds: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Study:
+    """Find, certify and honestly evaluate a support vector machine for a table.
+
+    A test part is sealed first. On the rest, kernel, gamma and C are chosen by cross-validation, with everything that
+    is learnt from data (imputation, scaling, levels) learnt inside the folds; the winner is refitted and certified, and
+    logistic regression and nearest neighbours go through the same folds. Then the seal is opened, once, for all.
+
+    Parameters
+    ----------
+    table : Table or data frame
+    target : str
+        Column of classes. Rows in which it is missing are left out.
+    task : {"auto", "classification", "regression"}, default="auto"
+        "auto" refuses a target of many different numbers, which is a quantity.
+    drop : iterable of str
+        Columns not to use.
+    keep : iterable of str
+        Columns to use although they look like row identifiers.
+    missing : {"impute", "drop"}, optional
+        What to do about missing cells: fill them in, or leave these rows out. None (default) refuses them.
+    test_size : float, default=0.25
+        Share of the rows to seal.
+    n_folds : int, default=5
+        Folds of the cross-validation.
+    seed : int, default=0
+        Of the splits; all else is deterministic.
+    tol : float, default=1e-4
+        KKT violation to which the final machine is solved.
+    max_seconds : float, optional
+        The search ends then, and the study goes on with the best cell finished so far.
+    progress : callable, optional
+        Called with a `Progress` now and then.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    TableError
+        For a table or target that cannot be studied; the messages say why and what to do.
+    SearchStopped
+        If the search ended before one cell was finished.
+    KeyboardInterrupt
+        On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
+    """
+    began, started = time.perf_counter(), datetime.now(UTC)
+    clock, tell = _Clock(), progress or (lambda _: None)
+    table = as_table(table)
+    intake = take_in(table, target, task=task, drop=drop, keep=keep, missing=missing)
+    check_share(test_size)
+    check_class_counts(intake.labels, intake.class_counts, test_size, n_folds)
+    sealed = SealedTest(intake.codes, test_size=test_size, seed=seed)
+
+    used = table.select(intake.features).take(intake.rows)
+    rest, codes = used.take(sealed.rest), intake.codes[sealed.rest]
+    policy: Missing = "impute" if intake.missing == "impute" else "error"
+    tell(Progress("comparison"))
+    folds = encoded_folds(rest, codes, stratified_folds(codes, n_folds, seed), policy)
+    others = [choose(folds, len(intake.labels)) for choose in (choose_logistic, choose_neighbours, choose_majority)]
+    clock.lap("choosing the machines to compare with")
+
+    interruption = solvers.Interruption()
+    left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
+    found = search(folds, len(intake.labels), max_seconds=left, interruption=interruption, progress=progress)
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    clock.lap("search")
+
+    tell(Progress("final fit"))
+    model = _refit(table.select([*intake.features, target]), target, intake.rows[sealed.rest], found, policy, tol, tell)
+    if found.stopped == "interrupted" and model.certificate.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    clock.lap("final fit and certificate")
+
+    trained = [_trained_svm(found, model, clock.seconds["final fit and certificate"])]
+    trained += [_trained_other(chosen, model.encoder, rest, codes) for chosen in others]
+    tell(Progress("test"))
+
+    def judge_all(rows: np.ndarray) -> tuple[list[Evaluation], np.ndarray]:
+        part, truth = used.take(rows), intake.codes[rows]
+        return [one.judge(part, truth, intake.labels) for one in trained], model.margins(part, truth)
+
+    unsealed = sealed.open(judge_all, "final estimate of the study")
+    on_test, margins_test = unsealed.value
+    contenders = [
+        Contender(
+            one.name,
+            one.setting,
+            one.n_right,
+            len(codes),
+            one.judge(rest, codes, intake.labels),
+            test,
+            one.search_seconds,
+            one.fit_seconds,
+        )
+        for one, test in zip(trained, on_test, strict=True)
+    ]
+    clock.lap("comparison and test")
+    return Study(
+        target=target,
+        intake=intake,
+        n_folds=n_folds,
+        test_size=test_size,
+        seed=seed,
+        search=found,
+        model=model,
+        contenders=tuple(contenders),
+        margins_train=model.margins(rest, codes),
+        margins_test=margins_test,
+        sealed=sealed,
+        opening=unsealed.opening,
+        seconds=clock.seconds,
+        started=started,
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers may depend on."""
+    packages = {"mercer": mercer, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return {"python": platform.python_version()} | {name: package.__version__ for name, package in packages.items()}
+
+
+def _refit(
+    table: Table,
+    target: str,
+    rows: np.ndarray,
+    found: SearchResult,
+    missing: Missing,
+    tol: float,
+    tell: Callable[[Progress], None],
+) -> Model:
+    """The best cell's machine on all rows that are not sealed."""
+
+    def report(progress: solvers.Progress) -> None:
+        tell(Progress("final fit", note=f"violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"))
+
+    features = table.take(rows).without([target])
+    kernel = found.best.choice.kernel(TableEncoder(missing=missing).fit(features).transform(features))
+    machine = SVC(C=found.best.C, kernel=kernel, tol=tol, callback=report)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate, which every report shows, says it better
+        return fit_model(table, target, machine, rows=rows, missing=missing)
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A machine ready to be judged: `answer` gives predicted class numbers and scores for the rows of a table."""
+
+    name: str
+    setting: str
+    n_right: tuple[int, ...]
+    search_seconds: float
+    fit_seconds: float
+    answer: Callable[[Table], tuple[np.ndarray, np.ndarray | None]]
+
+    def judge(self, part: Table, codes: np.ndarray, labels: list[str]) -> Evaluation:
+        predicted, scores = self.answer(part)
+        return evaluate(codes, predicted, scores, labels)
+
+
+def _trained_svm(found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
+    def answer(part: Table) -> tuple[np.ndarray, np.ndarray]:
+        scores = model.scores(part)
+        return winners(scores), scores
+
+    best = found.best
+    return _Trained(SVM, f"{best.choice.name}, C = {best.C:g}", best.n_right, found.seconds, fit_seconds, answer)
+
+
+def _trained_other(chosen: Chosen, encoder: TableEncoder, rest: Table, codes: np.ndarray) -> _Trained:
+    """A machine of scikit-learn on the same encoding, or the majority class where there is no estimator."""
+    start = time.perf_counter()
+    estimator = chosen.estimator
+    if estimator is None:
+        majority = int(np.bincount(codes).argmax())
+
+        def answer(part: Table) -> tuple[np.ndarray, np.ndarray | None]:
+            return np.full(part.n_rows, majority), None
+    else:
+        fit_quietly(estimator, encoder.transform(rest), codes)
+
+        def answer(part: Table) -> tuple[np.ndarray, np.ndarray | None]:
+            X = encoder.transform(part)
+            probabilities = estimator.predict_proba(X)
+            return estimator.predict(X), probabilities[:, 1] if probabilities.shape[1] == 2 else probabilities
+
+    return _Trained(chosen.name, chosen.setting, chosen.n_right, chosen.seconds, time.perf_counter() - start, answer)
+
+
+class _Clock:
+    """Wall-clock time of each stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage], self._last = now - self._last, now

@@ -1,0 +1,42 @@
+"""Tables made up for tests of the upper layers: small, quick to learn, with a little of everything."""
+
+import numpy as np
+import pandas as pd
+
+
+def mixed_frame(n: int = 120, seed: int = 0) -> pd.DataFrame:
+    """Numbers, text, booleans, a row number and a constant; `outcome` depends on two of them."""
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(20, 80, n)
+    dose = rng.lognormal(0.0, 1.0, n)
+    site = rng.choice(["north", "south", "east"], n)
+    score = (age - 50) / 15 + np.where(site == "north", 1.0, -0.5) + 0.4 * rng.standard_normal(n)
+    return pd.DataFrame(
+        {
+            "row": np.arange(1, n + 1),
+            "age": age.round(1),
+            "dose": dose.round(3),
+            "site": site,
+            "smoker": rng.random(n) < 0.3,
+            "unit": "mg",
+            "outcome": np.where(score > 0, "ill", "well"),
+        }
+    )
+
+
+def with_missing(frame: pd.DataFrame, columns: tuple[str, ...] = ("age", "site"), seed: int = 1) -> pd.DataFrame:
+    """The frame with some cells of the given columns missing."""
+    rng = np.random.default_rng(seed)
+    frame = frame.copy()
+    for name in columns:
+        frame.loc[rng.choice(len(frame), 5, replace=False), name] = None
+    return frame
+
+
+def three_classes(n: int = 90, seed: int = 0) -> pd.DataFrame:
+    """Three overlapping clouds in the plane."""
+    rng = np.random.default_rng(seed)
+    kind = np.arange(n) % 3
+    centres = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
+    points = centres[kind] + rng.standard_normal((n, 2))
+    return pd.DataFrame({"u": points[:, 0], "v": points[:, 1], "kind": np.array(["a", "b", "c"])[kind]})

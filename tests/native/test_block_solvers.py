@@ -1,0 +1,373 @@
+"""Pair steps and Newton steps on blocks: hand-computed steps, then against the twins and the optimality conditions."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pytest
+
+from cases import ISAS
+from mercer import _core, _reference
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+SOLVED, LIMIT, STALLED = _reference.SOLVED, _reference.LIMIT, _reference.STALLED
+
+
+@dataclass
+class Block:
+    """min 1/2 beta'K beta + q'beta in a box, with the sum of each group kept; and where the solver stands."""
+
+    K: np.ndarray
+    q: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    starts: np.ndarray
+    beta: np.ndarray
+
+    def __post_init__(self):
+        self.K, self.q, self.beta = (np.array(a, dtype=float) for a in (self.K, self.q, self.beta))
+        self.lower, self.upper = (
+            np.broadcast_to(np.asarray(a, dtype=float), self.q.shape).copy() for a in (self.lower, self.upper)
+        )
+        self.starts = np.asarray(self.starts, dtype=np.int64)
+        self.gradient = self.K @ self.beta + self.q
+        self.sums = self.group_sums()
+
+    def group_sums(self):
+        return np.array([self.beta[a:b].sum() for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)])
+
+    def objective(self):
+        return 0.5 * self.beta @ self.K @ self.beta + self.q @ self.beta
+
+    def native(self, isa, newton, tol, max_iter, dtype=np.float64):
+        n = self.q.size
+        padded = np.zeros((n, -(-n // 8) * 8), dtype=dtype)
+        padded[:, :n] = self.K
+        return _core.solve_block(
+            isa, newton, padded, self.beta, self.gradient, self.lower, self.upper, self.starts, tol, max_iter
+        )
+
+    def twin(self, newton, tol, max_iter):
+        solve = _reference.newton_steps if newton else _reference.pair_steps
+        return solve(self.K, self.beta, self.gradient, self.lower, self.upper, self.starts, tol, max_iter)
+
+    def copy(self):
+        return Block(self.K, self.q, self.lower, self.upper, self.starts, self.beta)
+
+    def violation(self):
+        """From the problem itself, not from the gradient that the solver carried along."""
+        gradient, groups = self.K @ self.beta + self.q, None
+        if self.starts.size > 1:
+            groups = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+        return _reference.largest_violation(
+            self.beta, gradient, self.lower, self.upper, groups, max(0, self.starts.size - 1)
+        )
+
+    def check_feasible(self):
+        assert (self.lower <= self.beta).all()
+        assert (self.beta <= self.upper).all()
+        size = np.abs(self.beta).sum() + 1.0
+        np.testing.assert_allclose(self.group_sums(), self.sums, rtol=0, atol=1e-13 * size)
+        scale = 1.0 + np.abs(self.q).max() + np.abs(self.K).max() * size
+        np.testing.assert_allclose(self.gradient, self.K @ self.beta + self.q, rtol=0, atol=1e-12 * scale)
+
+
+def random_block(n, starts, seed=0, rank=None, box=1.0):
+    """Random, strictly convex unless `rank` is below n; it starts with a third of its variables at either bound."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n, 2 * n if rank is None else rank))
+    lower = -box * rng.random(n)
+    upper = box * rng.random(n)
+    side = rng.integers(0, 3, n)
+    beta = np.where(side == 0, lower, np.where(side == 1, upper, 0.0))
+    return Block(A @ A.T, 3.0 * rng.normal(size=n), lower, upper, starts, beta)
+
+
+# Pair steps by hand.
+
+
+@every_isa
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_pair_step_by_hand(isa, dtype):
+    # Rows 1 and -1 of opposite classes: curvature 1 + 1 + 2 = 4, slope 1 - (-1) = 2, so the step is 1/2.
+    block = Block([[1, -1], [-1, 1]], [-1, 1], [0, -1], [1, 0], [0, 2], [0, 0])
+    assert block.native(isa, False, 1e-9, 10, dtype) == (SOLVED, 1, 0.0)
+    assert block.beta.tolist() == [0.5, -0.5]
+    assert block.gradient.tolist() == [0.0, 0.0]
+
+
+@every_isa
+def test_a_pair_step_stops_at_the_nearer_bound(isa):
+    block = Block([[1, -1], [-1, 1]], [-1, 1], [0, -0.25], [1, 0], [0, 2], [0, 0])
+    assert block.native(isa, False, 1e-9, 10) == (SOLVED, 1, 0.0)
+    assert block.beta.tolist() == [0.25, -0.25]
+    assert block.gradient.tolist() == [-0.5, 0.5]
+
+
+@every_isa
+def test_the_partner_is_chosen_by_second_order(isa):
+    # Variable 1 violates most (3), but 3^2 / (1 + 8) = 1 is less than 2^2 / (1 + 1) = 2 with variable 2.
+    block = Block(np.diag([1.0, 8.0, 1.0]), [0, 3, 2], -10, 10, [0, 3], [0, 0, 0])
+    assert block.native(isa, False, 1e-9, 1) == (LIMIT, 1, 2.0)
+    assert block.beta.tolist() == [1.0, 0.0, -1.0]
+    assert block.gradient.tolist() == [1.0, 3.0, 1.0]
+
+
+@every_isa
+@pytest.mark.parametrize("first", range(20))
+def test_ties_go_to_the_smaller_index(isa, first):
+    n = 40
+    q = np.zeros(n)
+    q[[first, first + 1, first + 17]] = -1.0
+    q[[first + 2, first + 3, first + 19]] = 1.0
+    block = Block(np.eye(n), q, -1, 1, [0, n], np.zeros(n))
+    assert block.native(isa, False, 1e-9, 1)[:2] == (LIMIT, 1)
+    assert np.flatnonzero(block.beta).tolist() == [first, first + 2]
+
+
+@every_isa
+def test_equal_rows_of_opposite_classes_move_to_their_bounds(isa):
+    # No curvature at all: the step is as long as the box allows.
+    block = Block([[1, 1], [1, 1]], [-1, 1], [0, -7], [7, 0], [0, 2], [0, 0])
+    end, n_iter, violation = block.native(isa, False, 1e-9, 10)
+    assert (end, n_iter, violation) == (SOLVED, 1, 0.0)
+    assert block.beta.tolist() == [7.0, -7.0]
+
+
+@every_isa
+def test_one_single_step_by_hand(isa):
+    # Without groups: gains 2^2 / 4 = 1 and 3^2 / 1 = 9; -3 / 1 overshoots the bound -1.
+    block = Block([[4, 0], [0, 1]], [-2, 3], -1, 1, [0], [0, 0])
+    assert block.native(isa, False, 1e-9, 1) == (LIMIT, 1, 2.0)
+    assert block.beta.tolist() == [0.0, -1.0]
+    assert block.native(isa, False, 1e-9, 10) == (SOLVED, 1, 0.0)
+    assert block.beta.tolist() == [0.5, -1.0]
+
+
+@every_isa
+def test_the_worst_group_moves(isa):
+    block = Block(np.eye(4), [0, 1, 0, 5], -1, 1, [0, 2, 4], [0, 0, 0, 0])
+    assert block.native(isa, False, 1e-9, 1) == (LIMIT, 1, 1.0)
+    assert block.beta.tolist() == [0.0, 0.0, 1.0, -1.0]
+
+
+@every_isa
+@pytest.mark.parametrize("newton", [False, True])
+def test_no_steps_are_made_where_none_are_allowed_or_needed(isa, newton):
+    block = random_block(9, [0, 9])
+    before = block.copy()
+    end, n_iter, violation = block.native(isa, newton, 1e-9, 0)
+    assert (end, n_iter) == (LIMIT, 0)
+    assert violation == pytest.approx(before.violation())
+    np.testing.assert_array_equal(block.beta, before.beta)
+    assert block.native(isa, newton, 1e9, 100)[:2] == (SOLVED, 0)
+    np.testing.assert_array_equal(block.beta, before.beta)
+
+
+# Against the twins.
+
+GROUPS = {
+    "no groups": lambda n: [0],
+    "one": lambda n: [0, n],
+    "two": lambda n: [0, n // 3, n],
+    "three, one of them empty": lambda n: [0, n // 2, n // 2, n],
+}
+every_grouping = pytest.mark.parametrize("grouping", GROUPS)
+
+
+@every_isa
+@every_grouping
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 9, 17, 40])
+def test_pair_steps_are_those_of_the_twin(isa, grouping, n):
+    native = random_block(n, GROUPS[grouping](n), seed=n)
+    twin = native.copy()
+    for _ in range(25):
+        # From one point, since a step leaves ties behind that rounding then decides.
+        native.beta[:], native.gradient[:] = twin.beta, twin.gradient
+        found, expected = native.native(isa, False, 1e-9, 1), twin.twin(False, 1e-9, 1)
+        assert found[:2] == expected[:2]
+        assert found[2] == pytest.approx(expected[2], rel=1e-9, abs=1e-12)
+        np.testing.assert_allclose(native.beta, twin.beta, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(native.gradient, twin.gradient, rtol=0, atol=1e-11)
+        native.check_feasible()
+
+
+@every_isa
+@every_grouping
+@pytest.mark.parametrize("box", [0.1, 1.0, 100.0])
+def test_pair_steps_lower_the_objective_to_the_optimum(isa, grouping, box):
+    block = random_block(30, GROUPS[grouping](30), seed=3, box=box)
+    last, end = np.inf, LIMIT
+    while end == LIMIT:
+        end, n_iter, violation = block.native(isa, False, 1e-8, 50)
+        assert n_iter <= 50
+        assert block.objective() <= last + 1e-12 * (1.0 + abs(block.objective()))
+        last = block.objective()
+        block.check_feasible()
+    assert end == SOLVED
+    assert violation <= 1e-8
+    assert block.violation() <= 1.1e-8
+
+
+@every_isa
+@every_grouping
+@pytest.mark.parametrize("newton", [False, True])
+def test_a_matrix_in_single_precision_is_that_matrix(isa, grouping, newton):
+    single = random_block(19, GROUPS[grouping](19), seed=5)
+    single.K = single.K.astype(np.float32).astype(float)
+    double = Block(single.K, single.q, single.lower, single.upper, single.starts, single.beta)
+    single.gradient = double.gradient.copy()
+    assert single.native(isa, newton, 1e-9, 40, np.float32) == double.native(isa, newton, 1e-9, 40)
+    np.testing.assert_array_equal(single.beta, double.beta)
+    np.testing.assert_array_equal(single.gradient, double.gradient)
+
+
+# Newton steps.
+
+
+def optimum_by_enumeration(block):
+    """Try every choice of which variables are at their lower bound, at their upper bound and free."""
+    n, n_groups = block.q.size, block.starts.size - 1
+    E = np.zeros((n, n_groups))
+    for g, (a, b) in enumerate(zip(block.starts[:-1], block.starts[1:], strict=True)):
+        E[a:b, g] = 1.0
+    best, found = np.inf, None
+    for sides in product((-1, 0, 1), repeat=n):
+        side = np.array(sides)
+        beta = np.where(side < 0, block.lower, np.where(side > 0, block.upper, 0.0))
+        F = side == 0
+        system = np.block([[block.K[np.ix_(F, F)], E[F]], [E[F].T, np.zeros((n_groups, n_groups))]])
+        right = np.concatenate([-block.q[F] - block.K[F] @ beta, block.sums - E.T @ beta])
+        beta[F] = np.linalg.lstsq(system, right, rcond=None)[0][: F.sum()]
+        inside = ((block.lower - 1e-12 <= beta) & (beta <= block.upper + 1e-12)).all()
+        if inside and np.allclose(E.T @ beta, block.sums, atol=1e-12):
+            value = 0.5 * beta @ block.K @ beta + block.q @ beta
+            if value < best:
+                best, found = value, beta
+    return found
+
+
+def newton(block, isa, tol, patience=0):
+    """Call until it no longer ends for want of steps or room; a stalled one begins anew `patience` times."""
+    for _ in range(50):
+        end, _, violation = block.native(isa, True, tol, 200)
+        block.check_feasible()
+        patience -= end == STALLED
+        if end == SOLVED or patience < 0:
+            break
+    return end, violation
+
+
+@every_grouping
+@pytest.mark.parametrize("seed", range(6))
+def test_newton_steps_find_the_optimum_of_small_problems(grouping, seed):
+    first = random_block(5, GROUPS[grouping](5), seed=seed, box=[0.3, 3.0][seed % 2])
+    expected = optimum_by_enumeration(first)
+    for isa in ISAS:
+        block = first.copy()
+        end, violation = newton(block, isa, 1e-11)
+        assert (end, violation <= 1e-11) == (SOLVED, True)
+        np.testing.assert_allclose(block.beta, expected, rtol=0, atol=1e-10)
+    twin = first.copy()
+    assert twin.twin(True, 1e-10, 200)[0] == SOLVED
+    np.testing.assert_allclose(twin.beta, expected, rtol=0, atol=1e-9)
+
+
+@every_isa
+@every_grouping
+@pytest.mark.parametrize("n", [1, 2, 17, 64, 150])
+@pytest.mark.parametrize("box", [0.01, 0.3, 1e3])
+def test_newton_steps_solve_strictly_convex_problems(isa, grouping, n, box):
+    block = random_block(n, GROUPS[grouping](n), seed=n, box=box)
+    end, violation = newton(block, isa, 1e-9)
+    assert end == SOLVED
+    assert violation <= 1e-9
+    assert block.violation() <= 1e-9 + 1e-15 * np.abs(block.K).max() * n * box  # the gradient was carried along
+
+
+@every_isa
+@every_grouping
+def test_newton_steps_agree_with_pair_steps(isa, grouping):
+    one, other = (random_block(60, GROUPS[grouping](60), seed=11) for _ in range(2))
+    newton(one, isa, 1e-10)
+    other.native(isa, False, 1e-10, 10**6)
+    np.testing.assert_allclose(one.beta, other.beta, rtol=0, atol=1e-9)
+
+
+@every_isa
+@every_grouping
+@pytest.mark.parametrize("rank", [1, 3, 10])
+def test_newton_steps_on_singular_matrices(isa, grouping, rank):
+    block = random_block(30, GROUPS[grouping](30), seed=rank, rank=rank)
+    end, _ = newton(block, isa, 1e-8, patience=0)
+    assert end == SOLVED
+    assert block.violation() <= 1.1e-8
+    other = random_block(30, GROUPS[grouping](30), seed=rank, rank=rank)
+    other.native(isa, False, 1e-8, 10**6)
+    assert block.objective() == pytest.approx(other.objective(), abs=1e-6)
+
+
+@every_isa
+@pytest.mark.parametrize("labels", ["same", "opposite"])
+def test_newton_steps_with_every_row_twice(isa, labels):
+    rng = np.random.default_rng(0)
+    X = np.vstack([x := rng.normal(size=(20, 3)), x])
+    y = np.where(rng.random(20) < 0.5, -1.0, 1.0)
+    y = np.concatenate([y, y if labels == "same" else -y])
+    K = np.exp(-((X[:, None] - X) ** 2).sum(axis=-1))
+    block = Block(K, -y, np.where(y > 0, 0, -5.0), np.where(y > 0, 5.0, 0), [0, 40], np.zeros(40))
+    end, _ = newton(block, isa, 1e-9)
+    assert end == SOLVED
+    assert block.violation() <= 1e-9
+    twin = Block(K, -y, block.lower, block.upper, [0, 40], np.zeros(40))
+    assert twin.twin(True, 1e-8, 500)[0] == SOLVED
+    assert block.objective() == pytest.approx(twin.objective(), abs=1e-7)
+
+
+@every_isa
+def test_newton_steps_without_bounds_solve_the_linear_system(isa):
+    rng = np.random.default_rng(0)
+    A, q = rng.normal(size=(20, 40)), rng.normal(size=20)
+    block = Block(A @ A.T, q, -np.inf, np.inf, [0], np.zeros(20))
+    assert newton(block, isa, 1e-11)[0] == SOLVED
+    np.testing.assert_allclose(block.beta, np.linalg.solve(block.K, -q), rtol=1e-9)
+    tied = Block(A @ A.T, q, -np.inf, np.inf, [0, 8, 20], rng.normal(size=20))
+    assert newton(tied, isa, 1e-11)[0] == SOLVED
+    gradient = tied.K @ tied.beta + q
+    assert np.ptp(gradient[:8]) <= 1e-10
+    assert np.ptp(gradient[8:]) <= 1e-10
+
+
+@every_isa
+def test_newton_steps_do_not_run_away_where_there_is_no_minimum(isa):
+    # Equal rows of opposite classes without a bound: the objective falls for ever.
+    block = Block([[1, 1], [1, 1]], [-1, 1], [0, -np.inf], [np.inf, 0], [0, 2], [1.0, -1.0])
+    end, n_iter, _ = block.native(isa, True, 1e-9, 100)
+    assert end in (LIMIT, STALLED)
+    assert n_iter <= 100
+    assert np.isfinite(block.beta).all()
+
+
+@every_isa
+def test_more_variables_become_free_than_one_call_has_room_for(isa):
+    # All start at a bound and all end free.
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(200, 400))
+    K = A @ A.T / 400
+    block = Block(K, -K @ (1.0 + rng.random(200)), 0.0, 10.0, [0], np.zeros(200))
+    assert newton(block, isa, 1e-10)[0] == SOLVED
+    assert ((block.beta > 0.0) & (block.beta < 10.0)).all()
+
+
+@every_isa
+@every_grouping
+def test_newton_steps_go_on_where_they_were_cut_off(isa, grouping):
+    whole, pieces = (random_block(40, GROUPS[grouping](40), seed=2) for _ in range(2))
+    newton(whole, isa, 1e-10)
+    for _ in range(2000):
+        end, n_iter, _ = pieces.native(isa, True, 1e-10, 1)
+        assert n_iter <= 1
+        if end != LIMIT:
+            break
+    assert end == SOLVED
+    np.testing.assert_allclose(pieces.beta, whole.beta, rtol=0, atol=1e-9)

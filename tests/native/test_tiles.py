@@ -1,0 +1,362 @@
+"""Kernel tiles against their NumPy twin: every instruction set, storage, size around the tiles' edges, and program."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from cases import ISAS, KERNELS
+from mercer import _core, _reference
+from mercer.kernels import RBF, Linear, Op, Polynomial
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+every_program = pytest.mark.parametrize("case", [c for c in KERNELS if c.lowered], ids=lambda case: case.name)
+
+# Rows of a tile: 6 or 12; columns: 4, 8 or 16 dense, 16, 32 or 64 sparse.
+SIZES = [0, 1, 5, 6, 7, 11, 12, 13, 16, 17, 31, 32, 33, 64, 65]
+
+DENSE = {
+    "C": lambda X: X,
+    "Fortran": np.asfortranarray,
+    "every third row, every second column": lambda X: np.repeat(np.repeat(X, 3, axis=0), 2, axis=1)[::3, ::2],
+    "backwards": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
+    "part of a wider table": lambda X: np.pad(X, ((2, 1), (1, 4)), constant_values=np.nan)[2:-1, 1:-4],
+    "read-only": lambda X: np.frombuffer(X.tobytes(), X.dtype).reshape(X.shape),
+}
+
+
+def csr(index_type, pointer_type):
+    def store(X):
+        matrix = sp.csr_array(X)
+        # Not through the constructor, which would make both index arrays of one type.
+        matrix.indices, matrix.indptr = matrix.indices.astype(index_type), matrix.indptr.astype(pointer_type)
+        return matrix
+
+    return store
+
+
+SPARSE = {f"CSR {i.__name__} {p.__name__}": csr(i, p) for i, p in product([np.int32, np.int64], repeat=2)}
+STORED = DENSE | SPARSE
+
+
+def rows(n, p, seed=0, dtype=np.float64):
+    X = np.random.default_rng(seed).normal(size=(n, p))
+    X[np.random.default_rng(seed + 1).random(size=X.shape) < 0.4] = 0.0
+    return X.astype(dtype)
+
+
+def table(X):
+    if sp.issparse(X):
+        return _core.Table(X.data, X.indices, X.indptr, X.shape[1])
+    return _core.Table(X)
+
+
+def compiled(program):
+    return _core.CompiledKernel([int(op) for op, _ in program], [float(value) for _, value in program])
+
+
+def block(isa, program, A, B, a=None, b=None, centre=None, threads=1):
+    out = np.full((A.shape[0] if a is None else a.size, B.shape[0] if b is None else b.size), np.nan)
+    _core.block(isa, compiled(program), table(A), a, table(B), b, centre, out, threads)
+    return out
+
+
+def matvec(isa, program, A, B, vectors, a=None, b=None, centre=None, threads=1):
+    out = np.zeros((A.shape[0] if a is None else a.size, vectors.shape[1]))
+    _core.matvec(isa, compiled(program), table(A), a, table(B), b, centre, vectors, out, threads)
+    return out
+
+
+def close(found, expected):
+    scale = np.abs(expected).max(initial=0.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * scale)
+
+
+@every_isa
+@every_program
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_program_on_every_storage(isa, case, stored, dtype):
+    A, B, program = rows(13, 5, 0, dtype), rows(33, 5, 1, dtype), case.kernel.lower()
+    expected = _reference.block(program, A, None, B, None)
+    left, right = STORED[stored](A), STORED[stored](B)
+    close(block(isa, program, left, right), expected)
+    vectors = np.random.default_rng(2).normal(size=(33, 3))
+    close(matvec(isa, program, left, right, vectors), _reference.matvec(program, A, None, B, None, vectors))
+
+
+@every_isa
+@pytest.mark.parametrize("p", [0, 1, 2, 3, 17, 100])
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.1), RBF(gamma=0.1) + Linear()], ids=repr)
+def test_sizes_around_the_edges_of_tiles(isa, p, stored, kernel):
+    A, B, program = rows(max(SIZES), p, 0), rows(max(SIZES), p, 1), kernel.lower()
+    expected = _reference.block(program, A, None, B, None)
+    centre = B.mean(axis=0) if stored in DENSE else None
+    vectors = np.random.default_rng(2).normal(size=(max(SIZES), 3))
+    for n, m in product(SIZES, repeat=2):
+        left, right = STORED[stored](A[:n]), STORED[stored](B[:m])
+        close(block(isa, program, left, right, centre=centre), expected[:n, :m])
+        for n_vectors in (1, 3):
+            v = np.ascontiguousarray(vectors[:m, :n_vectors])
+            close(matvec(isa, program, left, right, v, centre=centre), expected[:n, :m] @ v)
+
+
+@every_isa
+@every_program
+@pytest.mark.parametrize("stored", STORED)
+def test_chosen_rows_are_a_slice_to_the_bit(isa, case, stored):
+    X, program = STORED[stored](rows(40, 3)), case.kernel.lower()
+    centre = np.array([0.5, -1.0, 2.0]) if stored in DENSE else None
+    whole = block(isa, program, X, X, centre=centre)
+    a = np.array([39, 0, 0, 7, 7, 7, 3, 39, 12, 13, 25, 1, 2], dtype=np.int64)
+    b = np.array([5, 5, 38, 0, 39], dtype=np.int64)
+    np.testing.assert_array_equal(block(isa, program, X, X, a, b, centre), whole[np.ix_(a, b)])
+    np.testing.assert_array_equal(block(isa, program, X, X, a, None, centre), whole[a])
+    np.testing.assert_array_equal(whole, whole.T)
+    vectors = np.random.default_rng(2).normal(size=(5, 2))
+    close(matvec(isa, program, X, X, vectors, a, b, centre), whole[np.ix_(a, b)] @ vectors)
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
+@pytest.mark.parametrize("n_vectors", [1, 3])
+def test_the_number_of_threads_changes_no_bit(isa, stored, n_vectors):
+    # Enough rows for several tasks: one has 96 or 192 dense rows, or 512 sparse ones.
+    X, program = STORED[stored](rows(1100, 4)), (RBF(gamma=0.5) * Polynomial(2, 1.0, 1.0)).lower()
+    vectors = np.random.default_rng(2).normal(size=(1100, n_vectors))
+    centre = np.full(4, 0.25) if stored in DENSE else None
+    one = block(isa, program, X, X, centre=centre), matvec(isa, program, X, X, vectors, centre=centre)
+    for threads in (2, 7):
+        np.testing.assert_array_equal(block(isa, program, X, X, centre=centre, threads=threads), one[0])
+        np.testing.assert_array_equal(matvec(isa, program, X, X, vectors, centre=centre, threads=threads), one[1])
+
+
+@every_isa
+@pytest.mark.parametrize("p", [1, 3, 300, 20_000])
+def test_more_columns_than_are_packed_at_a_time(isa, p):
+    n = max(70, 600_000 // p)  # 4 MiB of packed columns hold 524,288 values
+    A, B, program = rows(3, p), rows(n, p, 1), RBF(gamma=1.0 / p).lower()
+    a, b = np.arange(3), np.arange(n)[:: max(1, n // 97)]
+    found = block(isa, program, A, B, threads=2)
+    close(found[:, b], _reference.block(program, A, a, B, b))
+    v = np.random.default_rng(2).normal(size=(n, 1))
+    close(matvec(isa, program, A, B, v, threads=2), found @ v)
+
+
+@every_isa
+def test_matvec_adds_to_what_is_there(isa):
+    X, v = rows(5, 2), np.ones((5, 1))
+    out = np.full((5, 1), 100.0)
+    _core.matvec(isa, compiled(Linear().lower()), table(X), None, table(X), None, None, v, out, 1)
+    close(out, 100.0 + X @ X.T @ v)
+
+
+@every_isa
+def test_a_block_is_written_into_a_part_of_a_larger_array(isa):
+    X, frame = rows(7, 3), np.full((10, 12), -1.0)
+    out = frame[1:8, 2:9]
+    _core.block(isa, compiled(Linear().lower()), table(X), None, table(X), None, None, out, 1)
+    close(out, X @ X.T)
+    frame[1:8, 2:9] = -1.0
+    assert (frame == -1.0).all()
+
+
+# Single precision.
+
+
+def block_single(isa, program, A, B, a=None, b=None, centre=None, threads=1):
+    shape = (A.shape[0] if a is None else a.size, B.shape[0] if b is None else b.size)
+    out = np.full(shape, np.nan, dtype=np.float32)
+    _core.block(isa, compiled(program), table(A), a, table(B), b, centre, out, threads)
+    return out
+
+
+def matvec_single(isa, program, A, B, vectors, centre=None, threads=1):
+    out = np.zeros((A.shape[0], vectors.shape[1]))
+    _core.matvec_single(isa, compiled(program), table(A), None, table(B), None, centre, vectors, out, threads)
+    return out
+
+
+@every_isa
+@every_program
+@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_single_precision_is_the_value_to_seven_digits(isa, case, stored, dtype):
+    A, B, program = rows(23, 5, 0, dtype), rows(65, 5, 1, dtype), case.kernel.lower()
+    expected = _reference.block(program, A, None, B, None)
+    left, right = STORED[stored](A), STORED[stored](B)
+    centre = np.linspace(-0.5, 0.5, 5) if stored in DENSE else None
+    K = block_single(isa, program, left, right, centre=centre)
+    np.testing.assert_allclose(K, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    # Sums are double: they are those of these very values.
+    vectors = np.random.default_rng(2).normal(size=(65, 3))
+    for n_vectors in (1, 3):
+        v = np.ascontiguousarray(vectors[:, :n_vectors])
+        close(matvec_single(isa, program, left, right, v, centre), K.astype(float) @ v)
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+def test_single_precision_around_the_edges_of_tiles(isa, stored):
+    A, B, program = rows(max(SIZES), 3, 0), rows(max(SIZES), 3, 1), (RBF(gamma=0.1) + Linear()).lower()
+    expected = block_single(isa, program, STORED[stored](A), STORED[stored](B))
+    for n, m in product(SIZES, repeat=2):
+        left, right = STORED[stored](A[:n]), STORED[stored](B[:m])
+        np.testing.assert_array_equal(block_single(isa, program, left, right), expected[:n, :m])
+        v = np.ones((m, 1))
+        close(matvec_single(isa, program, left, right, v), expected[:n, :m].astype(float) @ v)
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+def test_single_precision_keeps_the_laws_to_the_bit(isa, stored):
+    X, program = STORED[stored](rows(1100, 4)), (RBF(gamma=0.5) * Polynomial(2, 1.0, 1.0)).lower()
+    centre = np.full(4, 0.25) if stored in DENSE else None
+    K = block_single(isa, program, X, X, centre=centre)
+    np.testing.assert_array_equal(K, K.T)
+    a = np.array([1099, 0, 0, 7, 512], dtype=np.int64)
+    np.testing.assert_array_equal(block_single(isa, program, X, X, a, a, centre), K[np.ix_(a, a)])
+    np.testing.assert_array_equal(block_single(isa, program, X, X, centre=centre, threads=2), K)
+    v = np.random.default_rng(2).normal(size=(1100, 1))
+    one = matvec_single(isa, program, X, X, v, centre)
+    np.testing.assert_array_equal(matvec_single(isa, program, X, X, v, centre, threads=2), one)
+    out = np.full((3, 12), -1.0, dtype=np.float32)
+    _core.block(isa, compiled(program), table(X), a[:3], table(X), a, centre, out[:, 2:7], 1)
+    np.testing.assert_array_equal(out[:, 2:7], K[np.ix_(a[:3], a)])
+    assert (out[:, [0, 1, 7, 8, 9, 10, 11]] == -1.0).all()
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
+@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e30])
+def test_equal_rows_have_gaussian_value_1_in_single_precision(isa, stored, gamma):
+    X = rows(10, 17)
+    twice = np.vstack([X, X[::-1], X[:4]])
+    same = (twice[:, None] == twice).all(axis=-1)
+    for centre in (None, twice.mean(axis=0)) if stored in DENSE else (None,):
+        K = block_single(isa, RBF(gamma=gamma).lower(), STORED[stored](twice), STORED[stored](twice), centre=centre)
+        assert (K[same] == 1.0).all()
+        assert (K <= 1.0).all()
+
+
+@every_isa
+def test_exp_in_single_precision(isa):
+    x = np.concatenate([np.linspace(-87.0, 88.0, 20_001), np.linspace(-1, 1, 2_001)]).astype(np.float32)
+    program = ((Op.DOT, 0.0), (Op.EXP, 0.0))
+    found = block_single(isa, program, x[:, None], np.ones((1, 1), dtype=np.float32))[:, 0]
+    expected = np.exp(x.astype(float))
+    assert (np.abs(found - expected) <= 2.5 * np.spacing(expected.astype(np.float32))).all()
+    ends = np.array([-1e30, -np.inf, -104.0, 0.0, 89.0, 1e30, np.inf, np.nan])
+    found = block_single(isa, program, ends[:, None], np.ones((1, 1)))[:, 0]
+    np.testing.assert_array_equal(found, [0.0, 0.0, 0.0, 1.0, np.inf, np.inf, np.inf, np.nan])
+
+
+# What the kernels' mathematics promise, to the bit.
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e30])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_equal_rows_have_gaussian_value_1(isa, stored, dtype, gamma, offset):
+    X = rows(10, 17, dtype=np.float64) + offset
+    twice = np.vstack([X, X[::-1], X[:4]]).astype(dtype)
+    same = (twice[:, None] == twice).all(axis=-1)
+    for centre in (None, twice.mean(axis=0, dtype=np.float64)) if stored in DENSE else (None,):
+        K = block(isa, RBF(gamma=gamma).lower(), STORED[stored](twice), STORED[stored](twice), centre=centre)
+        assert (K[same] == 1.0).all()
+        assert (K <= 1.0).all()
+
+
+@every_isa
+def test_a_centre_keeps_the_digits_of_distances(isa):
+    X = rows(30, 3) + 1e6
+    program, centre = RBF(gamma=1.0).lower(), X.mean(axis=0)
+    expected = _reference.block(program, X, None, X, None)
+    np.testing.assert_allclose(block(isa, program, X, X, centre=centre), expected, rtol=1e-13, atol=1e-14)
+    # Products are those of the rows themselves.
+    linear = (RBF(gamma=1.0) * Linear()).lower()
+    expected = _reference.block(linear, X, None, X, None)
+    np.testing.assert_allclose(block(isa, linear, X, X, centre=centre), expected, rtol=1e-12)
+
+
+EXPONENTS = np.concatenate(
+    [
+        np.linspace(-708.0, 709.0, 20_001),
+        np.linspace(-2.0, 2.0, 5_001),
+        np.log(2.0) * (np.arange(-1020, 1020) + 0.5),  # where the argument reduction changes over
+        [-0.0, 5e-324, -5e-324, 1e-300, -1e-17, 1e-17],
+    ]
+)
+
+
+def pointwise(isa, op, x):
+    """The operation at each x, by a program on rows of one feature."""
+    return block(isa, ((Op.DOT, 0.0), (op, 0.0)), np.asarray(x, dtype=float)[:, None], np.ones((1, 1)))[:, 0]
+
+
+@every_isa
+def test_exp_is_within_two_units_in_the_last_place(isa):
+    found, expected = pointwise(isa, Op.EXP, EXPONENTS), np.exp(EXPONENTS)
+    assert (np.abs(found - expected) <= 2.0 * np.spacing(expected)).all()
+    assert pointwise(isa, Op.EXP, [0.0, -0.0]).tolist() == [1.0, 1.0]
+
+
+@every_isa
+def test_exp_at_the_ends_of_the_range(isa):
+    x = np.array([-745.2, -745.1, -740.0, -708.5, -1e6, -1e300, -np.inf])
+    found = pointwise(isa, Op.EXP, x)
+    assert (np.abs(found - np.exp(x)) <= np.finfo(float).tiny * 1.5).all()  # below the normal range: 0
+    assert found[-3:].tolist() == [0.0, 0.0, 0.0]
+    assert (pointwise(isa, Op.EXP, [709.8, 1e6, 1e300, np.inf]) == np.inf).all()
+    assert np.isnan(pointwise(isa, Op.EXP, [np.nan])).all()
+
+
+@every_isa
+def test_tanh(isa):
+    x = np.concatenate([np.linspace(-30, 30, 10_001), [1e-12, -1e-300, 0.0, 800.0, -800.0, np.inf, -np.inf]])
+    np.testing.assert_allclose(pointwise(isa, Op.TANH, x), np.tanh(x), rtol=0, atol=4e-16)
+    assert np.isnan(pointwise(isa, Op.TANH, [np.nan])).all()
+
+
+@every_isa
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 7, 64, 1000])
+def test_powers(isa, exponent):
+    x = np.array([-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.25])[:, None]
+    found = block(isa, ((Op.DOT, 0.0), (Op.POWER, float(exponent))), x, np.ones((1, 1)))
+    np.testing.assert_allclose(found, x**exponent, rtol=1e-13)
+
+
+@every_isa
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_bad_row_spoils_no_other(isa, bad):
+    X = rows(20, 3)
+    spoilt = X.copy()
+    spoilt[7, 1] = bad
+    for kernel in (Linear(), RBF(gamma=1.0)):
+        K, expected = block(isa, kernel.lower(), spoilt, X), block(isa, kernel.lower(), X, X)
+        others = np.arange(20) != 7
+        np.testing.assert_array_equal(K[others], expected[others])
+
+
+@every_isa
+def test_distances_that_overflow_are_nan_and_never_0(isa):
+    X = np.array([[1e200], [-1e200], [3e200], [0.0], [1.0]])
+    for centre in (None, X.mean(axis=0)):
+        K = block(isa, RBF(gamma=1.0).lower(), X, X, centre=centre)
+        far = ~np.eye(5, dtype=bool)
+        far[3:, 3:] = False
+        assert (np.isnan(K[far]) | (K[far] == 0.0)).all()
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+def test_padding_never_reaches_the_sums(isa, stored):
+    # The kernel is infinite at the zero rows that fill up a tile, and finite at the table's own rows.
+    X, program = np.full((3, 1), 4.0), ((Op.DOT, 0.0), (Op.SHIFT, -15.0), (Op.POWER, 400.0))
+    X = STORED[stored](X)
+    assert matvec(isa, program, X, X, np.ones((3, 1))).tolist() == [[3.0]] * 3
+    assert matvec(isa, program, X, X, np.ones((3, 2))).tolist() == [[3.0, 3.0]] * 3

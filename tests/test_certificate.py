@@ -1,0 +1,366 @@
+"""Certificates: reproduced in plain NumPy on hostile tables, never too good, and true of any point."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+
+import plain
+from cases import PROBLEMS, blobs, hostile_tables, laplacian
+from mercer.certificate import Certificate, combine, conclude, evaluate, relative_gap, worst_status
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
+from mercer.problems import c_svc, nearest_points
+from mercer.solution import Status
+from mercer.solvers import Limits, solve
+
+HOSTILE = hostile_tables()
+FORMULAS = {
+    "linear": (Linear(), plain.linear),
+    "cubic": (Polynomial(3, 0.5, 1.0), lambda A, B: plain.polynomial(A, B, 3, 0.5, 1.0)),
+    "gaussian": (RBF(gamma=0.5), lambda A, B: plain.gaussian(A, B, 0.5)),
+}
+every_kernel = pytest.mark.parametrize("kernel", FORMULAS)
+EPS = np.finfo(float).eps
+
+
+def solved(X, y, C, kernel, **limits):
+    return solve(c_svc(y, C), Gram(kernel, as_data(X)), limits=Limits(**limits))
+
+
+def check(solution, X, y, C, formula, distances=0.0):
+    """Everything that the certificate says, against the textbook; returns the textbook's figures."""
+    certificate, beta = solution.certificate, solution.beta
+    found = plain.figures(formula(X, X), y, C, beta, solution.bias)
+    # Tiles take distances from norms and products, which costs `distances` more digits.
+    value = 64 * EPS * found.scale * (1.0 + distances)  # of a decision value
+    assert certificate.kkt_violation == pytest.approx(found.violation, rel=0, abs=2 * value)
+    size = np.abs(beta).sum()
+    assert certificate.dual == pytest.approx(found.dual, rel=0, abs=value * size + 1e-12 * size)
+    slack = value * (size + np.sum(np.broadcast_to(C, y.shape))) + 1e-12 * (abs(found.primal) + size)
+    assert certificate.primal == pytest.approx(found.primal, rel=0, abs=slack)
+    assert certificate.gap == certificate.primal - certificate.dual
+    assert certificate.gap >= -slack
+    assert solution.bias == pytest.approx(found.bias, rel=0, abs=2 * value)
+    assert found.infeasibility <= 1e-9 * max(1.0, size)
+    assert certificate.dual_infeasibility == pytest.approx(found.infeasibility, rel=1e-3, abs=1e-15 * size)
+    at_bound = np.abs(beta) == np.broadcast_to(C, y.shape)
+    assert certificate.n_bounded == at_bound.sum()
+    assert certificate.n_free == ((beta != 0) & ~at_bound).sum()
+    assert certificate.n_support == np.count_nonzero(beta)
+    if certificate.status is Status.OPTIMAL:
+        assert certificate.kkt_violation <= certificate.tol
+    return found
+
+
+def distance_digits(X, kernel):
+    """By how much the squared norms of centred rows exceed a distance that matters to the kernel."""
+    return float(kernel.gamma * ((X - X.mean(axis=0)) ** 2).sum(axis=1).max()) if isinstance(kernel, RBF) else 0.0
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@every_kernel
+@pytest.mark.parametrize("C", [1e-8, 1e-3, 1.0, 1e3, 1e8])
+def test_reproduced_on_hostile_tables(name, kernel, C):
+    X, y = HOSTILE[name]
+    kernel, formula = FORMULAS[kernel]
+    solution = solved(X, y, C, kernel, tol=1e-6)
+    check(solution, X, y, C, formula, distance_digits(X, kernel))
+    certificate = solution.certificate
+    assert certificate.status in (Status.OPTIMAL, Status.STALLED)
+    if certificate.status is Status.STALLED:
+        # Only where rounding is to blame, not where the solver gave up early.
+        assert certificate.rounding > 1e-8
+        assert certificate.kkt_violation <= max(1e-6, 1e3 * certificate.rounding)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(3, 1.0, 1.0), RBF(gamma=1.0)], ids=repr)
+@pytest.mark.parametrize("size", [1e155, 1e200, 1e300])
+def test_overflow_is_an_error(kernel, size):
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"not finite: they overflow double precision.* scale the columns"):
+        solved(X * size, y, 1.0, kernel)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 25),
+    rounded=st.booleans(),
+    kernel=st.sampled_from(list(FORMULAS)),
+    exponent=st.integers(-4, 5),
+    weighted=st.booleans(),
+)
+def test_reproduced_on_any_table(seed, n, rounded, kernel, exponent, weighted):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X = np.round(X) if rounded else X
+    y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    y[:2] = 1.0, -1.0
+    C = 10.0**exponent * (rng.choice([0.01, 0.5, 1.0, 3.0], n) if weighted else np.ones(n))
+    kernel, formula = FORMULAS[kernel]
+    solution = solved(X, y, C, kernel, tol=1e-6)
+    check(solution, X, y, C, formula)
+    assert solution.status is Status.OPTIMAL or solution.certificate.rounding > 1e-8
+
+
+@pytest.mark.parametrize("name", ["overlapping", "separable", "one against many", "every row twice, labels disagree"])
+@every_kernel
+def test_the_gap_goes_to_0_with_the_tolerance(name, kernel):
+    X, y = HOSTILE[name]
+    kernel, _ = FORMULAS[kernel]
+    for tol in (1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8):
+        certificate = solved(X, y, 3.0, kernel, tol=tol).certificate
+        assert certificate.status is Status.OPTIMAL
+        assert certificate.kkt_violation <= tol
+        # The gap is a sum over the rows of C or alpha times a violation.
+        assert -1e-12 * max(1.0, certificate.primal) <= certificate.gap <= 3.0 * y.size * tol
+
+
+# Points that no solver made.
+
+
+@pytest.mark.parametrize("case", [c for c in PROBLEMS if c.name != "nearest points"], ids=lambda case: case.name)
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.0, 0.1, 10.0]))
+def test_any_feasible_point_is_within_its_gap_of_the_optimum(case, seed, size):
+    X, y = blobs(n=16)
+    problem, gram = case.problem(y), Gram(RBF(gamma=0.5), as_data(X))
+    best = solve(problem, gram, limits=Limits(tol=1e-9)).certificate
+    point = problem.make_feasible(size * np.random.default_rng(seed).normal(size=16))
+    found = evaluate(problem, gram, point)
+    slack = 1e-9 * max(1.0, abs(found.primal), abs(found.dual))
+    assert found.dual <= best.dual + slack
+    assert best.dual - found.dual <= found.primal - found.dual + slack
+    assert found.violation >= 0.0
+
+
+def test_a_point_by_hand():
+    # Rows -1, 1 and 3 with labels -, + and +, k(x, z) = x z, C = 1, beta = (-1/2, 1/2, 0): f(x) = x + b.
+    problem, gram = c_svc([-1, 1, 1], 1.0), Gram(Linear(), as_data([[-1.0], [1.0], [3.0]]))
+    found = evaluate(problem, gram, np.array([-0.5, 0.5, 0.0]))
+    assert found.values.tolist() == [-1.0, 1.0, 3.0]
+    assert found.gradient.tolist() == [0.0, 0.0, 2.0]
+    assert (found.multipliers.tolist(), found.bias, found.violation) == ([0.0], 0.0, 0.0)
+    assert (found.primal, found.dual, found.relative_gap) == (0.5, 0.5, 0.0)
+    assert (found.n_free, found.n_bounded, found.dual_infeasibility) == (2, 0, 0.0)
+    # At the start nothing is free: the gradient is -y, and the multiplier the midpoint of -1 and 1.
+    start = evaluate(problem, gram, np.zeros(3))
+    assert (start.violation, start.bias, start.primal, start.dual) == (2.0, 0.0, 3.0, 0.0)
+    # beyond the box and off the equality constraint
+    beyond = evaluate(problem, gram, np.array([-1.25, 0.5, 0.5]))
+    assert beyond.dual_infeasibility == 0.25
+
+
+def test_the_bias_where_only_one_end_of_its_interval_is_known():
+    # All rows at their bounds: the bias is the midpoint; without a row that can shrink, it is the other end.
+    problem, gram = c_svc([-1, 1], [1.0, 1.0]), Gram(RBF(gamma=0.0), as_data([[0.0], [1.0]]))
+    assert evaluate(problem, gram, np.array([-1.0, 1.0])).bias == 0.0
+    lone = replace(problem, lower=np.zeros(2), upper=np.array([1.0, 0.0]))
+    found = evaluate(lone, gram, np.zeros(2))
+    assert (found.violation, found.bias) == (0.0, -1.0)
+
+
+def test_an_evaluation_can_be_stopped():
+    class Stop(Exception):  # noqa: N818 - a request, not an error
+        pass
+
+    def check():
+        raise Stop
+
+    X, y = blobs()
+    with pytest.raises(Stop):
+        evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(40), check)
+
+
+# What a status claims.
+
+
+@pytest.mark.parametrize("ended", [Status.STALLED, Status.TIME_LIMIT, Status.INTERRUPTED, Status.MAX_ITER])
+@pytest.mark.parametrize(
+    ("changes", "tol_gap", "convex", "expected"),
+    [
+        ({}, None, True, Status.OPTIMAL),
+        ({}, None, False, Status.STATIONARY),
+        ({"violation": 1e-3}, None, True, Status.OPTIMAL),
+        ({"violation": 1.001e-3}, None, True, None),
+        ({"violation": 1.001e-3}, None, False, None),
+        ({"violation": np.nan}, None, True, None),
+        ({"primal": 2.0}, None, True, Status.OPTIMAL),
+        ({"primal": 2.0}, 0.4, True, None),
+        ({"primal": 2.0}, 0.6, True, Status.OPTIMAL),
+        ({"primal": np.inf}, 1e9, True, None),
+        ({"rounding": 0.9e-3}, None, True, Status.OPTIMAL),
+        ({"rounding": 1.1e-3}, None, True, Status.STALLED),
+        ({"rounding": 1.1e-3}, None, False, Status.STALLED),
+    ],
+)
+def test_conclusions(ended, changes, tol_gap, convex, expected):
+    X, y = blobs(n=4)
+    evaluation = replace(
+        evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)),
+        **{"violation": 0.0, "rounding": 0.0, "primal": 1.0, "dual": 1.0} | changes,
+    )
+    found = conclude(ended, evaluation, tol=1e-3, tol_gap=tol_gap, convex=convex)
+    assert found is (ended if expected is None else expected)
+
+
+def test_tol_gap_is_met_besides_tol():
+    X, y = blobs()
+    loose = solved(X, y, 100.0, RBF(gamma=0.5), tol=0.5).certificate
+    tight = solved(X, y, 100.0, RBF(gamma=0.5), tol=0.5, tol_gap=1e-9).certificate
+    assert (loose.status, tight.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    assert tight.relative_gap <= 1e-9
+
+
+def test_an_impossible_tolerance_ends_as_stalled():
+    X, y = blobs()
+    certificate = solved(X, y, 1.0, Linear(), tol=1e-18).certificate
+    assert certificate.status is Status.STALLED
+    assert certificate.kkt_violation <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status"),
+    [(Sigmoid(1.0, 1.0), Status.STATIONARY), (Callable(laplacian), Status.OPTIMAL), (Sigmoid(1e-9), Status.OPTIMAL)],
+    ids=repr,
+)
+def test_only_convex_problems_are_called_optimal(kernel, status):
+    X, y = blobs(n=30)
+    solution = solved(X, y, 1.0, kernel)
+    assert solution.status is status
+    assert solution.certificate.kkt_violation <= 1e-3
+
+
+def test_relative_gap():
+    assert relative_gap(3.0, 1.0) == pytest.approx(2.0 / 3.0)
+    assert relative_gap(0.5, 0.25) == 0.25
+    assert relative_gap(-1.0, -4.0) == 0.75
+    assert relative_gap(np.inf, 1.0) == np.inf
+
+
+# Computed again.
+
+
+@every_kernel
+@pytest.mark.parametrize("name", ["overlapping", "far from the origin", "one against many"])
+def test_verify_agrees(name, kernel):
+    X, y = HOSTILE[name]
+    kernel, _ = FORMULAS[kernel]
+    certificate = solved(X, y, 0.5, kernel).certificate
+    again = certificate.verify()
+    value = max(16 * certificate.rounding, 1e-12)
+    assert again.status == certificate.status
+    assert again.kkt_violation == pytest.approx(certificate.kkt_violation, abs=value)
+    assert again.primal == pytest.approx(certificate.primal, rel=1e-9, abs=value)
+    assert again.dual == pytest.approx(certificate.dual, rel=1e-9, abs=value)
+    assert (again.n_support, again.n_iter, again.seconds) == (
+        certificate.n_support,
+        certificate.n_iter,
+        certificate.seconds,
+    )
+
+
+def test_verify_finds_out_a_point_that_was_changed():
+    X, y = blobs()
+    certificate = solved(X, y, 1.0, RBF(gamma=0.5)).certificate
+    beta = certificate.evidence.beta.copy()
+    moved = np.flatnonzero((beta != 0) & (np.abs(beta) < 1.0))[:2]
+    beta[moved] += [1e-2, -1e-2]
+    forged = replace(certificate, evidence=replace(certificate.evidence, beta=beta))
+    assert forged.status is Status.OPTIMAL
+    assert forged.verify().status is Status.STALLED
+    assert forged.verify().kkt_violation > 1e-3
+
+
+def test_verify_of_a_part_of_the_rows():
+    X, y = blobs()
+    rows = np.arange(5, 25)
+    solution = solve(c_svc(y[rows], 1.0), Gram(RBF(gamma=0.5), as_data(X)).restrict(rows))
+    assert solution.certificate.verify().dual == pytest.approx(solution.certificate.dual, rel=1e-12)
+    check(solution, X[rows], y[rows], 1.0, FORMULAS["gaussian"][1])
+
+
+def test_a_pickled_certificate_says_why_it_cannot_be_verified():
+    X, y = blobs()
+    certificate = solved(X, y, 1.0, Linear()).certificate
+    again = pickle.loads(pickle.dumps(certificate))
+    assert (again.primal, again.status, str(again)) == (certificate.primal, certificate.status, str(certificate))
+    with pytest.raises(ValueError, match=r"training data are not at hand.*mercer verify MODEL TABLE"):
+        again.verify()
+
+
+def test_it_prints_as_a_table():
+    X, y = blobs()
+    certificate = solved(X, y, 1.0, Linear()).certificate
+    text = str(certificate)
+    for expected in (
+        "status              optimal",
+        f"primal objective    {certificate.primal:.10g}",
+        "(tolerance 0.001)",
+        f"{certificate.n_support} ({certificate.n_free} free, {certificate.n_bounded} at the bound)",
+        Status.OPTIMAL.advice,
+    ):
+        assert expected in text
+
+
+# Of several.
+
+
+def test_a_whole_is_the_sum_of_its_parts_and_as_good_as_the_worst():
+    X, y = blobs()
+    parts = [solved(X, y, C, RBF(gamma=0.5)).certificate for C in (0.1, 10.0)]
+    parts[1] = replace(parts[1], status=Status.TIME_LIMIT)
+    whole = combine(parts)
+    assert whole.parts == tuple(parts)
+    for name in ("primal", "dual", "n_support", "n_free", "n_bounded", "n_iter", "n_kernel_values", "seconds"):
+        assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
+    for name in ("kkt_violation", "dual_infeasibility", "rounding", "peak_memory_bytes"):
+        assert getattr(whole, name) == max(getattr(part, name) for part in parts)
+    assert whole.gap == whole.primal - whole.dual
+    assert whole.relative_gap == relative_gap(whole.primal, whole.dual)
+    assert whole.status is Status.TIME_LIMIT
+    assert whole.verify().status is Status.OPTIMAL  # of the second part it says what the point is now found to be
+    assert combine(parts[:1]) is parts[0]
+
+
+def test_the_worst_status_counts():
+    order = [
+        Status.OPTIMAL,
+        Status.STATIONARY,
+        Status.STALLED,
+        Status.MAX_ITER,
+        Status.TIME_LIMIT,
+        Status.INTERRUPTED,
+        Status.UNVERIFIED,
+        Status.INFEASIBLE,
+    ]
+    assert set(order) == set(Status)
+    for worse in range(len(order)):
+        assert worst_status(order[: worse + 1]) is order[worse]
+        assert order[worse].advice.endswith(".")
+
+
+# Nearest points.
+
+
+def test_nearest_points_of_two_segments():
+    # The hulls are the segments x = 0 and x = 2, 0 <= y <= 1.
+    X, y = np.array([[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    solution = solve(nearest_points(y), Gram(Linear(), as_data(X)), limits=Limits(tol=1e-9))
+    assert solution.status is Status.OPTIMAL
+    assert -2.0 * solution.certificate.dual == pytest.approx(4.0)
+    w = X.T @ solution.beta
+    np.testing.assert_allclose(w, [2.0, 0.0], atol=1e-9)
+    assert pdist(np.array([X[:2].T @ -solution.beta[:2], X[2:].T @ solution.beta[2:]]))[0] == pytest.approx(2.0)
+
+
+def test_certificates_are_values():
+    X, y = blobs()
+    certificate = solved(X, y, 1.0, Linear()).certificate
+    assert isinstance(certificate, Certificate)
+    with pytest.raises(AttributeError):
+        certificate.status = Status.OPTIMAL

@@ -1,0 +1,334 @@
+"""The command line, as its users see it: stdout, stderr and exit status."""
+
+import csv
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.datasets import dump_svmlight_file
+
+from generated import mixed_frame, three_classes, with_missing
+from mercer import cli
+from mercer.cli.progress import ConsoleProgress
+from mercer.io.model_file import load_model
+from mercer.selection.progress import Progress
+
+
+@pytest.fixture
+def mercer(tmp_path, monkeypatch, capsys):
+    """Run the command line in an empty folder; exit status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        status = cli.run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    with_missing(mixed_frame(120)).to_csv(tmp_path / "patients.csv", index=False)
+    return tmp_path / "patients.csv"
+
+
+@pytest.fixture
+def model(mercer, table):
+    status, _, _ = mercer("fit", "patients.csv", "--target", "outcome", "--missing", "impute", "--out", "m.mercer")
+    assert status == 0
+    return "m.mercer"
+
+
+def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
+    status, out, err = mercer(
+        "study", "patients.csv", "--target", "outcome", "--missing", "impute", "--folds", "3", "--out", "results"
+    )
+    assert status == 0
+    assert sorted(os.listdir(tmp_path / "results")) == ["model.mercer", "report.html"]
+    assert "predicted outcome correctly in" in " ".join(out.split())
+    for words in ("support vector machine", "logistic regression", "nearest neighbours", "Certificate: optimal"):
+        assert words in out
+    assert "Column 'row' was left out: looks like a row identifier" in out
+    assert "written: results/report.html" in err
+    report = (tmp_path / "results" / "report.html").read_text()
+    assert "mercer study patients.csv --target outcome --missing impute --folds 3 --out results" in report
+    status, out, _ = mercer("verify", "results/model.mercer", "patients.csv")
+    assert status == 0
+    assert "verified" in out
+
+
+def test_the_folder_is_named_after_the_table(mercer, tmp_path):
+    three_classes(60).to_parquet(tmp_path / "clouds.parquet")
+    status, _, _ = mercer("study", "clouds.parquet", "--target", "kind", "--folds", "3", "--seed", "1")
+    assert status == 0
+    assert sorted(os.listdir(tmp_path / "clouds-study")) == ["model.mercer", "report.html"]
+
+
+def test_svmlight_needs_no_target(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 30)) * (rng.random((80, 30)) < 0.15)
+    dump_svmlight_file(X, np.where(X[:, :15].sum(axis=1) > X[:, 15:].sum(axis=1), 1, -1), str(tmp_path / "t.svm"))
+    status, out, _ = mercer("fit", "t.svm", "--kernel", "linear", "--out", "m.mercer")
+    assert (status, "optimal" in out) == (0, True)
+    status, out, err = mercer("predict", "m.mercer", "t.svm")
+    assert status == 0
+    assert "of 80 labels agree with the column 'label'" in err
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+def test_fit_prints_a_certificate(mercer, table, kernel):
+    arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", "--gamma", "0.1", "--degree", "2", "--out", "m"]
+    status, out, err = mercer("fit", "patients.csv", "--target", "outcome", *arguments)
+    assert status == 0
+    assert "duality gap" in out
+    assert "C = 2" in out
+    assert "note: column 'row' was left out: looks like a row identifier" in err
+    assert load_model("m").training.C == 2.0
+
+
+def test_an_indefinite_kernel_is_a_warning(mercer, table):
+    arguments = ["--missing", "drop", "--kernel", "sigmoid", "--gamma", "2", "--coef0", "1", "--out", "m"]
+    status, out, err = mercer("fit", "patients.csv", "--target", "outcome", *arguments)
+    assert status == 0
+    assert any(line.startswith("warning: Sigmoid(gamma=2.0, coef0=1.0) is not") for line in err.splitlines())
+    assert "stationary" in out
+
+
+def test_predict_writes_a_line_for_every_row(mercer, model, tmp_path):
+    frame = mixed_frame(7, seed=5).drop(columns=["outcome"])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    status, out, err = mercer("predict", model, "new.csv")
+    assert (status, err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    expected = load_model(model)
+    assert [row["label"] for row in rows] == expected.predict(frame).tolist()
+    assert [float(row["decision_value"]) for row in rows] == expected.scores(frame).tolist()
+    assert all((row["label"] == "well") == (float(row["decision_value"]) > 0) for row in rows)
+    status, out, _ = mercer("predict", model, "new.csv", "--out", "labels.csv")
+    assert (status, out) == (0, "")
+    assert list(csv.DictReader(io.StringIO((tmp_path / "labels.csv").read_text()))) == rows
+
+
+def test_predict_reads_text_as_it_was_in_training(mercer, tmp_path):
+    frame = mixed_frame(60)[["age", "site", "outcome"]].replace({"north": "01", "south": "1", "east": "x"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame[frame["site"] != "x"].to_csv(tmp_path / "numbers.csv", index=False)
+    assert mercer("fit", "t.csv", "--target", "outcome", "--out", "m")[0] == 0
+    _, out, _ = mercer("predict", "m", "numbers.csv")
+    labels = [row["label"] for row in csv.DictReader(io.StringIO(out))]
+    assert labels == load_model("m").predict(frame[frame["site"] != "x"]).tolist()
+
+
+def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
+    three_classes(60).to_csv(tmp_path / "t.csv", index=False)
+    assert mercer("fit", "t.csv", "--target", "kind", "--out", "m")[0] == 0
+    _, out, _ = mercer("predict", "m", "t.csv")
+    assert out.splitlines()[0] == "label,decision_value_a,decision_value_b,decision_value_c"
+    assert len(out.splitlines()) == 61
+
+
+def test_verify_recognises_another_table(mercer, model, table, tmp_path):
+    status, out, err = mercer("verify", model, "patients.csv")
+    assert status == 0
+    assert "in the file" in out
+    assert "recomputed" in out
+    frame = pd.read_csv(table)
+    frame.loc[3, "dose"] += 1e-9
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    status, out, err = mercer("verify", model, "other.csv")
+    assert status == 1
+    assert "error: this is not the table that the model was trained on" in err
+    assert "verified" not in out
+
+
+def test_doctor_and_version_and_help(mercer):
+    status, out, _ = mercer("doctor")
+    assert status == 0
+    assert "scikit-learn" in out
+    assert "threads" in out
+    assert mercer("--version")[1].startswith("mercer, version")
+    for command in ((), ("--help",), ("study", "--help"), ("verify", "-h")):
+        status, out, err = mercer(*command)
+        assert (status, err) == (0, "")
+        assert "Usage: mercer" in out
+
+
+STUDY = ("study", "patients.csv", "--missing", "impute", "--target")
+ERRORS = {
+    "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
+    "no target": (("study", "patients.csv"), "--target COLUMN is missing", "mercer study --help"),
+    "wrong target": ((*STUDY, "outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
+    "constant target": ((*STUDY, "unit"), "must have at least two classes, but is 'mg' in every row", None),
+    "quantity": ((*STUDY, "dose"), "looks like a quantity", "say --task classification"),
+    "regression": ((*STUDY, "age", "--task", "regression"), "--task regression is not among the tasks yet", None),
+    "missing": (
+        ("study", "patients.csv", "--target", "outcome"),
+        "missing values in 'age' (5), 'site' (5), and nothing was said about them",
+        "--missing impute fills them in",
+    ),
+    "drop": ((*STUDY, "outcome", "--drop", "dos"), "there is no column 'dos'", "did you mean 'dose'?"),
+    "test size": ((*STUDY, "outcome", "--test-size", "2"), "test_size must lie between 0 and 1, got 2.0", None),
+    "folds": ((*STUDY, "outcome", "--folds", "90"), "every class needs at least", "take fewer folds"),
+    "time": ((*STUDY, "outcome", "--max-seconds", "1e-9"), "the search ended (time limit)", "--max-seconds"),
+    "folder": ((*STUDY, "outcome", "--out", "patients.csv/x"), "output folder patients.csv/x cannot be written", None),
+    "option": ((*STUDY, "outcome", "--sed", "3"), "No such option", "mercer study --help"),
+    "choice": (("study", "patients.csv", "--missing", "guess"), "'guess' is not one of", "mercer study --help"),
+    "command": (("studie",), "No such command", "mercer --help"),
+    "negative C": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--C", "-1"),
+                   "C must be a number > 0", None),
+    "gamma": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--gamma", "-2"),
+              "gamma must be a number >= 0", None),
+    "no folder": (("fit", "patients.csv", "--target", "outcome", "--out", "none/m"),
+                  "output folder none cannot be written: No such file or directory", None),
+    "no model": (("predict", "m", "patients.csv"), "m does not exist", None),
+    "not a model": (("predict", "patients.csv", "patients.csv"), "is not a model file, or is truncated", None),
+    "verify nothing": (("verify", "patients.csv", "patients.csv"), "is not a model file", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_an_error_is_one_line_and_a_status(mercer, table, tmp_path, case):
+    arguments, message, hint = ERRORS[case]
+    status, out, err = mercer(*arguments)
+    assert status != 0
+    assert out == ""
+    first, *others = err.splitlines()
+    assert first.startswith("error: ")
+    assert message in first
+    if hint is None:
+        assert others == []
+    else:
+        assert len(others) == 1
+        assert others[0].startswith("hint: ")
+        assert hint in others[0]
+    assert not (tmp_path / "m").exists()
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".html", ".mercer")]
+
+
+def test_a_table_that_does_not_fit_the_model(mercer, model, tmp_path):
+    frame = mixed_frame(5)
+    frame.assign(age=["1", "2", "old", "4", "5"]).to_csv(tmp_path / "text.csv", index=False)
+    status, out, err = mercer("predict", model, "text.csv", "--out", "labels.csv")
+    assert (status, out) == (1, "")
+    assert err == "error: column 'age' must hold numbers, as it did in training, but row 3 holds 'old'\n"
+    frame.rename(columns={"age": "Age"}).to_csv(tmp_path / "names.csv", index=False)
+    status, _, err = mercer("predict", model, "names.csv")
+    assert "error: the table lacks 1 of the 4 columns that the model needs: 'age'" in err
+    assert "hint: it does have 'Age'" in err
+    assert not (tmp_path / "labels.csv").exists()
+
+
+def test_a_truncated_model_file(mercer, model, tmp_path):
+    path = tmp_path / model
+    path.write_bytes(path.read_bytes()[:-100])
+    status, _, err = mercer("verify", model, "patients.csv")
+    assert status == 1
+    assert err.startswith(f"error: {model} is not a model file, or is truncated")
+
+
+def test_the_folder_is_tried_before_the_work(mercer, table, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("the study was begun")
+
+    monkeypatch.setattr("mercer.cli.commands.study", never)
+    status, _, err = mercer(*STUDY, "outcome", "--out", "patients.csv/deep/folder")
+    assert status == 1
+    assert err.startswith("error: output folder patients.csv/deep/folder cannot be written")
+
+
+def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
+    monkeypatch.setattr("mercer.cli.commands.study", lambda *_, **__: {}["lost"])
+    status, _, err = mercer(*STUDY, "outcome")
+    assert status == 1
+    assert err.splitlines()[0] == "error: internal error: KeyError: 'lost'"
+
+
+def test_a_missing_package_is_an_error_that_says_what_to_install(mercer, table, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("mercer.io.tables")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    status, _, err = mercer("study", "patients.csv", "--target", "outcome")
+    assert status == 1
+    assert (
+        err
+        == "error: reading tables needs pyarrow, which is not installed; install it with: pip install 'mercer[study]'\n"
+    )
+
+
+def test_plain_lines_of_progress(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, markup=False, highlight=False)) as progress:
+        for now[0] in np.arange(0.0, 16.0, 0.5):
+            progress(Progress("search", int(now[0] * 2), 40, 90.0, "Gaussian kernel, C = 1"))
+    assert stream.getvalue().splitlines() == [
+        "search 4 of 40: about 2 min left, Gaussian kernel, C = 1",
+        "search 24 of 40: about 2 min left, Gaussian kernel, C = 1",
+    ]
+
+
+def test_a_live_bar_on_a_terminal():
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+        progress(Progress("search", 10, 40, 42.0, "Gaussian kernel, C = [1]"))
+    assert "about 42 s left" in stream.getvalue()
+    assert "10/40" in stream.getvalue()
+    assert "C = [1]" in stream.getvalue()
+
+
+def long_running(tmp_path, *arguments):
+    """A study of a minute or so in a process of its own, once its search is under way."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 8))
+    pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(2500) > 0)).to_csv(tmp_path / "t.csv")
+    code = (
+        "import mercer.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
+        "from mercer.cli import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "study", "t.csv", "--target", "y", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(cli.__file__).parents[2])},
+    )
+    for line in process.stderr:
+        if line.startswith("search 8 of"):
+            return process
+    raise AssertionError("the search did not begin")
+
+
+def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
+    process = long_running(tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "The search was interrupted after" in out
+    assert "The search was interrupted after" in (tmp_path / "t-study" / "report.html").read_text()
+    assert (tmp_path / "t-study" / "model.mercer").exists()
+
+
+def test_two_ctrl_c_end_everything_and_leave_nothing_behind(tmp_path):
+    process = long_running(tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert out == ""
+    assert "Traceback" not in err
+    assert os.listdir(tmp_path / "t-study") == []

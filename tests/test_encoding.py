@@ -1,0 +1,297 @@
+"""From tables to matrices, and what is used of a table at all."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from generated import mixed_frame, with_missing
+from mercer.encoding import TableEncoder, class_codes, complete_rows
+from mercer.intake import identifier_columns, take_in
+from mercer.table import Table, TableError, as_table
+
+
+def text(*cells):
+    return np.array(cells, dtype=object)
+
+
+def table_of(**columns):
+    return Table(tuple(columns), tuple(np.asarray(column) for column in columns.values()))
+
+
+def test_numbers_are_imputed_by_the_median_and_standardised():
+    encoder = TableEncoder(missing="impute").fit(table_of(x=[1.0, np.nan, 3.0, 8.0]))
+    (rule,) = encoder.rules_
+    assert (rule.fill, rule.n_missing) == (3.0, 1)
+    filled = np.array([1.0, 3.0, 3.0, 8.0])
+    assert rule.mean == pytest.approx(filled.mean())
+    assert rule.scale == pytest.approx(filled.std())
+    new = encoder.transform(table_of(x=[np.nan, 100.0]))
+    np.testing.assert_allclose(new[:, 0], (np.array([3.0, 100.0]) - filled.mean()) / filled.std())
+
+
+def test_text_becomes_indicators_most_frequent_first():
+    encoder = TableEncoder(missing="impute").fit(table_of(t=text("b", "a", "b", None, "c")))
+    assert encoder.feature_names_ == ("t=b", "t=a", "t=c")
+    new = encoder.transform(table_of(t=text("c", None, "never seen", "a")))
+    np.testing.assert_array_equal(new, [[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
+
+
+def test_rare_levels_of_a_column_of_many_are_encoded_as_none():
+    levels = [f"level {k:03d}" for k in range(80)]
+    table = table_of(t=text(*(levels + levels[:30])))
+    (rule,) = TableEncoder().fit(table).rules_
+    assert (len(rule.levels), rule.n_levels) == (50, 80)
+    assert set(levels[:30]) <= set(rule.levels)
+    assert TableEncoder(max_levels=2).fit(table).n_features_ == 2
+
+
+def test_constant_and_empty_columns_are_left_out_and_named():
+    table = table_of(a=[1.0, 1.0, np.nan], b=text("x", "x", None), c=[np.nan] * 3, d=[1.0, 2.0, 3.0])
+    encoder = TableEncoder(missing="impute").fit(table)
+    assert encoder.constant_ == ("a", "b", "c")
+    assert encoder.feature_names_ == ("d",)
+    with pytest.raises(TableError, match="no column varies from row to row"):
+        TableEncoder(missing="impute").fit(table.without(["d"]))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_columns_of_any_size_are_standardised(scale):
+    x = np.array([1.0, 2.0, 4.0, 9.0])
+    encoded = TableEncoder().fit(table_of(x=x * scale)).transform(table_of(x=x * scale))
+    np.testing.assert_allclose(encoded[:, 0], (x - x.mean()) / x.std(), rtol=1e-9)
+
+
+def test_what_is_learnt_comes_from_the_rows_of_fit_alone():
+    table = as_table(with_missing(mixed_frame()))
+    train = np.arange(60)
+    first = TableEncoder(missing="impute").fit(table.take(train))
+    changed = Table(
+        table.names,
+        tuple(np.concatenate([column[:60], np.roll(column[60:], 7)]) for column in table.columns),
+    )
+    second = TableEncoder(missing="impute").fit(changed.take(train))
+    assert first.to_dict() == second.to_dict()
+
+
+def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
+    block = sparse.random_array((40, 200), density=0.05, format="csr", random_state=0)
+    encoder = TableEncoder().fit(Table((), (), block))
+    encoded = encoder.transform(Table((), (), block[:, :150].tocsr()))
+    assert encoded.shape == (40, 200)
+    assert np.mean(sparse.linalg.norm(encoder.transform(Table((), (), block)), axis=1) ** 2) == pytest.approx(1.0)
+    with pytest.raises(TableError, match="number 299, the model was trained on features up to number 199"):
+        encoder.transform(Table((), (), sparse.csr_array((3, 300))))
+    with pytest.raises(TableError, match="the model was trained on a sparse table of 200 features"):
+        encoder.transform(table_of(x=[1.0]))
+
+
+def test_a_block_with_few_zeros_is_treated_as_columns():
+    block = sparse.csr_array(np.random.default_rng(0).standard_normal((30, 4)) * [0, 1, 10, 100])
+    encoder = TableEncoder().fit(Table((), (), block))
+    assert encoder.feature_names_ == ("1", "2", "3")
+    np.testing.assert_allclose(encoder.transform(Table((), (), block)).std(axis=0), 1.0)
+    narrow = encoder.transform(Table((), (), block[:5, :3].tocsr()))
+    assert narrow.shape == (5, 3)
+    with pytest.raises(TableError, match="has a feature number 8"):
+        encoder.transform(Table((), (), sparse.csr_array((2, 9))))
+
+
+BAD_ROWS = {
+    "missing": (
+        dict(x=[1.0, np.nan], t=text("a", None)),
+        r"missing values in 'x' \(1\), 't' \(1\), first in row 2",
+    ),
+    "text for numbers": (
+        dict(x=text("1.5", "abc"), t=text("a", "b")),
+        "column 'x' must hold numbers, as it did in training, but row 2 holds 'abc'",
+    ),
+    "infinite": (dict(x=[np.inf, 1.0], t=text("a", "b")), "column 'x' holds an infinite value in row 1"),
+    "absent": (dict(X=[1.0, 2.0], t=text("a", "b")), "the table lacks 1 of the 2 columns that the model needs: 'x'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_rows_that_do_not_fit_the_model(case):
+    encoder = TableEncoder().fit(table_of(x=[1.0, 2.0, 3.0], t=text("a", "b", "a")))
+    columns, message = BAD_ROWS[case]
+    with pytest.raises(TableError, match=message) as caught:
+        encoder.transform(table_of(**columns))
+    if case == "absent":
+        assert caught.value.hint == "it does have 'X'"
+
+
+def test_numbers_written_as_text_and_text_written_as_numbers_are_understood():
+    encoder = TableEncoder().fit(table_of(x=[1.0, 2.0, 3.0], t=text("1", "2", "x")))
+    encoded = encoder.transform(table_of(x=text("1", "2", "3"), t=[1.0, 2.0, 7.0]))
+    np.testing.assert_array_equal(encoded[:, 1:], [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
+    np.testing.assert_allclose(encoded[:, 0].mean(), 0.0, atol=1e-15)
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match="missing must be 'error' or 'impute', got 'guess'"):
+        TableEncoder(missing="guess")
+    with pytest.raises(TableError, match="all sparse features are zero"):
+        TableEncoder().fit(Table((), (), sparse.csr_array((3, 40))))
+    bad = sparse.csr_array(([1.0, np.nan], ([0, 2], [1, 1])), shape=(3, 40))
+    with pytest.raises(TableError, match="the sparse features hold NaN or infinity in row 3"):
+        TableEncoder().fit(Table((), (), bad))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        as_table(with_missing(mixed_frame())),
+        Table((), (), sparse.random_array((40, 200), density=0.05, format="csr", random_state=0)),
+        Table((), (), sparse.csr_array(np.random.default_rng(0).standard_normal((30, 4)))),
+    ],
+    ids=["mixed", "sparse", "dense block"],
+)
+def test_an_encoder_survives_json(table):
+    encoder = TableEncoder(missing="impute").fit(table)
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert again.to_dict() == encoder.to_dict()
+    difference = again.transform(table) - encoder.transform(table)
+    assert abs(difference).max() == 0.0
+    assert again.feature_names_ == encoder.feature_names_
+    assert len(again.feature_names_) == again.n_features_ == difference.shape[1]
+
+
+def test_class_codes():
+    classes, codes = class_codes(np.array([2.0, 0.0, 2.0]))
+    assert (classes.tolist(), codes.tolist()) == ([0, 2], [1, 0, 1])
+    assert classes.dtype == np.int64
+    classes, codes = class_codes(np.array([0.5, 0.25]))
+    assert (classes.tolist(), codes.tolist()) == (["0.25", "0.5"], [1, 0])
+    assert class_codes(text("b", "a"))[0].tolist() == ["a", "b"]
+
+
+def test_complete_rows():
+    table = as_table(pd.DataFrame({"x": [1, None, 3], "t": ["a", "b", None]}))
+    assert complete_rows(table).tolist() == [0]
+
+
+N = 40
+IDENTIFIERS = {
+    "counts up": ("x", np.arange(N) + 1.0, "counts 1, 2, 3"),
+    "counts down in tens": ("x", -10.0 * np.arange(N), "counts 0, -10, -20"),
+    "text of its own": ("x", text(*(f"patient {k}" for k in range(N))), "every row has its own text"),
+    "shuffled numbers called id": ("patient_id", np.random.default_rng(0).permutation(N) + 0.0, "called like"),
+    "camel case": ("PatientID", np.random.default_rng(0).permutation(N) + 0.0, "called like"),
+    "unnamed": ("Unnamed: 0", np.random.default_rng(0).permutation(N) + 0.0, "called like"),
+}
+
+
+@pytest.mark.parametrize("case", IDENTIFIERS)
+def test_row_identifiers_are_found(case):
+    name, column, reason = IDENTIFIERS[case]
+    found = identifier_columns(Table((name,), (column,)))
+    assert reason in found[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("rank", np.random.default_rng(0).permutation(N) + 0.0),
+        ("id", np.arange(N) // 2 + 0.0),
+        ("time", np.linspace(0, 1, N)),
+        ("x", np.arange(N) ** 2.0),
+        ("site", text(*(["a", "b"] * (N // 2)))),
+        ("id", np.append(np.arange(N - 1.0), np.nan)),
+        ("constant", np.zeros(N)),
+    ],
+)
+def test_what_only_resembles_an_identifier_is_kept(name, column):
+    assert identifier_columns(Table((name,), (column,))) == {}
+
+
+def test_nearly_distinct_text_is_an_identifier_and_short_tables_have_none():
+    names = [f"name {k}" for k in range(98)] + ["name 0", "name 1"]
+    found = identifier_columns(table_of(name=text(*names)))
+    assert found["name"] == "nearly every row has its own text (98 different ones in 100 rows)"
+    assert identifier_columns(table_of(id=np.arange(9.0))) == {}
+
+
+def test_intake_of_a_mixed_table():
+    frame = with_missing(mixed_frame(), ("age", "outcome"))
+    frame["empty"] = None
+    intake = take_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
+    assert intake.features == ("age", "site", "smoker", "unit")
+    assert intake.left_out == {
+        "dose": "as asked",
+        "row": "looks like a row identifier: it counts 1, 2, 3, ... down the table",
+        "empty": "every cell is missing",
+    }
+    assert intake.rows_dropped == {"target 'outcome' missing": 5}
+    assert len(intake.rows) == 115
+    assert intake.labels == ["ill", "well"]
+    assert intake.class_counts.sum() == 115
+    assert "row" in take_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
+
+
+def test_rows_with_missing_cells_can_be_dropped():
+    frame = with_missing(mixed_frame())
+    intake = take_in(as_table(frame), "outcome", missing="drop")
+    assert intake.missing == "drop"
+    assert intake.missing_cells == {"age": 5, "site": 5}
+    assert len(intake.rows) == frame.dropna().shape[0]
+    assert intake.rows_dropped == {"cells missing": 120 - len(intake.rows)}
+    assert take_in(as_table(mixed_frame()), "outcome", missing="drop").missing == "none"
+
+
+REFUSED = {
+    "no such target": (dict(target="outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
+    "missing cells": (
+        dict(),
+        "missing values in 'age' (5), 'site' (5), and nothing was said about them",
+        "missing=impute fills them in",
+    ),
+    "regression": (dict(task="regression"), "task=regression is not among the tasks yet", None),
+    "a quantity": (
+        dict(target="dose"),
+        "different numbers, so it looks like a quantity",
+        "say task=classification",
+    ),
+    "a whole quantity": (dict(target="row"), "the target 'row' holds 120 different numbers", "task=classification"),
+    "constant": (
+        dict(target="unit", missing="impute"),
+        "must have at least two classes, but is 'mg' in every row",
+        None,
+    ),
+    "dropped target": (dict(drop=["outcome"]), "the target 'outcome' cannot be dropped", None),
+    "dropped stranger": (dict(drop=["dos"]), "there is no column 'dos'", "did you mean 'dose'?"),
+    "nothing left": (
+        dict(drop=["age", "dose", "site", "smoker", "unit"]),
+        "no column is left to learn from: 'age' as asked; 'dose' as asked",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_tables_that_cannot_be_studied(case):
+    options, message, hint = REFUSED[case]
+    options = dict(options)
+    target = options.pop("target", "outcome")
+    with pytest.raises(TableError) as caught:
+        take_in(as_table(with_missing(mixed_frame())), target, **options)
+    assert message in str(caught.value)
+    assert (hint is None) == (caught.value.hint is None)
+    assert hint is None or hint in caught.value.hint
+
+
+def test_empty_targets_and_only_targets():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [None, None]})
+    with pytest.raises(TableError, match="the target 'y' is missing in every row"):
+        take_in(as_table(frame), "y")
+    with pytest.raises(TableError, match="the target is the only column"):
+        take_in(as_table(frame[["x"]]), "x")
+    frame = pd.DataFrame({"x": [1.0, None], "z": [None, 1.0], "y": ["a", "b"]})
+    with pytest.raises(TableError, match="no row is left: every row has a missing cell"):
+        take_in(as_table(frame), "y", missing="drop")
+    with pytest.raises(ValueError, match="task must be 'auto', 'classification' or 'regression', got 'x'"):
+        take_in(as_table(frame), "y", task="x")
+    smallest = mixed_frame()["dose"].min()
+    assert take_in(as_table(mixed_frame()), "dose", task="classification").labels[0] == f"{smallest}"

@@ -1,0 +1,304 @@
+"""The lazy Gram matrix: the same numbers by every way of asking, within its budget, and counted."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import ISAS, KERNELS, laplacian
+from mercer.backends import BlockBackend, NativeBackend, n_threads, select_backend
+from mercer.data import Precomputed as GivenValues
+from mercer.data import as_data
+from mercer.gram import Gram, padded_block
+from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
+
+every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
+STORED = {
+    "dense": as_data,
+    "Fortran": lambda X: as_data(np.asfortranarray(X)),
+    "single": lambda X: as_data(X.astype(np.float32)),
+    "CSR": lambda X: as_data(sp.csr_array(X)),
+}
+
+
+def rows(n=30, p=4, seed=0):
+    X = np.round(np.random.default_rng(seed).normal(size=(n, p)), 2)
+    X[::3, 1] = 0.0
+    return X
+
+
+def close(found, expected):
+    scale = np.abs(expected).max(initial=0.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * scale)
+
+
+# The same numbers by every way of asking.
+
+
+@every_kernel
+@pytest.mark.parametrize("stored", STORED)
+def test_values_are_those_of_the_kernel(case, stored):
+    data = STORED[stored](rows())
+    gram, K = Gram(case.kernel, data), case.kernel.block(data, data)
+    a, b = np.array([5, 0, 29, 5]), np.array([1, 1, 17])
+    close(gram.block(), K)
+    close(gram.block(a, b), K[np.ix_(a, b)])
+    close(gram.block(None, b), K[:, b])
+    close(gram.block(a, None), K[a])
+    close(gram.diag(), K.diagonal())
+    v = np.random.default_rng(1).normal(size=(30, 2))
+    v[3:12] = 0.0
+    close(gram.matvec(v), K @ v)
+    close(gram.matvec(v[:, 0]), K @ v[:, 0])
+    close(gram.matvec(v, rows=a), K[a] @ v)
+    sums = np.full(30, 7.0)
+    for _ in gram.accumulate(sums, b, v[:3, 0].copy()):
+        pass
+    close(sums, 7.0 + K[:, b] @ v[:3, 0])
+
+
+@every_kernel
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("keep_rows", [False, True])
+def test_restrict_is_a_slice(case, stored, keep_rows):
+    gram = Gram(case.kernel, STORED[stored](rows()), keep_rows=keep_rows)
+    K, diagonal = gram.block(), gram.diag()
+    a = np.array([9, 2, 2, 25, 0])
+    view, again = gram.restrict(a), gram.restrict(a).restrict([3, 0, 0])
+    np.testing.assert_array_equal(view.block(), K[np.ix_(a, a)])
+    np.testing.assert_array_equal(view.block(np.array([1, 4]), None), K[np.ix_([2, 0], a)])
+    np.testing.assert_array_equal(again.block(), K[np.ix_([25, 9, 9], [25, 9, 9])])
+    np.testing.assert_array_equal(view.diag(), diagonal[a])
+    v = np.arange(1.0, 6.0)
+    close(view.matvec(v), K[np.ix_(a, a)] @ v)
+    sums = np.zeros(5)
+    for _ in view.accumulate(sums, np.array([4, 1]), np.array([2.0, -1.0])):
+        pass
+    close(sums, K[np.ix_(a, [0, 2])] @ [2.0, -1.0])
+    assert (view.n, again.n, view.data, view.kernel) == (5, 3, gram.data, gram.kernel)
+    assert again.idx.tolist() == [25, 9, 9]
+
+
+@given(st.data())
+def test_restrict_twice_is_restrict_once(data):
+    gram = Gram(RBF(gamma=0.5), as_data(rows(12)))
+    a = data.draw(st.lists(st.integers(0, 11), min_size=1, max_size=15))
+    b = data.draw(st.lists(st.integers(0, len(a) - 1), max_size=15))
+    twice, once = gram.restrict(a).restrict(b), gram.restrict(np.array(a)[b] if b else [])
+    np.testing.assert_array_equal(twice.block(), once.block())
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("n", [7, 700])
+def test_threads_and_kept_rows_change_no_bit(stored, n):
+    data = STORED[stored](rows(n))
+    kernel = RBF(gamma=0.3) * (Linear() + 1.0)
+    one = Gram(kernel, data, n_jobs=1)
+    v = np.random.default_rng(1).normal(size=n)
+    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, keep_rows=True)):
+        np.testing.assert_array_equal(other.block(), one.block())
+        np.testing.assert_array_equal(other.block(), one.block())
+        np.testing.assert_array_equal(other.matvec(v), one.matvec(v))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_instruction_set_can_be_named(isa, monkeypatch):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()))
+    assert isa in gram.backend_reason
+    close(gram.block(), RBF(gamma=0.5).block(gram.data, gram.data))
+
+
+def test_an_instruction_set_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setenv("MERCER_ISA", "avx1024")
+    with pytest.raises(ValueError, match=r"MERCER_ISA must name an instruction set of this machine .* got 'avx1024'"):
+        Gram(Linear(), as_data(rows()))
+
+
+# Work in bounded pieces.
+
+
+def test_work_comes_in_pieces():
+    gram = Gram(Linear(), as_data(rows(500)))
+    gram._store.backend.values_per_call = 5000
+    out = np.empty((500, 500))
+    assert sum(1 for _ in gram.fill_block(out, None, None)) == 50
+    close(out, gram.data.array @ gram.data.array.T)
+    sums = np.zeros(500)
+    assert sum(1 for _ in gram.accumulate(sums, np.arange(500), np.ones(500))) == 500 // 16 + 1
+    close(sums, out.sum(axis=1))
+
+
+class Stop(Exception):  # noqa: N818 - a request, not an error
+    pass
+
+
+def test_matvec_asks_between_pieces_whether_to_go_on():
+    gram, calls = Gram(Linear(), as_data(rows(500))), []
+    gram._store.backend.values_per_call = 10_000
+
+    def check():
+        calls.append(None)
+        if len(calls) == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        gram.matvec(np.ones(500), check=check)
+    assert gram.n_values < 500 * 500
+
+
+def test_zero_coefficients_cost_nothing():
+    gram, v = Gram(Linear(), as_data(rows(50))), np.zeros(50)
+    v[[3, 40]] = 1.0
+    gram.matvec(v)
+    assert gram.n_values == 100
+    assert gram.matvec(np.zeros(50)).tolist() == [0.0] * 50
+    assert gram.n_values == 100
+
+
+# Kept rows.
+
+
+def test_kept_rows_are_evaluated_once():
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep_rows=True)
+    pair = gram.restrict(np.arange(10))
+    pair.block()
+    assert gram.n_values == pair.n_values == 10 * 30
+    gram.restrict(np.arange(5, 10)).block()
+    gram.block(np.arange(3), np.arange(20, 30))
+    assert gram.n_values == 10 * 30
+    gram.block(np.array([9, 10, 11]), None)
+    assert gram.n_values == 12 * 30
+
+
+def test_kept_rows_serve_sums():
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep_rows=True)
+    K = gram.block()
+    counted, sums = gram.n_values, np.zeros(10)
+    for _ in gram.restrict(np.arange(20, 30)).accumulate(sums, np.array([0, 3]), np.array([1.0, 2.0])):
+        pass
+    close(sums, K[20:, [20, 23]] @ [1.0, 2.0])
+    assert gram.n_values == counted
+
+
+@given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=8), min_size=1, max_size=12), st.integers(0, 12))
+def test_the_budget_is_kept_and_changes_no_bit(requests, kept):
+    data = as_data(rows())
+    limit = kept * 30 * 8
+    gram, plain = Gram(RBF(gamma=0.5), data, keep_rows=True, memory_limit=limit), Gram(RBF(gamma=0.5), data)
+    for request in requests:
+        idx = np.array(request)
+        np.testing.assert_array_equal(gram.block(idx, None), plain.block(idx, None))
+    largest_block = 8 * 30 * max(map(len, requests))
+    assert gram.peak_bytes <= limit + largest_block
+    assert gram.n_values <= plain.n_values
+
+
+def test_the_longest_unused_rows_make_room():
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep_rows=True, memory_limit=3 * 30 * 8)
+    for request in ([0], [1], [2], [0], [3]):  # 3 takes the place of 1
+        gram.block(np.array(request), None)
+    assert gram.n_values == 4 * 30
+    gram.block(np.array([0, 2, 3]), None)
+    assert gram.n_values == 4 * 30
+    gram.block(np.array([1]), None)
+    assert gram.n_values == 5 * 30
+
+
+# Kernels without a program.
+
+
+def test_functions_are_evaluated_by_block():
+    seen = []
+
+    def function(A, B):
+        seen.append((len(A), len(B)))
+        return laplacian(A, B)
+
+    data = as_data(rows(3000, 2))
+    gram = Gram(Callable(function), data)
+    assert isinstance(gram._store.backend, BlockBackend)
+    assert "by blocks of rows" in gram.backend_reason
+    gram.matvec(np.ones(3000))
+    gram.block(np.arange(5), np.arange(7))
+    gram.diag()
+    assert (5, 7) in seen
+    assert max(a * b for a, b in seen) <= BlockBackend.values_per_call < 3000**2
+
+
+def test_given_values():
+    K = rows(8, 8)
+    K = K @ K.T
+    gram = Gram(Precomputed(), GivenValues(K))
+    a = np.array([3, 3, 0])
+    close(gram.restrict(a).block(), K[np.ix_(a, a)])
+    close(gram.matvec(np.ones(8)), K.sum(axis=1))
+
+
+def test_programs_that_are_too_deep_for_tiles_are_evaluated_by_block():
+    kernel = Linear()
+    for _ in range(12):
+        kernel = Linear() * (kernel + 1.0) + Linear() ** 2
+    data = as_data(0.1 * rows())
+    backend, reason = select_backend(kernel, data)
+    assert isinstance(backend, BlockBackend) or "native" in reason
+    close(Gram(kernel, data).block(), kernel.block(data, data))
+    assert isinstance(select_backend(Linear() * 2.0, data)[0], NativeBackend)
+
+
+# Convexity.
+
+
+def test_convexity_is_proved_or_looked_at():
+    data = as_data(rows())
+    assert Gram(RBF(gamma=1.0), data).is_convex
+    assert not Gram(Sigmoid(1.0, 1.0), data).is_convex
+    # tanh of nearly nothing is nearly linear: nothing on these points refutes it.
+    assert Gram(Sigmoid(1e-9), data).is_convex
+    assert Gram(Callable(laplacian), data).is_convex
+
+
+@pytest.mark.slow
+def test_convexity_is_unknown_where_not_all_rows_were_looked_at():
+    assert not Gram(Callable(laplacian), as_data(rows(2500, 2))).is_convex
+
+
+# Refusals.
+
+
+def test_wrong_arguments():
+    data = as_data(rows())
+    with pytest.raises(ValueError, match=r"memory_limit must be a number of bytes >= 0, got -1"):
+        Gram(Linear(), data, memory_limit=-1)
+    for bad in ([30], [-1], [0, 99]):
+        with pytest.raises(IndexError, match="idx must lie between 0 and 29"):
+            Gram(Linear(), data).restrict(bad)
+    with pytest.raises(IndexError, match="between 0 and 2"):
+        Gram(Linear(), data).restrict([4, 5, 6]).restrict([3])
+
+
+def test_padding_is_zero():
+    for shape in ((3, 8), (3, 9), (0, 5), (2, 0)):
+        block = padded_block(*shape)
+        assert block.shape == (shape[0], -(-shape[1] // 8) * 8)
+        assert (block[:, shape[1] :] == 0.0).all()
+
+
+# Threads.
+
+
+def test_number_of_threads(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    assert [n_threads(n) for n in (None, 1, 3, 100, -1, -2, -8, -100)] == [8, 1, 3, 100, 8, 7, 1, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert [n_threads(n) for n in (None, 3)] == [2, 3]
+    with pytest.raises(ValueError, match="n_jobs must be a positive or negative integer or None, got 0"):
+        n_threads(0)
+
+
+def test_joblib_workers_share_the_processors():
+    from joblib import Parallel, delayed
+
+    assert Parallel(n_jobs=2, backend="threading")(delayed(n_threads)() for _ in range(2)) == [1, 1]

@@ -1,0 +1,197 @@
+"""Several classes by machines for two: the same machines as each alone, on one shared Gram matrix."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF, Linear
+from mercer.multiclass import check_scheme, class_scores, make_tasks, train, winners
+from mercer.problems import c_svc
+from mercer.solution import Status
+from mercer.solvers import Interruption, Limits, solve
+
+X, y = load_iris(return_X_y=True)
+KERNEL = RBF(gamma=0.5)
+TIGHT = Limits(tol=1e-8)
+
+
+def gram(keep_rows=True, **options):
+    return Gram(KERNEL, as_data(X), keep_rows=keep_rows, **options)
+
+
+def test_tasks():
+    codes = np.array([2, 0, 1, 1, 0])
+    (pair,) = make_tasks(np.array([0, 1, 1]), 2, "ovo")
+    assert (pair.rows.tolist(), pair.signs.tolist(), pair.positive, pair.negative) == (
+        [0, 1, 2],
+        [-1.0, 1.0, 1.0],
+        1,
+        0,
+    )
+    assert make_tasks(np.array([0, 1, 1]), 2, "ovr")[0].signs.tolist() == [-1.0, 1.0, 1.0]
+    pairs = make_tasks(codes, 3, "ovo")
+    assert [(t.positive, t.negative, t.rows.tolist(), t.signs.tolist()) for t in pairs] == [
+        (0, 1, [1, 2, 3, 4], [1.0, -1.0, -1.0, 1.0]),
+        (0, 2, [0, 1, 4], [-1.0, 1.0, 1.0]),
+        (1, 2, [0, 2, 3], [-1.0, 1.0, 1.0]),
+    ]
+    rest = make_tasks(codes, 3, "ovr")
+    assert [(t.positive, t.negative, t.rows.tolist()) for t in rest] == [(k, None, [0, 1, 2, 3, 4]) for k in range(3)]
+    assert rest[2].signs.tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
+
+
+@pytest.mark.parametrize("keep_rows", [False, True])
+def test_one_versus_one_is_independent_machines(keep_rows):
+    machines = train(gram(keep_rows), y, 3, 2.0, limits=TIGHT)
+    K = KERNEL.block(as_data(X), as_data(X))
+    raw = K @ machines.coefficients + machines.biases
+    for column, (i, j) in enumerate(combinations(range(3), 2)):
+        rows = np.flatnonzero((y == i) | (y == j))
+        signs = np.where(y[rows] == i, 1.0, -1.0)
+        alone = solve(c_svc(signs, 2.0), Gram(KERNEL, as_data(X[rows])), limits=TIGHT)
+        # Not to the bit: distances are taken around the mean of other rows.
+        np.testing.assert_allclose(raw[:, column], K[:, rows] @ alone.beta + alone.bias, atol=1e-6)
+        assert machines.solutions[column].certificate.dual == pytest.approx(alone.certificate.dual, rel=1e-9)
+        assert not machines.coefficients[np.setdiff1d(np.arange(150), rows), column].any()
+
+
+def test_one_versus_rest_is_independent_machines():
+    machines = train(gram(), y, 3, 2.0, scheme="ovr", limits=TIGHT)
+    K = KERNEL.block(as_data(X), as_data(X))
+    for k in range(3):
+        alone = solve(c_svc(np.where(y == k, 1.0, -1.0), 2.0), gram(), limits=TIGHT)
+        np.testing.assert_allclose(K @ machines.coefficients[:, k], K @ alone.beta, atol=1e-6)
+        assert machines.biases[k] == pytest.approx(alone.bias, abs=1e-6)
+
+
+def test_threads_change_no_bit():
+    one, two = (train(gram(n_jobs=n), y, 3, 2.0) for n in (1, 2))
+    np.testing.assert_array_equal(one.coefficients, two.coefficients)
+    np.testing.assert_array_equal(one.biases, two.biases)
+
+
+def test_machines_share_kernel_values():
+    shared, alone = gram(keep_rows=True), gram(keep_rows=False)
+    train(shared, y, 3, 1.0, scheme="ovr")
+    train(alone, y, 3, 1.0, scheme="ovr")
+    assert shared.n_values < 0.7 * alone.n_values
+
+
+def test_penalties_of_single_rows():
+    C = np.where(np.arange(150) % 2 == 0, 1.0, 1e-12)
+    machines = train(gram(), y, 3, C, limits=Limits(tol=1e-6))
+    half = train(Gram(KERNEL, as_data(X[::2])), y[::2], 3, 1.0, limits=Limits(tol=1e-6))
+    np.testing.assert_allclose(machines.coefficients[::2], half.coefficients, atol=1e-3)
+    assert (np.abs(machines.coefficients[1::2]) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_the_certificate_of_the_whole(scheme):
+    machines = train(gram(), y, 3, 2.0, scheme=scheme)
+    whole = machines.certificate
+    assert whole.status is Status.OPTIMAL
+    assert whole.primal == sum(s.certificate.primal for s in machines.solutions)
+    assert len(whole.parts) == 3
+    assert whole.verify().status is Status.OPTIMAL
+    pair = train(Gram(KERNEL, as_data(X[:100])), y[:100], 2, 2.0, scheme=scheme)
+    assert pair.certificate is pair.solutions[0].certificate
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_warm_start_goes_on(scheme):
+    cold = train(gram(), y, 3, 20.0, scheme=scheme, limits=TIGHT)
+    stopped = train(gram(), y, 3, 20.0, scheme=scheme, limits=Limits(tol=1e-8, max_iter=5))
+    assert stopped.certificate.status is Status.MAX_ITER
+    assert [s.n_iter for s in stopped.solutions] == [5, 5, 5]
+    warm = train(gram(), y, 3, 20.0, scheme=scheme, limits=TIGHT, warm_start=stopped)
+    assert warm.certificate.dual == pytest.approx(cold.certificate.dual, rel=1e-8)
+    other = train(gram(), y, 3, 5.0, scheme=scheme, limits=TIGHT, warm_start=cold)
+    assert other.certificate.status is Status.OPTIMAL
+
+
+def test_the_time_limit_is_for_all_machines_together():
+    machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=0.0))
+    assert len(machines.solutions) == 3
+    assert machines.certificate.status is Status.TIME_LIMIT
+    assert not machines.coefficients.any()
+
+
+def test_a_request_ends_the_machine_at_hand_and_all_after_it():
+    interruption, tasks = Interruption(), []
+
+    def callback(progress):
+        tasks.append(progress)
+        interruption.request()
+
+    rng = np.random.default_rng(0)
+    noise = Gram(Linear(), as_data(rng.normal(size=(3000, 5))))
+    machines = train(noise, rng.integers(0, 3, 3000), 3, 1e6, callback=callback, interruption=interruption)
+    assert machines.certificate.status is Status.INTERRUPTED
+    assert len(tasks) == 3
+    assert [s.status for s in machines.solutions] == [Status.INTERRUPTED] * 3
+
+
+# Scores.
+
+
+def test_two_classes_have_one_score():
+    raw = np.array([[-0.5], [0.0], [2.0]])
+    for scheme in ("ovo", "ovr"):
+        scores = class_scores(raw, 2, scheme)
+        assert scores.tolist() == [-0.5, 0.0, 2.0]
+        assert winners(scores).tolist() == [0, 0, 1]
+
+
+def test_the_largest_of_one_versus_rest_wins():
+    raw = np.array([[-1.0, 2.0, 3.0], [-3.0, -1.0, -2.0], [1.0, 1.0, 0.0]])
+    assert class_scores(raw, 3, "ovr") is raw
+    assert winners(raw).tolist() == [2, 1, 0]
+
+
+def test_votes_by_hand():
+    # Pairs (0, 1), (0, 2) and (1, 2). Row 0: class 0 wins twice. Row 1: one vote each, and class 1 with the most
+    # confidence: -0.1 + 0.2 = 0.1, 0.1 + 3 = 3.1 and -0.2 - 3 = -3.2.
+    raw = np.array([[1.0, 2.0, -1.0], [-0.1, 0.2, -3.0]])
+    raw[1] = [0.1, -0.2, 3.0]
+    scores = class_scores(raw, 3, "ovo")
+    assert winners(scores)[0] == 0
+    np.testing.assert_allclose(scores[1], [1 - 0.1 / 3.3, 1 + 2.9 / (3 * 3.9), 1 - 2.8 / (3 * 3.8)])
+    assert winners(scores)[1] == 1
+
+
+@given(st.integers(3, 6), st.integers(0, 2**32 - 1))
+def test_scores_are_those_of_scikit_learn(n_classes, seed):
+    raw = np.random.default_rng(seed).normal(size=(20, n_classes * (n_classes - 1) // 2))
+    np.testing.assert_allclose(
+        class_scores(raw, n_classes, "ovo"), _ovr_decision_function(raw < 0, -raw, n_classes), atol=1e-12
+    )
+
+
+@given(st.integers(3, 6), st.integers(0, 2**32 - 1))
+def test_no_confidence_outweighs_a_vote(n_classes, seed):
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(50, n_classes * (n_classes - 1) // 2)) * 10.0 ** rng.integers(-3, 9)
+    votes = np.zeros((50, n_classes))
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        votes[np.arange(50), np.where(raw[:, column] > 0, i, j)] += 1
+    won = winners(class_scores(raw, n_classes, "ovo"))
+    assert (votes[np.arange(50), won] == votes.max(axis=1)).all()
+
+
+def test_unknown_schemes():
+    check_scheme("multi_class", "ovo")
+    with pytest.raises(ValueError, match="multi_class must be one of 'ovo', 'ovr', got 'one'"):
+        check_scheme("multi_class", "one")
+
+
+def test_linear_machines_on_few_rows():
+    machines = train(Gram(Linear(), as_data([[0.0], [1.0], [2.0], [3.0]])), [0, 1, 2, 3], 4, 1.0)
+    assert machines.certificate.status is Status.OPTIMAL
+    assert len(machines.solutions) == 6

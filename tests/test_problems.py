@@ -1,0 +1,138 @@
+"""Frozen problems: what each function promises of its box, its groups, its starting point and its loss."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import PROBLEMS
+from mercer.problems import Problem, c_svc, nearest_points
+
+every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
+
+
+def labels(n=9, seed=0):
+    y = np.where(np.random.default_rng(seed).random(n) < 0.4, -1.0, 1.0)
+    y[:2] = -1.0, 1.0
+    return y
+
+
+# The laws.
+
+
+@every_problem
+def test_the_start_is_feasible(case):
+    problem = case.problem(labels())
+    assert problem.n == 9
+    assert (problem.lower <= problem.start).all()
+    assert (problem.start <= problem.upper).all()
+    assert problem.n_groups == problem.group_totals(problem.start).size
+    if problem.groups is not None:
+        assert problem.groups.dtype == np.int64
+        assert np.unique(problem.groups).tolist() == list(range(problem.n_groups))
+
+
+@every_problem
+def test_problems_are_frozen_and_keep_no_hold_of_their_arguments(case):
+    y = labels()
+    problem = case.problem(y)
+    with pytest.raises(FrozenInstanceError):
+        problem.name = "another"
+    before = problem.linear.copy(), problem.lower.copy(), problem.upper.copy()
+    y *= 100.0
+    for now, then in zip((problem.linear, problem.lower, problem.upper), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@every_problem
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
+def test_any_point_is_made_feasible(case, seed, size):
+    problem = case.problem(labels())
+    beta = size * np.random.default_rng(seed).normal(size=9)
+    point = problem.make_feasible(beta)
+    assert (problem.lower <= point).all()
+    assert (point <= problem.upper).all()
+    off = problem.group_totals(point) - problem.group_totals(problem.start)
+    np.testing.assert_allclose(off, 0.0, atol=1e-12 * (1.0 + np.abs(point).sum()))
+
+
+@every_problem
+def test_a_feasible_point_stays_where_it_is(case):
+    problem = case.problem(labels())
+    np.testing.assert_array_equal(problem.make_feasible(problem.start), problem.start)
+    moved = problem.start.copy()
+    for group in range(max(1, problem.n_groups)):
+        members = np.flatnonzero(problem.groups == group) if problem.groups is not None else np.arange(9)
+        up = members[problem.upper[members] > moved[members]][0]
+        low = members[(problem.lower[members] < moved[members]) & (members != up)][0]
+        step = min(0.125, 0.5 * (problem.upper[up] - moved[up]), 0.5 * (moved[low] - problem.lower[low]))
+        moved[up] += step
+        moved[low] -= step
+    np.testing.assert_allclose(problem.make_feasible(moved), moved, rtol=0, atol=1e-15)
+
+
+# C-SVC.
+
+
+def test_c_svc_is_the_textbook_dual_in_signed_coordinates():
+    problem = c_svc([-1, 1, 1], [1.0, 2.0, 3.0])
+    assert problem.linear.tolist() == [1.0, -1.0, -1.0]
+    assert problem.lower.tolist() == [-1.0, 0.0, 0.0]
+    assert problem.upper.tolist() == [0.0, 2.0, 3.0]
+    assert problem.groups.tolist() == [0, 0, 0]
+    assert problem.n_groups == 1
+    assert problem.group_totals(np.array([-1.0, 0.5, 0.25])).tolist() == [-0.25]
+    # 1/2 ||w||^2 + sum C_i max(0, 1 - y_i f(x_i)): margins 2, 1/2 and -1.
+    assert problem.loss.primal(6.0, np.array([-2.0, 0.5, -1.0])) == 3.0 + 2.0 * 0.5 + 3.0 * 2.0
+    assert problem.loss.slacks(np.array([-2.0, 0.5, -1.0])).tolist() == [0.0, 0.5, 2.0]
+
+
+def test_a_hard_margin_is_scaled_until_all_margins_are_1():
+    loss = c_svc([-1, 1], np.inf).loss
+    assert loss.primal(8.0, np.array([-2.0, 3.0])) == 0.5 * 8.0 / 4.0
+    assert loss.primal(8.0, np.array([-0.5, 3.0])) == 0.5 * 8.0 * 4.0
+    assert loss.primal(8.0, np.array([0.0, 3.0])) == np.inf
+    assert loss.primal(8.0, np.array([1.0, 3.0])) == np.inf
+
+
+def test_nearest_points_start_at_the_means():
+    problem = nearest_points([-1, 1, 1])
+    assert problem.start.tolist() == [-1.0, 0.5, 0.5]
+    assert problem.group_totals(problem.start).tolist() == [-1.0, 1.0]
+    assert problem.loss.primal(6.0, np.zeros(3)) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("y", "C", "message"),
+    [
+        ([1, 1], 1.0, r"y must be a vector of -1 and \+1 with both present"),
+        ([-1, -1], 1.0, "with both present"),
+        ([0, 1], 1.0, "y must be a vector"),
+        ([[1, -1]], 1.0, "y must be a vector"),
+        ([], 1.0, "y must be a vector"),
+        ([1, np.nan], 1.0, "y must be a vector"),
+        ([1, -1], 0.0, r"C must be positive for every sample, got 0\.0"),
+        ([1, -1], [1.0, -2.0], r"C must be positive for every sample, got -2\.0"),
+        ([1, -1], np.nan, "C must be positive for every sample, got nan"),
+        ([1, -1], [1.0, np.inf], "C must be finite for every sample or infinite for every sample"),
+        ([1, -1], [1.0, 1.0, 1.0], None),
+    ],
+)
+def test_wrong_arguments_of_c_svc(y, C, message):
+    with pytest.raises(ValueError, match=message):
+        c_svc(y, C)
+
+
+@pytest.mark.parametrize("y", [[1, 1], [0, 1], [[1, -1]], []])
+def test_wrong_arguments_of_nearest_points(y):
+    with pytest.raises(ValueError, match="y must be a vector"):
+        nearest_points(y)
+
+
+def test_no_groups_no_totals():
+    free = Problem("free", np.ones(2), -np.ones(2), np.ones(2), np.zeros(2), None, None, c_svc([-1, 1], 1.0).loss)
+    assert free.n_groups == 0
+    assert free.group_totals(np.ones(2)).size == 0
+    assert free.make_feasible(np.array([5.0, -0.5])).tolist() == [1.0, -0.5]

@@ -1,0 +1,262 @@
+"""Splits, the seal, the search and the machines it is compared with."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC as LIBSVM
+
+from generated import mixed_frame, three_classes
+from mercer.selection.contenders import (
+    LOGISTIC_C,
+    choose_logistic,
+    choose_majority,
+    choose_neighbours,
+    encoded_folds,
+)
+from mercer.selection.progress import CostEstimate
+from mercer.selection.sealed import SealedTest
+from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
+from mercer.selection.splits import check_class_counts, rows_needed, stratified_folds, stratified_holdout
+from mercer.solvers import Interruption
+from mercer.table import TableError, as_table
+
+CODES = np.repeat([0, 1, 2], [60, 30, 12])
+
+
+def folds_of(frame, target, n_folds=3):
+    table = as_table(frame)
+    codes = np.unique(table[target], return_inverse=True)[1]
+    return encoded_folds(table.without([target]), codes, stratified_folds(codes, n_folds, 0), "error")
+
+
+def test_holdout_is_stratified_and_deterministic():
+    rest, test = stratified_holdout(CODES, 0.25, seed=3)
+    assert np.bincount(CODES[test]).tolist() == [15, 8, 3]
+    assert sorted([*rest, *test]) == list(range(len(CODES)))
+    again = stratified_holdout(CODES, 0.25, seed=3)
+    np.testing.assert_array_equal(test, again[1])
+    assert not np.array_equal(test, stratified_holdout(CODES, 0.25, seed=4)[1])
+
+
+def test_folds_are_stratified_and_ask_every_row_once():
+    folds = stratified_folds(CODES, 4, seed=0)
+    assert sorted(np.concatenate([validation for _, validation in folds])) == list(range(len(CODES)))
+    for train, validation in folds:
+        assert np.intersect1d(train, validation).size == 0
+        assert np.abs(np.bincount(CODES[validation]) - [15, 7.5, 3]).max() <= 0.5
+
+
+@pytest.mark.parametrize("test_size", [0.0, 1.0, -0.2, 1.5])
+def test_a_test_size_that_is_no_share(test_size):
+    with pytest.raises(ValueError, match=f"test_size must lie between 0 and 1, got {test_size}"):
+        stratified_holdout(CODES, test_size, 0)
+
+
+def test_too_few_rows():
+    with pytest.raises(ValueError, match="n_folds must lie between 2 and the 12 rows of the smallest class, got 13"):
+        stratified_folds(CODES, 13, 0)
+    with pytest.raises(ValueError, match="n_folds must lie between 2 and"):
+        stratified_folds(CODES, 1, 0)
+    with pytest.raises(TableError, match=r"a test part of 0\.02 has 2 rows, fewer than there are classes"):
+        stratified_holdout(CODES, 0.02, 0)
+    with pytest.raises(TableError, match=r"needs at least 17 rows .* but 'c' \(12\) has fewer") as caught:
+        check_class_counts(["a", "b", "c"], np.bincount(CODES), 0.25, 12)
+    assert "drop or merge the rare classes" in caught.value.hint
+
+
+@pytest.mark.parametrize("test_size", [0.1, 0.25, 0.5, 0.8])
+@pytest.mark.parametrize("n_folds", [2, 5, 10])
+def test_rows_needed_are_enough_and_not_too_many(test_size, n_folds):
+    n = 300
+    needed = rows_needed(n, test_size, n_folds)
+    assert needed <= 1 + max(math.ceil(1 / test_size), math.ceil(n_folds / (1 - test_size) + 1))
+    codes = np.repeat([0, 1], [needed, n - needed])
+    for seed in range(5):
+        rest, test = stratified_holdout(codes, test_size, seed)
+        assert np.sum(codes[rest] == 0) >= n_folds
+        assert np.sum(codes[test] == 0) >= 1
+
+
+def test_the_seal_gives_one_clean_look():
+    sealed = SealedTest(CODES, test_size=0.25, seed=0)
+    assert sealed.openings == ()
+    first = sealed.open(lambda rows: rows, "estimate")
+    assert first.opening.clean
+    assert sealed.n_test == len(first.value)
+    assert np.intersect1d(first.value, sealed.rest).size == 0
+    second = sealed.open(len, "another look")
+    assert not second.opening.clean
+    assert [opening.number for opening in sealed.openings] == [1, 2]
+    assert "another look (not clean: the test part had been looked at before)" in str(second.opening)
+    assert "(clean)" in str(first.opening)
+
+
+def test_a_look_that_fails_was_a_look():
+    sealed = SealedTest(CODES)
+    with pytest.raises(ZeroDivisionError):
+        sealed.open(lambda rows: 1 / 0, "a mistake")
+    assert not sealed.open(len, "estimate").opening.clean
+
+
+def test_the_sealed_rows_cannot_be_changed_from_outside():
+    sealed = SealedTest(CODES)
+    rows = sealed.open(lambda rows: rows, "take them").value
+    rows[:] = 0
+    assert sealed.open(lambda rows: rows, "again").value.max() > 0
+
+
+def test_every_fold_has_an_encoding_of_its_own():
+    frame = mixed_frame(90).drop(columns=["row", "unit"])
+    table = as_table(frame)
+    codes = np.unique(table["outcome"], return_inverse=True)[1]
+    splits = stratified_folds(codes, 3, 0)
+    folds = encoded_folds(table.without(["outcome"]), codes, splits, "error")
+    for (train, _), fold in zip(splits, folds, strict=True):
+        np.testing.assert_allclose(fold.X[train, 0].mean(), 0.0, atol=1e-12)
+        np.testing.assert_allclose(fold.X[train, 0].std(), 1.0)
+        assert abs(fold.X[:, 0].mean()) > 1e-6
+
+
+@pytest.mark.parametrize(
+    "choice", [KernelChoice("linear"), KernelChoice("polynomial", 1.0, 2), KernelChoice("rbf", 4.0)]
+)
+@pytest.mark.parametrize(
+    "frame", [mixed_frame(90).drop(columns=["row", "unit"]), three_classes()], ids=["two", "three"]
+)
+def test_the_search_counts_what_libsvm_counts(choice, frame):
+    folds = folds_of(frame, frame.columns[-1])
+    found = search(folds, frame.iloc[:, -1].nunique(), kernels=[choice], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    for cell in found.cells:
+        expected = []
+        for fold in folds:
+            X, codes = fold.X[fold.train], fold.codes[fold.train]
+            name = {"linear": "linear", "polynomial": "poly", "rbf": "rbf"}[choice.family]
+            gamma = choice.gamma_factor / (X.shape[1] * X.var())
+            libsvm = LIBSVM(C=cell.C, kernel=name, degree=2, gamma=gamma, coef0=1.0, tol=1e-8, break_ties=True)
+            libsvm.set_params(decision_function_shape="ovr").fit(X, codes)
+            expected.append(int(np.sum(libsvm.predict(fold.X[fold.validation]) == fold.codes[fold.validation])))
+        assert cell.n_right == tuple(expected)
+        assert cell.n_stopped == 0
+
+
+def test_the_search_is_deterministic_and_complete():
+    folds = folds_of(three_classes(), "kind")
+    first, second = search(folds, 3), search(folds, 3)
+    assert [cell.n_right for cell in first.cells] == [cell.n_right for cell in second.cells]
+    assert len(first.cells) == first.n_planned >= 36
+    assert first.stopped == ""
+    assert first.best == min(first.cells, key=lambda cell: cell.rank)
+
+
+def test_ties_go_to_the_simpler_machine():
+    def cell(family, C, factor=1.0, right=10):
+        return Cell(
+            KernelChoice(family, factor, {"linear": 1, "polynomial": 2, "rbf": 1}[family]), C, (right,), 12, 0.0
+        )
+
+    ranked = [
+        cell("rbf", 1.0, right=11),
+        cell("linear", 0.1),
+        cell("linear", 1.0),
+        cell("polynomial", 0.01),
+        cell("rbf", 0.01, 1.0),
+        cell("rbf", 0.01, 4.0),
+        cell("rbf", 0.1, 0.25),
+    ]
+    assert sorted(reversed(ranked), key=lambda c: c.rank) == ranked
+
+
+def test_the_grid_is_extended_once_beyond_the_edge_of_the_best_cell():
+    folds = folds_of(three_classes(), "kind")
+    kernels = [KernelChoice("rbf", gamma_factor=factor) for factor in (1e-6, 4e-6)]
+    found = search(folds, 3, kernels=kernels, C_grid=[1e-3, 1e-2])
+    assert set(found.extended) <= {"C", "gamma"}
+    assert found.extended
+    extra = {(cell.choice.gamma_factor, cell.C) for cell in found.cells} - {
+        (factor, C) for factor in (1e-6, 4e-6) for C in (1e-3, 1e-2)
+    }
+    assert extra
+    assert not search(folds, 3, kernels=kernels, C_grid=[1e-3, 1e-2], extend=False).extended
+    assert not search(folds, 3, kernels=kernels[:1], C_grid=[1.0]).extended
+
+
+def test_a_search_that_is_stopped_keeps_its_finished_cells():
+    folds = folds_of(three_classes(), "kind")
+    interruption = Interruption()
+
+    def stop_later(progress):
+        if progress.done == 7:
+            interruption.request()
+
+    found = search(folds, 3, interruption=interruption, progress=stop_later)
+    assert found.stopped == "interrupted"
+    assert len(found.cells) == 2
+    assert found.n_planned == 36
+    whole = search(folds, 3)
+    assert [cell.n_right for cell in found.cells] == [cell.n_right for cell in whole.cells[:2]]
+
+
+def test_a_search_without_a_finished_cell_says_why():
+    folds = folds_of(three_classes(), "kind")
+    with pytest.raises(SearchStopped, match="time limit"):
+        search(folds, 3, max_seconds=0.0)
+    interruption = Interruption()
+    interruption.request()
+    with pytest.raises(SearchStopped, match="interrupted"):
+        search(folds, 3, interruption=interruption)
+
+
+def test_progress_rises_to_the_total():
+    seen = []
+    search(folds_of(three_classes(), "kind"), 3, progress=seen.append, extend=False)
+    done = [progress.done for progress in seen]
+    assert done == sorted(done)
+    assert done[-1] == seen[-1].total == 36 * 3
+    assert seen[-1].seconds_left == 0.0
+    assert all(progress.seconds_left is not None for progress in seen)
+    assert seen[-1].note == "Gaussian kernel, C = 1000"
+
+
+def test_cost_estimate():
+    estimate = CostEstimate(n_folds=2)
+    estimate.plan([["a1", "a2"], ["b1", "b2"]])
+    assert (estimate.n_cells, estimate.n_total, estimate.n_done) == (4, 8, 0)
+    assert estimate.seconds_left("a1", 1.0) == pytest.approx(2 * (1 + 1.3 + 1 + 1.3) - 1.0)
+    estimate.measured("a1", 1.0)
+    estimate.measured("a1", 3.0)
+    estimate.measured("a2", 10.0)
+    assert estimate.seconds_left() == pytest.approx(10 + 2 * 2 + 2 * 10)
+    estimate.measured("a2", 10.0)
+    estimate.measured("b1", 1.0)
+    assert estimate.seconds_left() == pytest.approx(1 + 2 * 10)
+    # A piece that has taken longer than expected already raises the estimate.
+    assert estimate.seconds_left("b2", 30.0) == pytest.approx(1 + 2 * 30 - 30)
+
+
+def test_contenders_are_what_scikit_learn_says():
+    folds = folds_of(three_classes(), "kind")
+    logistic = choose_logistic(folds, 3)
+    best = float(logistic.setting.removeprefix("C = "))
+    right = {C: 0 for C in LOGISTIC_C}
+    for fold in folds:
+        X, codes = fold.X[fold.train], fold.codes[fold.train]
+        for C in LOGISTIC_C:
+            predicted = LogisticRegression(C=C, max_iter=2000).fit(X, codes).predict(fold.X[fold.validation])
+            right[C] += int(np.sum(predicted == fold.codes[fold.validation]))
+    assert sum(logistic.n_right) == right[best] == max(right.values())
+    neighbours = choose_neighbours(folds, 3)
+    k = int(neighbours.setting.split()[0])
+    expected = tuple(
+        int(
+            np.sum(
+                KNeighborsClassifier(k).fit(fold.X[fold.train], fold.codes[fold.train]).predict(fold.X[fold.validation])
+                == fold.codes[fold.validation]
+            )
+        )
+        for fold in folds
+    )
+    assert neighbours.n_right == expected
+    assert choose_majority(folds, 3).n_right == (10, 10, 10)

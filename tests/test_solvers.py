@@ -1,0 +1,506 @@
+"""The driver and its solvers: the same optimum by every way there, limits that hold, and margins that are hard."""
+
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import plain
+from cases import PROBLEMS, blobs, hostile_tables
+from mercer import _reference
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF, Linear, Polynomial, Sigmoid
+from mercer.problems import c_svc
+from mercer.solution import InseparableError, Status
+from mercer.solvers import BatchSMO, Interruption, Limits, Solver, batch_smo, select_solver, solve
+from mercer.solvers.base import State, drive
+
+every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
+TIGHT = Limits(tol=1e-8)
+
+
+def solved(X, y, C, kernel=RBF(gamma=0.5), limits=TIGHT, **options):  # noqa: B008 - kernels are values
+    gram = Gram(kernel, as_data(X), n_jobs=options.pop("n_jobs", None))
+    return solve(c_svc(y, C), gram, limits=limits, **options)
+
+
+def same_optimum(one, other, tol=1e-8):
+    """Both are optimal to `tol`, so that their objectives differ by no more than the larger gap."""
+    assert (one.status, other.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    slack = max(one.certificate.gap, other.certificate.gap, 1e-10 * max(1.0, one.certificate.primal))
+    assert one.certificate.dual == pytest.approx(other.certificate.dual, rel=0, abs=slack)
+
+
+def in_small_sets(monkeypatch):
+    """Make small problems take the way of large ones, by working sets."""
+    monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
+    monkeypatch.setattr(batch_smo, "EXACT_PROBLEM", 8)
+    monkeypatch.setattr(batch_smo, "_WORKING_SETS", (24,))
+
+
+# The optimum.
+
+
+@every_problem
+@pytest.mark.parametrize("way", ["whole", "working sets"])
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Linear()], ids=repr)
+def test_every_problem_is_solved(case, way, kernel, monkeypatch):
+    if way == "working sets":
+        in_small_sets(monkeypatch)
+    X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
+    problem, gram = case.problem(y), Gram(kernel, as_data(X))
+    solution = solve(problem, gram, limits=Limits(tol=1e-7))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.kkt_violation <= 1e-7
+    assert solution.certificate.dual_infeasibility <= 1e-12 * max(1.0, np.abs(solution.beta).sum())
+    if case.name != "nearest points":  # whose weights sum to 1, so its primal is no bound of its dual
+        assert -1e-10 <= solution.certificate.relative_gap <= 1e-5
+    # The twin of the Newton steps finds the same objective from the whole matrix.
+    K = kernel.block(gram.data, gram.data) + np.diag(problem.ridge if problem.ridge is not None else np.zeros(60))
+    order = np.argsort(problem.groups, kind="stable") if problem.groups is not None else np.arange(60)
+    starts = np.searchsorted(problem.groups[order], np.arange(problem.n_groups + 1)) if problem.n_groups else [0]
+    beta = problem.start[order]
+    gradient = (K @ problem.start + problem.linear)[order]
+    _reference.newton_steps(
+        K[np.ix_(order, order)], beta, gradient, problem.lower[order], problem.upper[order], np.array(starts), 1e-9, 900
+    )
+    least = 0.5 * beta @ (gradient + problem.linear[order])
+    assert -solution.certificate.dual == pytest.approx(least, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("way", ["whole", "working sets"])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_way_does_not_matter(way, C, n_jobs, monkeypatch):
+    X, y = blobs(n=150)
+    expected = solved(X, y, C)
+    if way == "working sets":
+        in_small_sets(monkeypatch)
+    same_optimum(solved(X, y, C, n_jobs=n_jobs), expected)
+
+
+def test_threads_change_no_bit():
+    X, y = blobs(n=2500, p=4)
+    one, two = (solved(X, y, 1.0, n_jobs=n, limits=Limits(tol=1e-3)) for n in (1, 2))
+    assert one.status is Status.OPTIMAL
+    np.testing.assert_array_equal(one.beta, two.beta)
+    assert (one.bias, one.n_iter, one.certificate.primal) == (two.bias, two.n_iter, two.certificate.primal)
+
+
+def test_working_sets_of_a_problem_that_is_really_large():
+    X, y = blobs(n=3000, p=4)
+    solution = solved(X, y, 10.0, limits=Limits(tol=1e-6))
+    found = plain.figures(plain.gaussian(X, X, 0.5), y, 10.0, solution.beta, solution.bias)
+    assert solution.status is Status.OPTIMAL
+    assert found.violation <= 1e-6 + 1e-12 * found.scale
+    assert -1e-12 <= found.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [sp.csr_array, np.asfortranarray, lambda X: X.astype(np.float32), lambda X: sp.csr_array(X.astype(np.float32))],
+    ids=["CSR", "Fortran", "single", "single CSR"],
+)
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Linear(), Polynomial(3, 0.5, 1.0)], ids=repr)
+def test_storage_does_not_matter(stored, kernel):
+    X, y = blobs(n=60)
+    X = X.astype(np.float32).astype(float)  # so that single precision holds the same numbers
+    X[np.abs(X) < 0.4] = 0.0
+    one, other = solved(X, y, 2.0, kernel), solved(stored(X), y, 2.0, kernel)
+    same_optimum(one, other)
+    np.testing.assert_allclose(one.certificate.evidence.gram().matvec(other.beta), one_values(one), atol=1e-6)
+
+
+def one_values(solution):
+    return solution.certificate.evidence.gram().matvec(solution.beta)
+
+
+@given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.1, 1.0, 100.0]))
+def test_order_does_not_matter(seed, C):
+    X, y = blobs(n=30)
+    order = np.random.default_rng(seed).permutation(30)
+    one, other = solved(X, y, C), solved(X[order], y[order], C)
+    same_optimum(one, other)
+    np.testing.assert_allclose(one_values(other) + other.bias, (one_values(one) + one.bias)[order], atol=1e-5)
+
+
+@given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from([RBF(gamma=0.5), Linear()]))
+def test_a_penalty_k_times_as_large_is_k_copies(seed, kernel):
+    X, y = blobs(n=20)
+    copies = np.random.default_rng(seed).integers(1, 4, 20)
+    one = solved(X, y, 0.7 * copies, kernel)
+    other = solved(np.repeat(X, copies, axis=0), np.repeat(y, copies), 0.7, kernel)
+    same_optimum(one, other)
+    np.testing.assert_allclose(np.repeat(one_values(one) + one.bias, copies), one_values(other) + other.bias, atol=1e-5)
+
+
+def test_scaling_the_kernel_scales_the_penalty():
+    X, y = blobs(n=40)
+    one, other = solved(X, y, 2.0), solved(X, y, 0.5, 4.0 * RBF(gamma=0.5))
+    assert other.certificate.dual == pytest.approx(one.certificate.dual / 4.0, rel=1e-6)
+
+
+# Warm starts.
+
+
+@every_problem
+@pytest.mark.parametrize("way", ["whole", "working sets"])
+def test_a_warm_start_ends_at_the_cold_optimum(case, way, monkeypatch):
+    if way == "working sets":
+        in_small_sets(monkeypatch)
+    X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
+    gram, problem = Gram(RBF(gamma=0.5), as_data(X)), case.problem(y)
+    cold = solve(problem, gram, limits=TIGHT)
+    rng = np.random.default_rng(0)
+    for start in (cold.beta, problem.start, 1e-3 * rng.normal(size=60), 1e3 * rng.normal(size=60)):
+        before = start.copy()
+        same_optimum(solve(problem, gram, limits=TIGHT, start=start), cold)
+        np.testing.assert_array_equal(start, before)
+
+
+def test_a_warm_start_at_the_optimum_takes_no_steps():
+    X, y = blobs(n=200)
+    cold = solved(X, y, 1.0, limits=Limits(tol=1e-3))
+    warm = solved(X, y, 1.0, limits=Limits(tol=1e-3), start=cold.beta)
+    assert warm.status is Status.OPTIMAL
+    assert warm.n_iter <= 1
+
+
+# Limits.
+
+
+@pytest.mark.parametrize("way", ["whole", "working sets"])
+@pytest.mark.parametrize("max_iter", [0, 1, 2, 7, 50])
+def test_no_more_than_max_iter_steps(way, max_iter, monkeypatch):
+    if way == "working sets":
+        in_small_sets(monkeypatch)
+    X, y = blobs(n=200)
+    solution = solved(X, y, 1e3, limits=Limits(max_iter=max_iter))
+    assert (solution.status, solution.n_iter) == (Status.MAX_ITER, max_iter)
+    certificate = solution.certificate
+    assert certificate.kkt_violation > 1e-3
+    assert certificate.gap > 0.0
+    found = plain.figures(plain.gaussian(X, X, 0.5), y, 1e3, solution.beta, solution.bias)
+    assert certificate.dual == pytest.approx(found.dual, rel=1e-9, abs=1e-9)
+    assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
+
+
+def test_a_limit_that_is_not_reached_changes_nothing():
+    X, y = blobs(n=80)
+    free, limited = solved(X, y, 10.0), solved(X, y, 10.0, limits=Limits(tol=1e-8, max_iter=10**7, max_seconds=1e6))
+    assert (limited.status, limited.n_iter) == (Status.OPTIMAL, free.n_iter)
+    np.testing.assert_array_equal(free.beta, limited.beta)
+
+
+def test_steps_add_up_to_the_optimum():
+    X, y = blobs(n=200)
+    start, steps = None, 0
+    for _ in range(200):
+        piece = solved(X, y, 10.0, limits=Limits(max_iter=40), start=start)
+        start, steps = piece.beta, steps + piece.n_iter
+        if piece.status is Status.OPTIMAL:
+            break
+    assert piece.status is Status.OPTIMAL
+    assert steps > 80
+
+
+def hard_problem(n=3000):
+    """Labels that nothing explains, and a penalty that makes it try."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 5)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("max_seconds", [0.0, 1e-9, 0.15])
+def test_max_seconds_ends_the_work_and_leaves_a_usable_machine(max_seconds):
+    X, y = hard_problem()
+    began = time.perf_counter()
+    solution = solved(X, y, 1e4, limits=Limits(tol=1e-10, max_seconds=max_seconds))
+    assert solution.status is Status.TIME_LIMIT
+    assert time.perf_counter() - began < max_seconds + 3.0
+    assert solution.certificate.gap > 0.0
+    assert solution.certificate.dual_infeasibility <= 1e-9 * max(1.0, np.abs(solution.beta).sum())
+
+
+def test_a_callback_sees_progress_and_may_stop():
+    X, y = hard_problem()
+    seen = []
+
+    def callback(progress):
+        seen.append(progress)
+        return len(seen) == 3
+
+    solution = solved(X, y, 1e4, limits=Limits(tol=1e-10), callback=callback)
+    assert solution.status is Status.INTERRUPTED
+    assert len(seen) == 3
+    assert [p.tol for p in seen] == [1e-10] * 3
+    assert all(a.seconds < b.seconds and a.n_iter <= b.n_iter for a, b in pairwise(seen))
+    assert seen[0].stage
+
+
+def test_only_true_stops():
+    X, y = blobs(n=200)
+    assert solved(X, y, 1.0, callback=lambda progress: "go on").status is Status.OPTIMAL
+
+
+def test_an_error_in_a_callback_is_passed_on_and_the_handler_is_restored():
+    X, y = blobs(n=200)
+    before = signal.getsignal(signal.SIGINT)
+
+    def callback(progress):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        solved(X, y, 1.0, callback=callback)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_trace_tells_the_way():
+    X, y = hard_problem(1500)
+    solution = solved(X, y, 100.0, Linear(), limits=Limits(tol=1e-3, max_seconds=5.0))
+    trace = solution.trace
+    assert len(trace) >= 1
+    assert all(a.seconds <= b.seconds and a.n_iter <= b.n_iter for a, b in pairwise(trace))
+    rounding = 1e-9 * max(1.0, trace[-1].dual)
+    assert all(a.dual <= b.dual + rounding for a, b in pairwise(trace))
+    assert trace[-1].n_iter == solution.n_iter
+    assert trace[-1].dual == pytest.approx(solution.certificate.dual, rel=1e-6)
+
+
+# Interruption.
+
+
+def test_a_request_stops_the_work():
+    X, y = hard_problem()
+    interruption = Interruption()
+    timer = threading.Timer(0.1, interruption.request)
+    timer.start()
+    solution = solved(X, y, 1e4, limits=Limits(tol=1e-10), interruption=interruption)
+    timer.join()
+    assert solution.status is Status.INTERRUPTED
+    assert solution.certificate.gap > 0.0
+
+
+def test_two_requests_skip_the_certificate_which_comes_on_first_use():
+    X, y = hard_problem()
+    interruption = Interruption()
+
+    def callback(progress):
+        interruption.request()
+        interruption.request()
+
+    solution = solved(X, y, 1e4, limits=Limits(tol=1e-10), interruption=interruption, callback=callback)
+    assert (interruption.requested, interruption.insisted) == (True, True)
+    assert solution.status is Status.UNVERIFIED
+    assert np.isfinite(solution.bias)
+    certificate = solution.certificate
+    assert (certificate.status, solution.status) == (Status.INTERRUPTED, Status.INTERRUPTED)
+    found = plain.figures(plain.gaussian(X, X, 0.5), y, 1e4, solution.beta)
+    assert certificate.dual == pytest.approx(found.dual, rel=1e-9)
+    assert solution.bias == pytest.approx(found.bias, rel=1e-6, abs=1e-6)
+
+
+def test_the_outermost_interruption_is_in_charge_and_gives_back():
+    before = signal.getsignal(signal.SIGINT)
+    with Interruption() as outer:
+        handler = signal.getsignal(signal.SIGINT)
+        assert handler is not before
+        with outer:
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == handler
+        assert (outer.requested, outer.insisted) == (True, False)
+        with Interruption() as inner:
+            signal.raise_signal(signal.SIGINT)
+        assert inner.requested
+        assert not outer.insisted
+        assert signal.getsignal(signal.SIGINT) == handler
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_other_threads_touch_no_handler():
+    before, found = signal.getsignal(signal.SIGINT), []
+
+    def enter():
+        with Interruption():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert found == [before]
+
+
+# A solver is not believed.
+
+
+class Liar(Solver):
+    """Says that it has finished, at wherever it was."""
+
+    name = "liar"
+
+    def init(self, problem, gram, tol, start):
+        """Return the start."""
+        return State(problem.start.copy(), problem.linear.copy())
+
+    def advance(self, state, seconds, max_iter):
+        """Do nothing."""
+        state.finished, state.violation = True, 0.0
+
+    def refresh(self, state, gradient, tol):
+        """Learn nothing."""
+        state.finished = False
+
+
+def test_a_solver_that_claims_to_have_finished_is_not_believed():
+    X, y = blobs()
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    solution = drive(Liar(), "for a test", c_svc(y, 1.0), gram, limits=Limits())
+    assert (solution.status, solution.solver, solution.reason) == (Status.STALLED, "liar", "for a test")
+    assert solution.certificate.kkt_violation == 2.0
+    assert solution.certificate.gap == 40.0
+
+
+# C = inf.
+
+SEPARABLE = {
+    "two rows": (np.array([[0.0, 1.0], [1.0, -1.0]]), np.array([1.0, -1.0])),
+    "blobs": blobs(distance=8.0),
+    "one against many": (
+        np.vstack([[9.0, 9.0], np.random.default_rng(0).normal(size=(30, 2))]),
+        2.0 * np.eye(31)[0] - 1,
+    ),
+    "grid": (np.array([[i, j] for i in range(5) for j in range(5)], float), np.repeat([-1.0, -1.0, 1.0, 1.0, 1.0], 5)),
+    "more columns than rows": (np.random.default_rng(0).normal(size=(10, 40)), np.tile([-1.0, 1.0], 5)),
+    "duplicates": (np.repeat(blobs(10, distance=8.0)[0], 4, axis=0), np.repeat(blobs(10)[1], 4)),
+    "units": (blobs(distance=8.0)[0] * [1e-3, 1e3, 1.0], blobs()[1]),
+}
+
+
+@pytest.mark.parametrize("name", SEPARABLE)
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.2), Polynomial(2, 1.0, 1.0)], ids=repr)
+def test_a_hard_margin_is_that_of_a_large_penalty(name, kernel):
+    X, y = SEPARABLE[name]
+    hard = solved(X, y, np.inf, kernel, Limits(tol=1e-7))
+    assert hard.status is Status.OPTIMAL
+    assert hard.solver == "hard margin by nearest points"
+    margins = y * (one_values(hard) + hard.bias)
+    assert margins.min() == pytest.approx(1.0, abs=1e-6)
+    assert abs(hard.certificate.relative_gap) <= 1e-5
+    soft = solved(X, y, max(1e8, 2.0 * np.abs(hard.beta).max()), kernel, Limits(tol=1e-7))
+    assert hard.certificate.dual == pytest.approx(soft.certificate.dual, rel=1e-6)
+    np.testing.assert_allclose(one_values(hard) + hard.bias, one_values(soft) + soft.bias, rtol=1e-5, atol=1e-5)
+
+
+def test_a_hard_margin_by_hand():
+    # The nearest points are (1, 0) and (3, 0): w = (1, 0), b = -2, ||w||^2 / 2 = 1/2.
+    X, y = np.array([[1.0, 0.0], [0.0, 5.0], [3.0, 0.0], [9.0, -7.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    hard = solved(X, y, np.inf, Linear())
+    np.testing.assert_allclose(X.T @ hard.beta, [1.0, 0.0], atol=1e-9)
+    assert hard.bias == pytest.approx(-2.0)
+    assert (hard.certificate.primal, hard.certificate.dual) == (pytest.approx(0.5), pytest.approx(0.5))
+
+
+XOR = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+INSEPARABLE = {
+    "exclusive or": (*XOR, Linear()),
+    "equal rows": (np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([1.0, 1.0, -1.0]), RBF(gamma=1.0)),
+    "touching": (np.array([[0.0], [1.0], [1.0], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0]), Linear()),
+    "one between the others": (np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, -1.0]), Linear()),
+    "overlapping": (*blobs(), Linear()),
+    "overlapping, far away": (blobs()[0] + 1e4, blobs()[1], Linear()),
+    "overlapping, large": (blobs()[0] * 1e6, blobs()[1], Linear()),
+    "overlapping, small": (blobs()[0] * 1e-6, blobs()[1], Linear()),
+    "constant kernel": (*blobs(), RBF(gamma=0.0)),
+    "nothing but zeros": (np.zeros((6, 2)), np.array([1.0, -1.0] * 3), Linear()),
+    "circle in a circle": (
+        np.array([[r * np.cos(t), r * np.sin(t)] for r in (1, 2) for t in range(9)]),
+        np.repeat([-1.0, 1.0], 9),
+        Linear(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INSEPARABLE)
+def test_inseparable_classes_come_with_a_proof(name):
+    X, y, kernel = INSEPARABLE[name]
+    with pytest.raises(
+        InseparableError, match=r"C = inf needs classes that can be separated.*Use a finite C"
+    ) as caught:
+        solved(X, y, np.inf, kernel)
+    weights, K = caught.value.weights, kernel.block(as_data(X), as_data(X))
+    # A point in both hulls: nonnegative weights that sum to 1 over each class, and two means that coincide.
+    assert (weights >= 0.0).all()
+    np.testing.assert_allclose([weights[y > 0].sum(), weights[y < 0].sum()], 1.0, rtol=1e-12)
+    signed = y * weights
+    assert signed @ K @ signed <= 1e-10 * max(K.diagonal().max(), 1e-300)
+    assert caught.value.distance**2 <= 1e-10 * max(K.diagonal().max(), 1e-300)
+
+
+def test_equal_rows_are_named():
+    X, y, kernel = INSEPARABLE["equal rows"]
+    with pytest.raises(InseparableError, match="rows 0 and 2 are equal for this kernel and belong to"):
+        solved(X, y, np.inf, kernel)
+
+
+def test_many_rows_are_named_in_part():
+    X, y = blobs(200)
+    with pytest.raises(InseparableError, match=r"weighted means of the two classes coincide .* rows: \d+, "):
+        solved(X, y, np.inf, Linear())
+
+
+def test_a_hard_margin_that_is_stopped_is_no_proof_of_anything():
+    X, y = hard_problem(1000)
+    for limits in (Limits(max_iter=3), Limits(max_seconds=0.0)):
+        solution = solved(X, y, np.inf, Linear(), limits)
+        assert solution.status in (Status.MAX_ITER, Status.TIME_LIMIT)
+        assert solution.certificate.primal == np.inf
+        assert solution.certificate.relative_gap == np.inf
+
+
+def test_a_hard_margin_starts_warm_from_its_own_optimum():
+    X, y = SEPARABLE["blobs"]
+    cold = solved(X, y, np.inf, Linear())
+    warm = solved(X, y, np.inf, Linear(), start=cold.beta)
+    same_optimum(cold, warm)
+    assert warm.n_iter <= cold.n_iter
+
+
+# Which solver.
+
+
+@pytest.mark.parametrize(
+    ("n", "C", "kernel", "name", "reason"),
+    [
+        (40, 1.0, Linear(), "batch SMO", "n = 40 <= 300: all variables at once, exact Newton steps at the end"),
+        (40, 1.0, Sigmoid(1.0, 1.0), "batch SMO", "n = 40 <= 2048: all variables at once"),
+        (400, 1.0, Linear(), "batch SMO", "n = 400 <= 2048: all variables at once"),
+        (2050, 1.0, Linear(), "batch SMO", "n = 2050 > 2048: working sets of the worst violators"),
+        (40, np.inf, Linear(), "hard margin by nearest points", "C = inf"),
+    ],
+)
+def test_the_choice_of_a_solver_has_a_reason(n, C, kernel, name, reason):
+    X, y = blobs(n)
+    found = select_solver(c_svc(y, C), Gram(kernel, as_data(X)))
+    assert found[0] == name
+    assert found[1].startswith(reason)
+    assert BatchSMO.name == "batch SMO"
+
+
+def test_sizes_must_agree():
+    X, y = blobs()
+    with pytest.raises(ValueError, match="problem and gram must be of the same size, got 40 and 39"):
+        solve(c_svc(y, 1.0), Gram(Linear(), as_data(X[1:])))
+
+
+@pytest.mark.parametrize("name", hostile_tables())
+def test_hostile_tables_take_a_moment_at_most(name):
+    """No limit is set: that it ends is what is tested; steps, not seconds, are counted."""
+    X, y = hostile_tables()[name]
+    for C in (1e-8, 1.0, 1e8):
+        assert solved(X, y, C, Linear(), Limits(tol=1e-3)).n_iter < 10**6

@@ -1,0 +1,224 @@
+"""Reading tables, and what a table is."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from mercer.io.tables import LABEL, read_table
+from mercer.table import Table, TableError, as_table
+
+
+def written(folder, name, data):
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.csv", b"x,y\n1.5,a\n-2,b\n"),
+        ("t.csv", b"\xef\xbb\xbfx,y\r\n1.5,a\r\n-2,b\r\n"),
+        ("t.csv", b"x;y\n1,5;a\n-2;b\n"),
+        ("t.csv", b" x , y\n 1.5 , a \n -2, b\n"),
+        ("t.csv", b'"x","y"\n"1.5","a"\n"-2","b"\n'),
+        ("t.tsv", b"x\ty\n1.5\ta\n-2\tb\n"),
+        ("t.csv.gz", gzip.compress(b"x,y\n1.5,a\n-2,b\n")),
+        ("T.CSV", b"x,y\n1.5,a\n-2,b\n"),
+    ],
+    ids=["plain", "byte-order mark and CRLF", "semicolons", "spaces", "quotes", "tabs", "gzip", "capitals"],
+)
+def test_the_same_table_in_every_delimited_form(tmp_path, name, data):
+    table = read_table(written(tmp_path, name, data))
+    assert table.names == ("x", "y")
+    np.testing.assert_array_equal(table["x"], [1.5, -2.0])
+    assert table["x"].dtype == np.float64
+    assert table["y"].tolist() == ["a", "b"]
+
+
+def test_missing_cells(tmp_path):
+    cells = ["", "NA", "NaN", "null", "?", "N/A", " na ", "nan"]
+    data = "x,y\n1,a\n" + "".join(f"{cell},{cell}\n" for cell in cells)
+    table = read_table(written(tmp_path, "t.csv", data.encode()))
+    assert table.is_numeric("x")
+    assert not table.is_numeric("y")
+    for name in ("x", "y"):
+        assert table.missing(name).tolist() == [False] + [True] * len(cells)
+
+
+def test_a_quoted_cell_may_hold_delimiters_and_newlines(tmp_path):
+    table = read_table(written(tmp_path, "t.csv", b'x,y\n1,"a, b\nc"\n2,d\n'))
+    assert table["y"].tolist() == ["a, b\nc", "d"]
+
+
+def test_columns_asked_for_as_text_stay_text(tmp_path):
+    path = written(tmp_path, "t.csv", b"code,x\n01,1\n1,2\n")
+    table = read_table(path, text_columns={"code", "not there"})
+    assert table["code"].tolist() == ["01", "1"]
+    assert read_table(path)["code"].tolist() == [1.0, 1.0]
+
+
+def test_a_column_without_a_name_gets_one(tmp_path):
+    assert read_table(written(tmp_path, "t.csv", b",x\n1,2\n")).names == ("unnamed_1", "x")
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"x": [1, 2, None], "y": ["a", None, "b"], "z": [True, False, True]})
+    frame["y"] = frame["y"].astype("category")
+    frame.to_parquet(path)
+    table = read_table(path)
+    np.testing.assert_array_equal(table["x"], [1.0, 2.0, np.nan])
+    assert table["y"].tolist() == ["a", None, "b"]
+    assert table["z"].tolist() == ["True", "False", "True"]
+    assert read_table(path, text_columns={"x"})["x"].tolist() == ["1", "2", None]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_svmlight_numbers_its_columns_as_the_file_does(tmp_path, compress):
+    data = b"+1 1:2 3:4\n-1 2:1 # comment\n"
+    path = written(tmp_path, "t.svm.gz" if compress else "t.svm", gzip.compress(data) if compress else data)
+    table = read_table(path)
+    assert table.names == (LABEL,)
+    np.testing.assert_array_equal(table[LABEL], [1.0, -1.0])
+    np.testing.assert_array_equal(table.sparse.toarray(), [[0, 2, 0, 4], [0, 0, 1, 0]])
+
+
+BAD_FILES = {
+    "empty": ("t.csv", b"", "is empty"),
+    "blank": ("t.csv", b"\n  \n", "is empty"),
+    "header only": ("t.csv", b"a,b\n", "has column names only, and no rows"),
+    "too few cells": ("t.csv", b"a,b\n1,2\n3\n", "is ragged: line 3 has 1 cell, the header has 2"),
+    "too many cells": ("t.csv", b'a,b\n"1\n1",2\n3,4,5\n', "is ragged: line 4 has 3 cells, the header has 2"),
+    "latin-1": ("t.csv", b"a,b\n1,2\n3,\xe9\n", "is not UTF-8: byte 0xe9 in line 3"),
+    "latin-1 name": ("t.csv", b"a,\xe9\n1,2\n", "is not UTF-8: byte 0xe9 in line 1"),
+    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "is not a text file in UTF-8"),
+    "twice": ("t.csv", b"a,b,a\n1,2,3\n", "column names must differ, but 'a' occurs more than once"),
+    "no names": ("t.csv", b"1,2\n3,4\n", "holds 2 numbers where column names belong"),
+    "ending": ("t.xlsx", b"a", "has an unknown ending '.xlsx'"),
+    "no ending": ("table", b"a", "has an unknown ending ''"),
+    "parquet.gz": ("t.parquet.gz", b"a", "has an unknown ending '.parquet'"),
+    "not parquet": ("t.parquet", b"a,b\n1,2\n", "cannot be read as Parquet"),
+    "not svmlight": ("t.txt", b"a,b\n1,2\n", "cannot be read as svmlight"),
+    "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read: Not a gzipped file"),
+    "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-5], "cannot be read: Compressed file ended"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_one_clear_line(tmp_path, case):
+    name, data, message = BAD_FILES[case]
+    with pytest.raises(TableError) as caught:
+        read_table(written(tmp_path, name, data))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_does_not_exist_offers_its_neighbours(tmp_path):
+    written(tmp_path, "heart.csv", b"a\n1\n")
+    with pytest.raises(TableError, match="does not exist") as caught:
+        read_table(tmp_path / "heart.parquet")
+    assert caught.value.hint == "nearby: 'heart.csv'"
+    with pytest.raises(TableError, match="is a folder, not a table"):
+        read_table(tmp_path)
+
+
+def test_an_empty_parquet_file_and_one_of_lists(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"x": np.zeros(0)}).to_parquet(path)
+    with pytest.raises(TableError, match="has column names only"):
+        read_table(path)
+    pd.DataFrame({"x": [[1, 2], [3]]}).to_parquet(path)
+    with pytest.raises(TableError, match="column 'x' must hold numbers or text, got List"):
+        read_table(path)
+
+
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "pandas nullable": lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    "polars": lambda columns: pl.DataFrame(columns, strict=False),
+    "pyarrow": pa.table,
+}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_frames_of_every_library_become_the_same_table(library):
+    columns = {"n": [1, 2, None], "x": [0.5, None, 1.5], "t": ["a", None, "b"], "b": [True, False, True]}
+    table = as_table(FRAMES[library](columns))
+    np.testing.assert_array_equal(table["n"], [1.0, 2.0, np.nan])
+    np.testing.assert_array_equal(table["x"], [0.5, np.nan, 1.5])
+    assert table["t"].tolist() == ["a", None, "b"]
+    assert table["b"].tolist() == ["True", "False", "True"]
+
+
+def test_a_column_of_python_objects():
+    table = as_table(pd.DataFrame({"n": pd.Series([1, 2.5, None], dtype=object), "m": pd.Series([1, "a", 2.0])}))
+    np.testing.assert_array_equal(table["n"], [1.0, 2.5, np.nan])
+    assert table["m"].tolist() == ["1", "a", "2"]
+
+
+def test_matrices_become_tables_too():
+    table = as_table(np.array([[1, 2], [3, 4]]))
+    assert table.names == ("0", "1")
+    np.testing.assert_array_equal(table["1"], [2.0, 4.0])
+    assert as_table(sparse.eye_array(3)).sparse.shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([[1, 2]], "table must be a mercer Table or a pandas, polars or pyarrow data frame, got list"),
+        (pd.DataFrame({"x": []}), "the table has no rows"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column names must differ"),
+        (pl.DataFrame({"x": [[1], [2]]}), "column 'x' must hold numbers or text"),
+    ],
+)
+def test_what_is_no_table(frame, message):
+    with pytest.raises(TableError, match=message):
+        as_table(frame)
+
+
+def test_a_wrong_name_offers_the_nearest():
+    table = as_table(pd.DataFrame({"Diagnosis": [1], "Age": [2]}))
+    with pytest.raises(TableError, match="there is no column 'diagnosys'") as caught:
+        table["diagnosys"]
+    assert caught.value.hint == "did you mean 'Diagnosis'?"
+    with pytest.raises(TableError) as caught:
+        table["zzz"]
+    assert caught.value.hint == "the columns are 'Diagnosis' and 'Age'"
+
+
+def test_the_checksum_knows_cells_order_and_names():
+    def table(x=(1.0, np.nan, 0.0), t=("a", None, ""), names=("x", "t"), block=((1.0, 0.0), (0.0, 2.0), (0.0, 0.0))):
+        columns = (np.array(x), np.array(t, dtype=object))
+        return Table(names, columns, sparse.csr_array(np.array(block)))
+
+    same = table().checksum()
+    assert same == table(x=(1.0, -np.nan, -0.0)).checksum()
+    different = [
+        table(x=(1.0, np.nan, 1e-300)),
+        table(t=("a", "", None)),
+        table(t=("a", None, "-")),
+        table(names=("t", "x")),
+        table(block=((1.0, 0.0), (0.0, 2.0), (0.0, 1.0))),
+        table().take(np.array([1, 0, 2])),
+        table().take(np.array([0, 1])),
+        table().select(["t", "x"]),
+    ]
+    assert len({same, *(other.checksum() for other in different)}) == 1 + len(different)
+
+
+def test_selecting_and_densifying():
+    table = Table(("y",), (np.array([1.0, 2.0]),), sparse.csr_array(np.array([[0.0, 3.0], [4.0, 0.0]])))
+    dense = table.densified(3)
+    assert dense.names == ("y", "0", "1", "2")
+    np.testing.assert_array_equal(np.column_stack(dense.columns), [[1, 0, 3, 0], [2, 4, 0, 0]])
+    np.testing.assert_array_equal(table.densified(1)["0"], [0.0, 4.0])
+    assert table.without(["y"]).n_rows == 2
+    with pytest.raises(TableError, match="there is no column 'z'"):
+        table.without(["z"])
