@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -152,6 +152,19 @@ class Solution:
             self._certify(evaluation)
         assert self._certificate is not None
         return self._certificate
+
+    def add_effort(self, earlier: Solution) -> None:
+        """Count the work of an earlier stage of the same fit as this one's."""
+        self.n_iter += earlier.n_iter
+        self.seconds += earlier.seconds
+        self.n_kernel_values += earlier.n_kernel_values
+        if self._certificate is not None:
+            self._certificate = replace(
+                self._certificate,
+                n_iter=self.n_iter,
+                seconds=self.seconds,
+                n_kernel_values=self.n_kernel_values,
+            )
 
     def _certify(self, evaluation: Evaluation) -> None:
         assert self.evidence is not None

@@ -44,25 +44,31 @@ def solve_hard_margin(
     ----------
     Keerthi, Shevade, Bhattacharyya & Murthy (2000), sections 2-3.
     """
+    rounds: list[Solution] = []
     if start is None or not start.any():
-        hulls = _nearest(problem, gram, limits, callback, interruption)
+        rounds = _nearest(problem, gram, limits, callback, interruption)
+        hulls = rounds[-1]
         squared = _squared_distance(hulls)
         if hulls.ended.is_final and squared <= _indistinct(hulls):
             raise _inseparable(gram, hulls.beta, squared)
         start = 2.0 / squared * hulls.beta if squared > 0.0 else None
         if limits.max_seconds is not None:
-            limits = replace(limits, max_seconds=max(0.0, limits.max_seconds - hulls.seconds))
+            spent = sum(solution.seconds for solution in rounds)
+            limits = replace(limits, max_seconds=max(0.0, limits.max_seconds - spent))
     solution = drive(
         BatchSMO(), reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption
     )
     solution.solver = NAME
+    for earlier in rounds:
+        solution.add_effort(earlier)
     return solution
 
 
 def _nearest(
     problem: Problem, gram: Gram, limits: Limits, callback: Callback | None, interruption: Interruption
-) -> Solution:
+) -> list[Solution]:
     """Approach the hulls' nearest points until their distance is certainly positive, or nothing but rounding."""
+    rounds: list[Solution] = []
     hull_problem = nearest_points(-problem.linear)
     tol, start = 1e-3 * float(gram.diag().max()), None
     while True:
@@ -76,11 +82,12 @@ def _nearest(
             callback=callback,
             interruption=interruption,
         )
+        rounds.append(hulls)
         # 1/2 ||w||^2 exceeds its optimum by at most the violation of each class, whose weights sum to 1.
         squared = _squared_distance(hulls)
         decided = hulls.certificate.kkt_violation <= _DECIDED * squared or squared <= _indistinct(hulls)
         if decided or hulls.status not in (Status.OPTIMAL, Status.STATIONARY):
-            return hulls
+            return rounds
         tol, start = 0.1 * min(tol, hulls.certificate.kkt_violation), hulls.beta
 
 
