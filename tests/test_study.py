@@ -9,11 +9,11 @@ from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, three_classes, with_missing
 from mercer.metrics import wilson_interval
-from mercer.model import verify
 from mercer.selection.sealed import SealedTest
 from mercer.selection.search import SearchStopped
 from mercer.study import SVM, study
 from mercer.table import TableError, as_table
+from mercer.verification import verify
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ EXPECTED_FAILURES: dict[str, str] = {}
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [SVC(), SVC(kernel="linear"), SVC(multi_class="ovr"), SVC(kernel="precomputed"), SVC(class_weight="balanced")],
+    [SVC(), SVC(kernel="linear"), SVC(multi_class="ovr"), SVC(class_weight="balanced")],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_contract(estimator, check):

@@ -11,19 +11,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
-from mercer.backends import BlockBackend, select_backend
-from mercer.certificate import Certificate, Evaluation, Evidence, certify, combine, evaluate
+from mercer.backends import select_backend
+from mercer.certificate import Certificate, combine
 from mercer.data import Vectors, as_data
 from mercer.encoding import Missing, TableEncoder, class_codes
 from mercer.estimators import SVC
-from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.problems import c_svc
-from mercer.solution import Status
 from mercer.table import Table, TableError, as_table, cell_text, target_column
-
-AGREEMENT = 1e-6
-"""Relative difference up to which a recomputed objective counts as the stored one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,15 +173,67 @@ def _used_part(table: Table, encoder: TableEncoder, target: str, rows: np.ndarra
     return table.take(rows).select([*(rule.name for rule in encoder.rules_), target])
 
 
-def fit_model(
-    table: Any,
-    target: str,
-    machine: SVC,
-    *,
-    rows: np.ndarray | None = None,
-    missing: Missing = "error",
-) -> Model:
-    """Encode a table, train a machine on it, and keep what predicting and verifying need.
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """The training rows of a table, encoded, and what a model has to remember of them.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+        As learnt on these rows.
+    target : str
+    classes : ndarray
+        Labels, in the order of the class numbers.
+    codes : ndarray of int64
+        Class number of each row.
+    X : ndarray or csr_array
+        The encoded rows.
+    rows : ndarray of int64
+        Which rows of the table these are.
+    checksum : str
+        Of their cells.
+    """
+
+    encoder: TableEncoder
+    target: str
+    classes: np.ndarray
+    codes: np.ndarray
+    X: Any
+    rows: np.ndarray
+    checksum: str
+
+    def model(
+        self,
+        machines: multiclass.Machines,
+        kernel: Kernel,
+        C: float,
+        class_weight: np.ndarray | None = None,
+        sample_weight: np.ndarray | None = None,
+    ) -> Model:
+        """The model made of machines that were trained on these rows."""
+        beta = machines.coefficients
+        support_rows = np.flatnonzero(beta.any(axis=1))
+        parts = []
+        for task, solution, own in zip(machines.tasks, machines.solutions, beta[support_rows].T, strict=True):
+            certificate = solution.certificate  # first, as it settles the bias of an interrupted machine
+            support = np.flatnonzero(own)
+            parts.append(Part(task.positive, task.negative, support, own[support], float(solution.bias), certificate))
+        by_class = np.ones(len(self.classes)) if class_weight is None else class_weight
+        return Model(
+            encoder=self.encoder,
+            target=self.target,
+            classes=self.classes,
+            kernel=kernel,
+            scheme=machines.scheme,
+            support_rows=support_rows,
+            support_vectors=as_data(self.X).rows(support_rows),
+            parts=tuple(parts),
+            training=Training(self.rows, self.checksum, float(C), by_class, sample_weight),
+        )
+
+
+def training_set(table: Any, target: str, *, rows: np.ndarray | None = None, missing: Missing = "error") -> TrainingSet:
+    """Learn the encoding of a table from its training rows, and encode them.
 
     Parameters
     ----------
@@ -195,8 +241,6 @@ def fit_model(
         All its columns but the target are used.
     target : str
         Column of labels, without missing cells in `rows`.
-    machine : SVC
-        The parameters; it is not fitted itself, a copy of it is.
     rows : ndarray of int, optional
         Rows to train on; all of them by default.
     missing : {"error", "impute"}, default="error"
@@ -206,8 +250,6 @@ def fit_model(
     ------
     TableError
         If the target does not exist, has missing cells or fewer than two classes, or the table cannot be encoded.
-    ValueError
-        For parameters that the machine refuses.
     """
     table = as_table(table)
     chosen = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
@@ -217,11 +259,33 @@ def fit_model(
     classes, codes = class_codes(part[target])
     if len(classes) < 2:
         raise TableError(f"the target {target!r} must have at least two classes, but is {classes[0]!r} in every row")
-    encoder = TableEncoder(missing=missing)
-    X = encoder.fit(part.without([target])).transform(part)
-    trained = clone(machine).fit(X, classes[codes])
-    used, support_rows = _used_part(table, encoder, target, chosen), np.sort(trained.support_).astype(np.int64)
-    return _assemble(trained, encoder, target, as_data(X), codes, chosen, used, support_rows)
+    encoder = TableEncoder(missing=missing).fit(part.without([target]))
+    checksum = _used_part(table, encoder, target, chosen).checksum()
+    return TrainingSet(encoder, target, classes, codes, encoder.transform(part), chosen, checksum)
+
+
+def fit_model(
+    table: Any, target: str, machine: SVC, *, rows: np.ndarray | None = None, missing: Missing = "error"
+) -> Model:
+    """Encode a table, train a machine on it, and keep what predicting and verifying need.
+
+    Parameters
+    ----------
+    table, target, rows, missing
+        See `training_set`.
+    machine : SVC
+        The parameters; it is not fitted itself, a copy of it is.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be used; see `training_set`.
+    ValueError
+        For parameters that the machine refuses.
+    """
+    training = training_set(table, target, rows=rows, missing=missing)
+    fitted = clone(machine).fit(training.X, training.classes[training.codes])
+    return training.model(_machines(fitted, training.codes), fitted.kernel_, fitted.C, fitted.class_weight_)
 
 
 def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
@@ -237,167 +301,28 @@ def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
         What it was fitted on.
     """
     check_is_fitted(machine, "support_")
-    names = getattr(machine, "feature_names_in_", None)
     table = as_table(X if sparse.issparse(X) else np.asarray(X))
-    if names is not None:
-        table = Table(tuple(map(str, names)), table.columns, table.sparse)
+    if hasattr(machine, "feature_names_in_"):
+        table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
     encoder = TableEncoder.identity(table)
     target = target_column(y)
-    _, codes = class_codes(target)
-    table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
+    classes, codes = class_codes(target)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     # A weight of 0 is absence: such a row is no training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
-    data = as_data(encoder.transform(table)).rows(rows)
-    weights = None if weights is None else weights[rows]
-    support_rows = np.searchsorted(rows, np.sort(machine.support_))
-    return _assemble(machine, encoder, "y", data, codes[rows], rows, table.take(rows), support_rows, weights)
+    used = Table((*table.names, "y"), (*table.columns, target), table.sparse).take(rows)
+    training = TrainingSet(encoder, "y", classes, codes[rows], encoder.transform(used), rows, used.checksum())
+    machines = _machines(machine, training.codes)
+    return training.model(
+        machines, machine.kernel_, machine.C, machine.class_weight_, None if weights is None else weights[rows]
+    )
 
 
-def _assemble(
-    machine: SVC,
-    encoder: TableEncoder,
-    target: str,
-    data: Vectors,
-    codes: np.ndarray,
-    rows: np.ndarray,
-    used: Table,
-    support_rows: np.ndarray,
-    sample_weight: np.ndarray | None = None,
-) -> Model:
-    """The model of a trained machine; data, codes, `used` and `support_rows` are about its training rows alone."""
+def _machines(machine: SVC, codes: np.ndarray) -> multiclass.Machines:
+    """The machines inside a fitted SVC, whose training rows are of these classes."""
     solutions = machine.solution_ if isinstance(machine.solution_, tuple) else (machine.solution_,)
-    tasks = multiclass.make_tasks(codes, len(machine.classes_), machine.multi_class)
-    parts = []
-    for task, solution in zip(tasks, solutions, strict=True):
-        certificate = solution.certificate  # first, as it settles the bias of an interrupted machine
-        moved = np.flatnonzero(solution.beta)
-        support = np.searchsorted(support_rows, task.rows[moved])
-        parts.append(
-            Part(task.positive, task.negative, support, solution.beta[moved], float(solution.bias), certificate)
-        )
-    return Model(
-        encoder=encoder,
-        target=target,
-        classes=class_codes(target_column(machine.classes_))[0],
-        kernel=machine.kernel_,
-        scheme=machine.multi_class,
-        support_rows=support_rows,
-        support_vectors=data.rows(support_rows),
-        parts=tuple(parts),
-        training=Training(rows, used.checksum(), float(machine.C), machine.class_weight_, sample_weight),
-    )
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What recomputing a certificate from a model and a table found.
-
-    Attributes
-    ----------
-    same_table : bool
-        Whether the training rows are the ones that the model was trained on, cell by cell.
-    stored, recomputed : Certificate or None
-        The model's own, and the one computed anew; None if there was nothing to compute it from.
-    findings : tuple of str
-        What does not agree, a sentence each; empty if all does.
-    """
-
-    same_table: bool
-    stored: Certificate
-    recomputed: Certificate | None
-    findings: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything agrees."""
-        return not self.findings
-
-
-def verify(model: Model, table: Any) -> Verification:
-    """Recompute primal, dual, gap and violation of a model from its training rows.
-
-    Nothing is taken from the training but the dual coefficients: kernel values come from plain NumPy in float64, and
-    labels, penalties and features from the table. Takes n times the number of support vectors in kernel values.
-    """
-    table = as_table(table)
-    another = _another_table(model, table)
-    if another:
-        return Verification(False, model.certificate, None, (another,))
-    part = model.training_part(table)
-    data = as_data(model.encoder.transform(part))
-    codes = model.codes(part)
-    gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
-    penalties = model.training.penalties(codes)
-    findings = _check_support(model, data)
-    recomputed = []
-    for task, stored in zip(multiclass.make_tasks(codes, len(model.classes), model.scheme), model.parts, strict=True):
-        beta = np.zeros(data.n)
-        beta[model.support_rows[stored.support]] = stored.beta
-        if np.setdiff1d(np.flatnonzero(beta), task.rows).size:
-            findings.append("a machine has support vectors of classes that it does not tell apart")
-        problem, view = c_svc(task.signs, penalties[task.rows]), gram.restrict(task.rows)
-        evaluation = evaluate(problem, view, beta[task.rows])
-        recomputed.append(
-            _recertified(
-                stored.certificate,
-                Evidence(problem, model.kernel, data, task.rows, beta[task.rows], gram.is_convex),
-                evaluation,
-            )
-        )
-        if not np.isclose(evaluation.bias, stored.bias, rtol=AGREEMENT, atol=AGREEMENT):
-            findings.append(f"a bias is {stored.bias:.9g} in the file and {evaluation.bias:.9g} recomputed")
-    found = combine(recomputed)
-    return Verification(True, model.certificate, found, (*findings, *_disagreements(model.certificate, found)))
-
-
-def _another_table(model: Model, table: Table) -> str:
-    """Why this is not the table that the model was trained on; "" if it is."""
-    rows = model.training.rows
-    if rows.max() >= table.n_rows:
-        return f"the model was trained on rows up to number {rows.max() + 1}, this table has {table.n_rows}"
-    try:
-        checksum = model.training_part(table).checksum()
-    except TableError as error:
-        return f"this is not the table that the model was trained on: {error}"
-    if checksum != model.training.checksum:
-        return "this is not the table that the model was trained on: the cells of its training rows differ"
-    return ""
-
-
-def _check_support(model: Model, data: Vectors) -> list[str]:
-    """Whether the support vectors in the file are the rows that they claim to be."""
-    difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
-    if difference.size and abs(difference).max() > 0.0:
-        return ["the support vectors in the file are not the training rows that they claim to be"]
-    return []
-
-
-def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation) -> Certificate:
-    """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one."""
-    return certify(
-        evidence,
-        evaluation,
-        Status.STALLED if stored.status.is_final else stored.status,
-        tol=stored.tol,
-        tol_gap=stored.tol_gap,
-        n_iter=stored.n_iter,
-        n_kernel_values=stored.n_kernel_values,
-        seconds=stored.seconds,
-        peak_memory_bytes=stored.peak_memory_bytes,
-    )
-
-
-def _disagreements(stored: Certificate, found: Certificate) -> list[str]:
-    findings = []
-    for name in ("primal", "dual"):
-        claimed, actual = getattr(stored, name), getattr(found, name)
-        if not np.isclose(claimed, actual, rtol=AGREEMENT, atol=AGREEMENT):
-            findings.append(f"the {name} objective is {claimed:.9g} in the file and {actual:.9g} recomputed")
-    for name, slack in (("kkt_violation", stored.rounding + found.rounding), ("dual_infeasibility", 0.0)):
-        claimed, actual = getattr(stored, name), getattr(found, name)
-        if actual > claimed + slack + AGREEMENT * max(1.0, claimed):
-            findings.append(f"the {name.replace('_', ' ')} is {claimed:.3g} in the file and {actual:.3g} recomputed")
-    if stored.status is not found.status:
-        findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
-    return findings
+    n_classes = len(machine.classes_)
+    tasks = multiclass.make_tasks(codes, n_classes, machine.multi_class)
+    if [task.rows.size for task in tasks] != [solution.beta.size for solution in solutions]:
+        raise ValueError("X, y and sample_weight must be what the machine was fitted on, but numbers of rows differ")
+    return multiclass.Machines(machine.multi_class, n_classes, tasks, list(solutions), len(codes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,17 +12,17 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
-from sklearn.exceptions import ConvergenceWarning
 
 import mercer
-from mercer import solvers
+from mercer import multiclass, solvers
 from mercer.certificate import Certificate
+from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
-from mercer.estimators import SVC
+from mercer.estimators.validation import check_number
+from mercer.gram import Gram
 from mercer.intake import Intake, MissingPolicy, Task, take_in
 from mercer.metrics import Evaluation, PairedTest, evaluate, mcnemar
-from mercer.model import Model, fit_model
-from mercer.multiclass import winners
+from mercer.model import Model, TrainingSet, training_set
 from mercer.selection.contenders import (
     Chosen,
     choose_logistic,
@@ -36,7 +35,6 @@ from mercer.selection.progress import Progress
 from mercer.selection.sealed import Opening, SealedTest
 from mercer.selection.search import SearchResult, search
 from mercer.selection.splits import check_class_counts, check_share, stratified_folds
-from mercer.solution import Status
 from mercer.table import Table, as_table
 
 SVM = "support vector machine"
@@ -197,6 +195,7 @@ def study(
     table = as_table(table)
     intake = take_in(table, target, task=task, drop=drop, keep=keep, missing=missing)
     check_share(test_size)
+    check_number("tol", tol, above=0.0)
     check_class_counts(intake.labels, intake.class_counts, test_size, n_folds)
     sealed = SealedTest(intake.codes, test_size=test_size, seed=seed)
 
@@ -208,17 +207,17 @@ def study(
     others = [choose(folds, len(intake.labels)) for choose in (choose_logistic, choose_neighbours, choose_majority)]
     clock.lap("choosing the machines to compare with")
 
-    interruption = solvers.Interruption()
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
+    interruption = solvers.Interruption()
     found = search(folds, len(intake.labels), max_seconds=left, interruption=interruption, progress=progress)
     if interruption.insisted:
         raise KeyboardInterrupt
     clock.lap("search")
 
-    tell(Progress("final fit"))
-    model = _refit(table.select([*intake.features, target]), target, intake.rows[sealed.rest], found, policy, tol, tell)
-    if found.stopped == "interrupted" and model.certificate.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+    training = training_set(
+        table.select([*intake.features, target]), target, rows=intake.rows[sealed.rest], missing=policy
+    )
+    model = _refit(training, found, tol, tell)
     clock.lap("final fit and certificate")
 
     trained = [_trained_svm(found, model, clock.seconds["final fit and certificate"])]
@@ -270,26 +269,32 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: package.__version__ for name, package in packages.items()}
 
 
-def _refit(
-    table: Table,
-    target: str,
-    rows: np.ndarray,
-    found: SearchResult,
-    missing: Missing,
-    tol: float,
-    tell: Callable[[Progress], None],
-) -> Model:
-    """The best cell's machine on all rows that are not sealed."""
+def _refit(training: TrainingSet, found: SearchResult, tol: float, tell: Callable[[Progress], None]) -> Model:
+    """The best cell's machine on all rows that are not sealed, certified.
+
+    A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
+    """
 
     def report(progress: solvers.Progress) -> None:
         tell(Progress("final fit", note=f"violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"))
 
-    features = table.take(rows).without([target])
-    kernel = found.best.choice.kernel(TableEncoder(missing=missing).fit(features).transform(features))
-    machine = SVC(C=found.best.C, kernel=kernel, tol=tol, callback=report)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate, which every report shows, says it better
-        return fit_model(table, target, machine, rows=rows, missing=missing)
+    tell(Progress("final fit"))
+    best, n_classes = found.best, len(training.classes)
+    kernel = best.choice.kernel(training.X)
+    with solvers.Interruption() as interruption:
+        machines = multiclass.train(
+            Gram(kernel, as_data(training.X), keep_rows=n_classes > 2),
+            training.codes,
+            n_classes,
+            best.C,
+            limits=solvers.Limits(tol=tol),
+            callback=report,
+            interruption=interruption,
+        )
+        model = training.model(machines, kernel, best.C)
+    if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
+        raise KeyboardInterrupt
+    return model
 
 
 @dataclass(frozen=True)
@@ -311,10 +316,10 @@ class _Trained:
 def _trained_svm(found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
     def answer(part: Table) -> tuple[np.ndarray, np.ndarray]:
         scores = model.scores(part)
-        return winners(scores), scores
+        return multiclass.winners(scores), scores
 
     best = found.best
-    return _Trained(SVM, f"{best.choice.name}, C = {best.C:g}", best.n_right, found.seconds, fit_seconds, answer)
+    return _Trained(SVM, best.setting, best.n_right, found.seconds, fit_seconds, answer)
 
 
 def _trained_other(chosen: Chosen, encoder: TableEncoder, rest: Table, codes: np.ndarray) -> _Trained:

@@ -22,9 +22,10 @@ from mercer.cli.output import print_files, print_fit, print_study, print_verific
 from mercer.cli.progress import ConsoleProgress
 from mercer.intake import take_in
 from mercer.io.model_file import load_model, save_model
-from mercer.model import Model, fit_model, verify
+from mercer.model import Model, fit_model
 from mercer.study import study, versions
 from mercer.table import Table
+from mercer.verification import verify
 
 # Reading tables and writing reports needs the extra mercer[study]: commands that do so import it themselves, so that
 # the others work without it, and a missing package becomes an error like any other.
@@ -83,11 +84,11 @@ def study_command(
 
     read = read_table(table)
     name = Path(table).name
-    folder = _writable_folder(Path(out if out is not None else f"{name.split('.')[0]}-study"))
-    with ConsoleProgress(talk()) as progress:
-        found = study(read, _target(read, target), n_folds=folds, progress=progress, **options)
-    save_model(folder / "model.mercer", found.model)
-    write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
+    with _writable_folder(Path(out if out is not None else f"{name.split('.')[0]}-study")) as folder:
+        with ConsoleProgress(talk()) as progress:
+            found = study(read, _target(read, target), n_folds=folds, progress=progress, **options)
+        save_model(folder / "model.mercer", found.model)
+        write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
     print_files(folder / "report.html", folder / "model.mercer")
 
@@ -125,7 +126,7 @@ def fit_command(
     read = read_table(table)
     name = _target(read, target)
     path = Path(out)
-    _writable_folder(path.parent, create=False)
+    _check_writable(path.parent)
     intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
     model = fit_model(
         read.select([*intake.features, name]),
@@ -152,7 +153,7 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     """
     loaded = load_model(model)
     if out is not None:
-        _writable_folder(Path(out).parent, create=False)
+        _check_writable(Path(out).parent)
     read = _read_for(loaded, table)
     labels, scores = loaded.predict(read), loaded.scores(read)
     names = ["decision_value"] if scores.ndim == 1 else [f"decision_value_{label}" for label in loaded.labels]
@@ -205,15 +206,32 @@ def _number_or_rule(text: str) -> Any:
         return text
 
 
-def _writable_folder(folder: Path, *, create: bool = True) -> Path:
-    """The folder, made if need be; an error now rather than after the work if nothing can be written to it."""
+@contextmanager
+def _writable_folder(folder: Path) -> Iterator[Path]:
+    """The folder, made if need be; an error before the work if nothing can be written to it."""
+    made = not folder.exists()
     try:
-        if create:
-            folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"output folder {folder} cannot be written: {error.strerror}") from error
+        raise _unwritable(folder, error) from error
+    _check_writable(folder)
+    try:
+        yield folder
+    except BaseException:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> OSError:
+    return OSError(f"output folder {folder} cannot be written: {error.strerror}")
 
 
 def _read_for(model: Model, path: str) -> Table:

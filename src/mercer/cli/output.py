@@ -11,9 +11,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from mercer.certificate import Certificate
-from mercer.model import Model, Verification
+from mercer.model import Model
 from mercer.report import prose
 from mercer.study import Study
+from mercer.verification import Verification
 
 _COMPARED = (
     ("primal objective", "primal", ".10g"),

@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from mercer.report.prose import duration
@@ -23,16 +23,17 @@ class ConsoleProgress:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._stage = ""
         if console.is_terminal:
             columns = (
-                TextColumn("{task.fields[stage]}", markup=False),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=30),
-                MofNCompleteColumn(),
+                TextColumn("{task.fields[count]}", markup=False),
                 TextColumn("{task.fields[left]}", markup=False),
                 TextColumn("{task.fields[note]}", style="dim", markup=False),
             )
             self._bar = Bar(*columns, console=console, transient=True)
-            self._task = self._bar.add_task("", total=None, stage="reading", left="", note="")
         self._next_line = time.monotonic() + FIRST_LINE_SECONDS
 
     def __enter__(self) -> ConsoleProgress:
@@ -50,16 +51,26 @@ class ConsoleProgress:
         """Show where the work stands."""
         left = "" if progress.seconds_left is None else f"about {duration(progress.seconds_left)} left"
         if self._bar is not None:
-            self._bar.update(
-                self._task,
-                completed=progress.done,
-                total=progress.total or None,
-                stage=progress.stage,
-                left=left,
-                note=progress.note,
-            )
+            self._show(self._bar, progress, left)
         elif time.monotonic() >= self._next_line:
             share = f" {progress.done} of {progress.total}" if progress.total else ""
             details = ", ".join(part for part in (left, progress.note) if part)
             self._console.print(f"{progress.stage}{share}{f': {details}' if details else ''}", soft_wrap=True)
             self._next_line = time.monotonic() + LINE_SECONDS
+
+    def _show(self, bar: Bar, progress: Progress, left: str) -> None:
+        if self._task is None or progress.stage != self._stage:
+            # A stage is a new bar: one that cannot be counted pulses.
+            if self._task is not None:
+                bar.remove_task(self._task)
+            self._stage = progress.stage
+            self._task = bar.add_task(progress.stage, total=None, count="", left="", note="")
+        count = f"{progress.done}/{progress.total}" if progress.total else ""
+        bar.update(
+            self._task,
+            completed=progress.done,
+            total=progress.total or None,
+            count=count,
+            left=left,
+            note=progress.note,
+        )

@@ -330,7 +330,9 @@ class SVC(ClassifierMixin, BaseEstimator):
     def certificate_(self) -> Certificate:
         """The certificate of the whole; its `parts` are those of the machines."""
         check_is_fitted(self, "support_")
-        return self._machines.certificate
+        certificate = self._machines.certificate
+        self.intercept_ = self._machines.biases  # an unverified machine had rough ones, and got true ones just now
+        return certificate
 
     @property
     def coef_(self) -> npt.NDArray[np.float64]:
@@ -348,6 +350,8 @@ class SVC(ClassifierMixin, BaseEstimator):
         data = check_table(self, X, precomputed=isinstance(self.kernel_, PrecomputedKernel), reset=False)
         if isinstance(data, Precomputed):
             return data.values(self.support_) @ self._coefficients + self.intercept_
+        if self.support_.size == 0:  # a fit that was stopped before its first step
+            return np.tile(self.intercept_, (data.n, 1))
         support = as_data(self.support_vectors_)
         backend, _ = select_backend(self.kernel_, support, n_jobs=self.n_jobs)
         return backend.matvec(data.like(support), None, support, None, self._coefficients) + self.intercept_

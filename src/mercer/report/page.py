@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from mercer import plot
 from mercer.encoding import CategoricalRule, NumericRule
+from mercer.plot.evaluation import MAX_CURVES
 from mercer.report import prose
 from mercer.report.svg import inline_svg
 from mercer.study import Study
@@ -58,6 +59,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         certificate=study.certificate,
         parts=_parts(study),
         columns=_columns(study),
+        max_curves=MAX_CURVES,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_limits
 
 from mercer.encoding import Missing, TableEncoder
 from mercer.table import Table
@@ -105,7 +106,8 @@ def choose_majority(folds: Sequence[Fold], n_classes: int) -> Chosen:
 
 def fit_quietly(estimator: Any, X: Matrix, codes: np.ndarray) -> Any:
     """Fit; a machine that stopped at its iteration limit is judged by its answers like any other."""
-    with warnings.catch_warnings():
+    # One thread: the matrices are small, and several threads have been seen to take twenty times as long.
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator.fit(X, codes)
 

@@ -101,6 +101,11 @@ class Cell:
     n_stopped: int = 0
 
     @property
+    def setting(self) -> str:
+        """Kernel and C, as one calls them."""
+        return f"{self.choice.name}, C\u00a0=\u00a0{self.C:g}"
+
+    @property
     def accuracy(self) -> float:
         """Share of right answers."""
         return sum(self.n_right) / self.n

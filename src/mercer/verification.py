@@ -1,0 +1,135 @@
+"""Is a model what it says it is? Its certificate, recomputed from the model file and the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import multiclass
+from mercer.backends import BlockBackend
+from mercer.certificate import Certificate, Evaluation, Evidence, certify, combine, evaluate
+from mercer.data import Vectors, as_data
+from mercer.gram import Gram
+from mercer.model import Model
+from mercer.problems import c_svc
+from mercer.solution import Status
+from mercer.table import Table, TableError, as_table
+
+AGREEMENT = 1e-6
+"""Relative difference up to which a recomputed objective counts as the stored one."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What recomputing a certificate from a model and a table found.
+
+    Attributes
+    ----------
+    same_table : bool
+        Whether the training rows are the ones that the model was trained on, cell by cell.
+    stored, recomputed : Certificate or None
+        The model's own, and the one computed anew; None if there was nothing to compute it from.
+    findings : tuple of str
+        What does not agree, a sentence each; empty if all does.
+    """
+
+    same_table: bool
+    stored: Certificate
+    recomputed: Certificate | None
+    findings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything agrees."""
+        return not self.findings
+
+
+def verify(model: Model, table: Any) -> Verification:
+    """Recompute primal, dual, gap and violation of a model from its training rows.
+
+    Nothing is taken from the training but the dual coefficients: kernel values come from plain NumPy in float64, and
+    labels, penalties and features from the table. Takes n times the number of support vectors in kernel values.
+    """
+    table = as_table(table)
+    another = _another_table(model, table)
+    if another:
+        return Verification(False, model.certificate, None, (another,))
+    part = model.training_part(table)
+    data = as_data(model.encoder.transform(part))
+    codes = model.codes(part)
+    gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
+    penalties = model.training.penalties(codes)
+    findings = _check_support(model, data)
+    recomputed = []
+    for task, stored in zip(multiclass.make_tasks(codes, len(model.classes), model.scheme), model.parts, strict=True):
+        beta = np.zeros(data.n)
+        beta[model.support_rows[stored.support]] = stored.beta
+        if np.setdiff1d(np.flatnonzero(beta), task.rows).size:
+            findings.append("a machine has support vectors of classes that it does not tell apart")
+        problem, view = c_svc(task.signs, penalties[task.rows]), gram.restrict(task.rows)
+        evaluation = evaluate(problem, view, beta[task.rows])
+        recomputed.append(
+            _recertified(
+                stored.certificate,
+                Evidence(problem, model.kernel, data, task.rows, beta[task.rows], gram.is_convex),
+                evaluation,
+            )
+        )
+        if not np.isclose(evaluation.bias, stored.bias, rtol=AGREEMENT, atol=AGREEMENT):
+            findings.append(f"a bias is {stored.bias:.9g} in the file and {evaluation.bias:.9g} recomputed")
+    found = combine(recomputed)
+    return Verification(True, model.certificate, found, (*findings, *_disagreements(model.certificate, found)))
+
+
+def _another_table(model: Model, table: Table) -> str:
+    """Why this is not the table that the model was trained on; "" if it is."""
+    rows = model.training.rows
+    if rows.max() >= table.n_rows:
+        return f"the model was trained on rows up to number {rows.max() + 1}, this table has {table.n_rows}"
+    try:
+        checksum = model.training_part(table).checksum()
+    except TableError as error:
+        return f"this is not the table that the model was trained on: {error}"
+    if checksum != model.training.checksum:
+        return "this is not the table that the model was trained on: the cells of its training rows differ"
+    return ""
+
+
+def _check_support(model: Model, data: Vectors) -> list[str]:
+    """Whether the support vectors in the file are the rows that they claim to be."""
+    difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
+    if difference.size and abs(difference).max() > 0.0:
+        return ["the support vectors in the file are not the training rows that they claim to be"]
+    return []
+
+
+def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation) -> Certificate:
+    """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one."""
+    return certify(
+        evidence,
+        evaluation,
+        Status.STALLED if stored.status.is_final else stored.status,
+        tol=stored.tol,
+        tol_gap=stored.tol_gap,
+        n_iter=stored.n_iter,
+        n_kernel_values=stored.n_kernel_values,
+        seconds=stored.seconds,
+        peak_memory_bytes=stored.peak_memory_bytes,
+    )
+
+
+def _disagreements(stored: Certificate, found: Certificate) -> list[str]:
+    findings = []
+    for name in ("primal", "dual"):
+        claimed, actual = getattr(stored, name), getattr(found, name)
+        if not np.isclose(claimed, actual, rtol=AGREEMENT, atol=AGREEMENT):
+            findings.append(f"the {name} objective is {claimed:.9g} in the file and {actual:.9g} recomputed")
+    for name, slack in (("kkt_violation", stored.rounding + found.rounding), ("dual_infeasibility", 0.0)):
+        claimed, actual = getattr(stored, name), getattr(found, name)
+        if actual > claimed + slack + AGREEMENT * max(1.0, claimed):
+            findings.append(f"the {name.replace('_', ' ')} is {claimed:.3g} in the file and {actual:.3g} recomputed")
+    if stored.status is not found.status:
+        findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
+    return findings

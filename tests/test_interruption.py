@@ -1,0 +1,198 @@
+"""Ctrl-C and threads: work ends soon after it is asked to, and what there is by then can be used."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import plain
+from cases import blobs
+from mercer import SVC, Status
+
+# A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
+PROGRAM = """
+    import json, signal, sys, threading, time, warnings
+    import numpy as np
+    from mercer import SVC
+
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6000, 10)), rng.integers(0, 2, 6000)
+    stages, before = [], signal.getsignal(signal.SIGINT)
+
+    def callback(progress):
+        if not stages:
+            print("working", flush=True)
+        stages.append(progress.n_iter)
+
+    machine = SVC(C=1e4, tol=1e-10, callback=callback)
+    machine.fit(X, y)
+    returned = time.time()
+    status = machine.solution_.status.value
+    certificate = machine.certificate_
+    print(json.dumps({
+        "returned": returned,
+        "status": status,
+        "certified": certificate.status.value,
+        "gap": certificate.gap,
+        "violation": certificate.kkt_violation,
+        "restored": signal.getsignal(signal.SIGINT) is before,
+        "predicted": sorted(set(machine.predict(X[:200]).tolist())),
+        "finite": bool(np.isfinite(machine.decision_function(X[:200])).all()),
+        "after": time.time(),
+    }), flush=True)
+"""
+
+
+def interrupted(signals, between=0.0):
+    """Run the program, interrupt it once it works, and return what it says, with the seconds that it took to."""
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:
+        try:
+            assert process.stdout.readline().strip() == "working"
+            time.sleep(0.3)
+            for number in range(signals):
+                if number:
+                    time.sleep(between)
+                process.send_signal(signal.SIGINT)
+                sent = time.time()
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, err
+    said = json.loads(out.splitlines()[-1])
+    said["latency"] = said["returned"] - sent
+    return said
+
+
+def test_ctrl_c_leaves_a_certified_machine():
+    said = interrupted(1)
+    print(f"returned {said['latency']:.3f} s after Ctrl-C, certificate included")
+    assert said["latency"] < 3.0
+    assert said["status"] == "interrupted"
+    assert said["certified"] == "interrupted"
+    assert said["gap"] > 0.0
+    assert said["violation"] > 1e-10
+    assert (said["restored"], said["predicted"], said["finite"]) == (True, [0, 1], True)
+
+
+def test_a_second_ctrl_c_skips_the_certificate_which_comes_on_first_use():
+    said = interrupted(2, between=0.01)
+    print(f"returned {said['latency']:.3f} s after the second Ctrl-C")
+    assert said["latency"] < 1.5
+    # The system may make one of two signals, and the certificate may be quicker than the second.
+    assert said["status"] in ("unverified", "interrupted")
+    assert said["certified"] == "interrupted"
+    assert said["gap"] > 0.0
+    assert (said["restored"], said["predicted"], said["finite"]) == (True, [0, 1], True)
+
+
+@pytest.mark.parametrize(
+    ("presses", "status"), [(1, Status.INTERRUPTED), (2, Status.UNVERIFIED), (5, Status.UNVERIFIED)]
+)
+def test_each_press_counts(presses, status):
+    X, y = noise()
+    handler = signal.getsignal(signal.SIGINT)
+
+    def callback(progress):
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine = SVC(C=1e4, tol=1e-10, callback=callback).fit(X, y)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert machine.solution_.status is status
+    before = machine.decision_function(X[:50])
+    assert np.isfinite(before).all()
+    certificate = machine.certificate_
+    assert certificate.status is machine.solution_.status is Status.INTERRUPTED
+    assert certificate.gap > 0.0
+    found = plain.figures(
+        plain.gaussian(X, X, machine.kernel_.gamma), 2.0 * y - 1.0, 1e4, machine.solution_.beta, machine.solution_.bias
+    )
+    assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(found.dual, rel=1e-9)
+    assert machine.solution_.bias == pytest.approx(found.bias, rel=1e-6, abs=1e-6)
+    # What the certificate speaks of is what predicts.
+    np.testing.assert_array_equal(machine.intercept_, [machine.solution_.bias])
+
+
+def noise(n=4000, p=8, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, p)), rng.integers(0, 2, n)
+
+
+def in_threads(functions):
+    """Run the functions at the same time and return what they return."""
+    results = [None] * len(functions)
+
+    def run(number):
+        results[number] = functions[number]()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    return results
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_in_another_thread_keeps_its_limit():
+    X, y = noise()
+    handler = signal.getsignal(signal.SIGINT)
+    (machine,) = in_threads([lambda: SVC(C=1e4, tol=1e-10, max_seconds=0.2).fit(X, y)])
+    assert machine.certificate_.status is Status.TIME_LIMIT
+    assert machine.certificate_.seconds < 5.0
+    assert machine.predict(X).shape == y.shape
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_fits_at_the_same_time_are_those_one_after_the_other():
+    tables = [blobs(n=1200, p=5, seed=seed) for seed in range(3)]
+    one_by_one = [SVC(C=10.0, n_jobs=2).fit(*table) for table in tables]
+    at_once = in_threads([lambda table=table: SVC(C=10.0, n_jobs=2).fit(*table) for table in tables])
+    for found, expected, (X, _) in zip(at_once, one_by_one, tables, strict=True):
+        np.testing.assert_array_equal(found.dual_coef_, expected.dual_coef_)
+        np.testing.assert_array_equal(found.intercept_, expected.intercept_)
+        np.testing.assert_array_equal(found.decision_function(X), expected.decision_function(X))
+        assert found.certificate_.primal == expected.certificate_.primal
+
+
+def test_one_machine_predicts_in_several_threads():
+    X, y = blobs(n=1500, p=5)
+    machine = SVC().fit(X, y)
+    expected = machine.decision_function(X)
+    for found in in_threads([lambda: machine.decision_function(X)] * 4):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_handler_of_someone_else_is_put_back():
+    X, y = blobs()
+
+    def own(number, frame):
+        raise AssertionError("nobody pressed Ctrl-C")
+
+    before = signal.signal(signal.SIGINT, own)
+    try:
+        SVC().fit(X, y)
+        assert signal.getsignal(signal.SIGINT) is own
+        with pytest.raises(ValueError, match="C must be"):
+            SVC(C=-1).fit(X, y)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,724 @@
+"""The estimator: scikit-learn's names and numbers, every kind of input, and every refusal."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.svm import SVC as Libsvm  # noqa: N811
+
+import plain
+from cases import blobs, laplacian
+from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
+from mercer.kernels import Callable, Precomputed
+from mercer.solvers import Solution
+
+IRIS = load_iris(return_X_y=True)
+WINE = load_wine(return_X_y=True)
+DIGITS = tuple(part[:400] for part in load_digits(return_X_y=True))
+CANCER = load_breast_cancer(return_X_y=True)
+TABLES = {
+    "2 classes": (scale(CANCER[0][:200]), CANCER[1][:200]),
+    "3 classes": (scale(WINE[0]), WINE[1]),
+    "10 classes": (DIGITS[0] / 16.0, DIGITS[1]),
+}
+every_table = pytest.mark.parametrize("name", TABLES)
+
+
+def noise(n=3000, p=5, seed=0):
+    """Labels that nothing explains."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, p)), rng.integers(0, 2, n)
+
+
+# As scikit-learn's.
+
+
+@every_table
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_attributes_are_those_of_scikit_learn(name, kernel, C):
+    X, y = TABLES[name]
+    ours = SVC(C=C, kernel=kernel, coef0=1.0, tol=1e-8).fit(X, y)
+    theirs = Libsvm(C=C, kernel=kernel, coef0=1.0, tol=1e-8, break_ties=True).fit(X, y)
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-4 * C)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(ours.support_vectors_, theirs.support_vectors_)
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
+    for shape in ("ovo", "ovr"):
+        ours.decision_function_shape = theirs.decision_function_shape = shape
+        expected = theirs.decision_function(X)
+        assert ours.decision_function(X).shape == expected.shape
+        np.testing.assert_allclose(ours.decision_function(X), expected, atol=1e-4)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.score(X, y) == theirs.score(X, y)
+    assert ours.shape_fit_ == theirs.shape_fit_ == X.shape
+    assert (ours.fit_status_, ours.n_features_in_) == (0, X.shape[1])
+    if kernel == "linear":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+        np.testing.assert_allclose(X @ ours.coef_.T + ours.intercept_, ours._raw_decision(X), atol=1e-9)
+    else:
+        with pytest.raises(AttributeError, match="coef_ exists for the linear kernel only"):
+            ours.coef_  # noqa: B018
+
+
+@every_table
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("shape", ["ovo", "ovr"])
+def test_predictions_are_the_largest_score(name, multi_class, shape):
+    X, y = TABLES[name]
+    machine = SVC(multi_class=multi_class, decision_function_shape=shape).fit(X, y)
+    n_classes, scores = np.unique(y).size, machine.decision_function(X)
+    pairs = n_classes * (n_classes - 1) // 2
+    n_machines = 1 if n_classes == 2 else pairs if multi_class == "ovo" else n_classes
+    assert machine.intercept_.shape == machine.n_iter_.shape == (n_machines,)
+    rows = 1 if n_classes == 2 else n_classes - 1 if multi_class == "ovo" else n_classes
+    assert machine.dual_coef_.shape == (rows, machine.support_.size)
+    if n_classes == 2:
+        assert scores.shape == (len(X),)
+        np.testing.assert_array_equal(machine.predict(X), machine.classes_[(scores > 0).astype(int)])
+    elif multi_class == "ovo" and shape == "ovo":
+        assert scores.shape == (len(X), pairs)
+    else:
+        assert scores.shape == (len(X), n_classes)
+        np.testing.assert_array_equal(machine.predict(X), machine.classes_[scores.argmax(axis=1)])
+
+
+def test_the_layout_of_one_versus_one_coefficients():
+    X, y = IRIS
+    machine = SVC(tol=1e-6).fit(X, y)
+    K = plain.gaussian(X, X, machine.kernel_.gamma)
+    beta = [solution.beta for solution in machine.solution_]
+    for (i, j), b, column in zip(((0, 1), (0, 2), (1, 2)), beta, machine._raw_decision(X).T, strict=True):
+        rows = np.flatnonzero((y == i) | (y == j))
+        np.testing.assert_allclose(column, K[:, rows] @ b + machine.intercept_[i + j - 1], atol=1e-10)
+        # A support vector of class i has its coefficient against class j in row j - 1, and the other way in row i.
+        of_i, of_j = y[machine.support_] == i, y[machine.support_] == j
+        full = np.zeros(150)
+        full[rows] = b
+        np.testing.assert_array_equal(machine.dual_coef_[j - 1, of_i], full[machine.support_][of_i])
+        np.testing.assert_array_equal(machine.dual_coef_[i, of_j], full[machine.support_][of_j])
+
+
+def test_labels_of_any_kind():
+    X, y = IRIS
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    for labels in (names, names.astype(object), y - 7.0, y.astype(np.int8), pd.Series(names, dtype="category")):
+        machine = SVC().fit(X, labels)
+        assert machine.score(X, np.asarray(labels)) > 0.95
+        assert machine.classes_.tolist() == sorted(set(labels))
+    flags = SVC().fit(X, y == 0)
+    assert flags.classes_.tolist() == [False, True]
+    assert flags.predict(X).dtype == bool
+
+
+# Every kind of input.
+
+
+def halves(X):
+    """Every entry as the sum of two."""
+    i, j = np.indices(X.shape)
+    twice = (np.tile(0.5 * X.ravel(), 2), (np.tile(i.ravel(), 2), np.tile(j.ravel(), 2)))
+    return sp.coo_array(twice, shape=X.shape)
+
+
+STORED = {
+    "Fortran": np.asfortranarray,
+    "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3],
+    "read-only": lambda X: np.frombuffer(X.tobytes(), X.dtype).reshape(X.shape),
+    "list": lambda X: X.tolist(),
+    "integers": lambda X: X.astype(int),
+    "pandas": pd.DataFrame,
+    "polars": lambda X: pl.DataFrame(X, schema=[f"c{i}" for i in range(X.shape[1])]),
+    "csr_array": sp.csr_array,
+    "csr_matrix": sp.csr_matrix,
+    "csc": sp.csc_array,
+    "coo": sp.coo_matrix,
+    "long indices": lambda X: sp.csr_array(
+        (sp.csr_array(X).data, sp.csr_array(X).indices.astype(np.int64), sp.csr_array(X).indptr.astype(np.int64)),
+        shape=X.shape,
+    ),
+    "duplicate entries": halves,
+}
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", RBF(gamma=0.1) + 0.5 * Linear()], ids=str)
+def test_storage_does_not_matter(stored, kernel):
+    X, y = np.round(IRIS[0] * 2), IRIS[1]
+    X[X == 3.0] = 0.0
+    given_ = STORED[stored](X)
+    expected, machine = SVC(kernel=kernel, tol=1e-8).fit(X, y), SVC(kernel=kernel, tol=1e-8).fit(given_, y)
+    assert machine.certificate_.dual == pytest.approx(expected.certificate_.dual, rel=1e-9)
+    assert sp.issparse(machine.support_vectors_) == sp.issparse(given_)
+    scores = expected.decision_function(X)
+    np.testing.assert_allclose(machine.decision_function(given_), scores, atol=1e-5)
+    if stored not in ("pandas", "polars"):  # whose names would be missed
+        np.testing.assert_allclose(expected.decision_function(given_), scores, atol=1e-9)
+        np.testing.assert_allclose(machine.decision_function(X), scores, atol=1e-5)
+        np.testing.assert_allclose(machine.decision_function(sp.csr_array(X)), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+def test_single_precision_is_consumed_as_it_is(stored):
+    X, y = IRIS[0].astype(np.float32), IRIS[1]
+    machine = SVC(tol=1e-8).fit(stored(X), y)
+    assert machine.support_vectors_.dtype == np.float32
+    expected = SVC(tol=1e-8).fit(X.astype(float), y)
+    assert machine.certificate_.dual == pytest.approx(expected.certificate_.dual, rel=1e-9)
+    np.testing.assert_allclose(machine.decision_function(X), expected.decision_function(X.astype(float)), atol=1e-5)
+    assert machine.decision_function(X).dtype == np.float64
+
+
+def test_the_rows_are_not_copied():
+    X, y = np.asfortranarray(CANCER[0].astype(np.float32)), CANCER[1]
+    machine = SVC().fit(X, y)
+    assert np.shares_memory(machine.certificate_.evidence.data.array, X)
+    S = sp.csr_array(X)
+    machine = SVC().fit(S, y)
+    assert np.shares_memory(machine.certificate_.evidence.data.matrix.data, S.data)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_have_names(frame):
+    names = ["a", "b", "c", "d"]
+    table = frame(dict(zip(names, IRIS[0].T, strict=True)))
+    machine = SVC().fit(table, IRIS[1])
+    assert machine.feature_names_in_.tolist() == names
+    assert machine.score(table, IRIS[1]) > 0.95
+    with pytest.raises(ValueError, match="feature names should match"):
+        machine.predict(table[["b", "a", "c", "d"]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        machine.predict(table.rename(columns={"a": "z"}) if frame is pd.DataFrame else table.rename({"a": "z"}))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        machine.predict(IRIS[0])
+
+
+# Weights.
+
+
+def test_class_weights():
+    X, y = CANCER[0][:200], CANCER[1][:200]
+    X = scale(X)
+    weights = {0: 0.25, 1: 3.0}
+    by_class = SVC(C=2.0, class_weight=weights, tol=1e-8).fit(X, y)
+    by_row = SVC(C=2.0, tol=1e-8).fit(X, y, sample_weight=np.where(y == 0, 0.25, 3.0))
+    np.testing.assert_allclose(by_class.class_weight_, [0.25, 3.0])
+    by_row_gamma = SVC(C=2.0, tol=1e-8, gamma=by_class.kernel_.gamma).fit(X, y, np.where(y == 0, 0.25, 3.0))
+    np.testing.assert_allclose(by_class.decision_function(X), by_row_gamma.decision_function(X), atol=1e-6)
+    assert by_row.kernel_.gamma != by_class.kernel_.gamma  # "scale" takes a weight as repetition
+    theirs = Libsvm(C=2.0, class_weight=weights, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(by_class.decision_function(X), theirs.decision_function(X), atol=1e-5)
+
+
+def test_balanced_class_weights():
+    X, y = IRIS[0][:120], IRIS[1][:120]
+    ours, theirs = (cls(class_weight="balanced", tol=1e-8).fit(X, y) for cls in (SVC, Libsvm))
+    np.testing.assert_allclose(ours.class_weight_, [120 / 150, 120 / 150, 120 / 60])
+    np.testing.assert_allclose(ours.class_weight_, theirs.class_weight_)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    partial = SVC(class_weight={2: 5.0}).fit(X, y)
+    assert partial.class_weight_.tolist() == [1.0, 1.0, 5.0]
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 0.5, 1: 2.0, 2: 1.0}])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_weight_of_k_is_k_copies_and_0_is_absence(class_weight, kernel, seed):
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(150)[:40]
+    X, y = IRIS[0][chosen], IRIS[1][chosen]
+    copies = rng.integers(0, 4, 40)
+    copies[[np.flatnonzero(y == k)[0] for k in range(3)]] = 1
+    settings = {"C": 2.0, "kernel": kernel, "class_weight": class_weight, "tol": 1e-8}
+    weighted = SVC(**settings).fit(X, y, sample_weight=copies)
+    repeated = SVC(**settings).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    np.testing.assert_allclose(weighted.class_weight_, repeated.class_weight_)
+    assert weighted.certificate_.dual == pytest.approx(repeated.certificate_.dual, rel=1e-7)
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+    assert not np.isin(np.flatnonzero(copies == 0), weighted.support_).any()
+    absent = SVC(**settings).fit(X[copies > 0], y[copies > 0], sample_weight=copies[copies > 0])
+    np.testing.assert_allclose(weighted.decision_function(X), absent.decision_function(X), atol=1e-6)
+
+
+def test_rows_without_weight_may_hold_any_number():
+    X, y = blobs()
+    X, y, w = np.vstack([X, [[1e6, 1e6, 1e6]]]), np.append(y, 1.0), np.append(np.ones(40), 0.0)
+    with_it, without = SVC(tol=1e-8).fit(X, y, w), SVC(tol=1e-8).fit(X[:40], y[:40])
+    assert with_it.kernel_.gamma == pytest.approx(without.kernel_.gamma)
+    np.testing.assert_allclose(with_it.decision_function(X[:40]), without.decision_function(X[:40]), atol=1e-6)
+
+
+def test_a_weight_for_all():
+    X, y = blobs()
+    np.testing.assert_allclose(
+        SVC(C=1.0).fit(X, y, sample_weight=2.0).decision_function(X),
+        SVC(C=2.0).fit(X, y).decision_function(X),
+        atol=1e-2,
+    )
+
+
+# Kernels.
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_precomputed(kernel):
+    X, y = IRIS
+    train, test = np.arange(0, 150, 2), np.arange(1, 150, 2)
+    K = plain.linear(X, X) if kernel == "linear" else plain.gaussian(X, X, 0.2)
+    direct = SVC(kernel=kernel, gamma=0.2, tol=1e-8).fit(X[train], y[train])
+    for given_ in ("precomputed", Precomputed()):
+        machine = SVC(kernel=given_, tol=1e-8).fit(K[np.ix_(train, train)], y[train])
+        np.testing.assert_array_equal(machine.support_, direct.support_)
+        np.testing.assert_allclose(
+            machine.decision_function(K[np.ix_(test, train)]), direct.decision_function(X[test]), atol=1e-5
+        )
+        assert machine.n_features_in_ == 75
+        assert machine.support_vectors_.shape == (0, 0)
+        assert machine.certificate_.verify().status is Status.OPTIMAL
+    single = SVC(kernel="precomputed").fit(K[np.ix_(train, train)].astype(np.float32), y[train])
+    assert single.score(K[np.ix_(test, train)], y[test]) > 0.9
+    scores = cross_val_score(SVC(kernel="precomputed"), K, y, cv=3)  # slices both rows and columns
+    assert scores.mean() > 0.9
+
+
+def test_precomputed_refusals():
+    K = np.eye(6)
+    y = np.array([0, 1] * 3)
+    with pytest.raises(ValueError, match=r"a precomputed kernel matrix must be square in fit, got shape \(6, 4\)"):
+        SVC(kernel="precomputed").fit(K[:, :4], y)
+    machine = SVC(kernel="precomputed").fit(K, y)
+    with pytest.raises(ValueError, match="4 features"):
+        machine.predict(K[:, :4])
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        SVC(kernel="precomputed").fit(sp.csr_array(K), y)
+    with pytest.raises(TypeError, match=r"Precomputed\(\) needs precomputed kernel values"):
+        SVC(kernel=Precomputed() * RBF()).fit(K, y)
+
+
+def test_callables_are_evaluated_by_block():
+    blocks = []
+
+    def kernel(A, B):
+        blocks.append((A.shape, B.shape))
+        return np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(axis=-1))
+
+    X, y = blobs(n=60)
+    ours, expected = SVC(kernel=kernel, tol=1e-8).fit(X, y), SVC(gamma=0.5, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), expected.decision_function(X), atol=1e-5)
+    assert ours.kernel_ == Callable(kernel)
+    assert ours.certificate_.status is Status.OPTIMAL
+    assert {shape[1] for pair in blocks for shape in pair} == {3}
+    assert len(blocks) < 60  # and not pair by pair
+
+
+def test_a_callable_never_makes_one_large_matrix():
+    sizes = []
+
+    def kernel(A, B):
+        sizes.append(len(A) * len(B))
+        return A @ B.T + 1.0
+
+    X, y = blobs(n=4000, p=2, distance=6.0)
+    machine = SVC(kernel=Linear() + 1.0).fit(X, y)
+    # The kernel is not known to be positive semidefinite, and not all rows are looked at.
+    with pytest.warns(IndefiniteKernelWarning, match="not refuted"):
+        by_function = SVC(kernel=kernel).fit(X, y)
+    by_function.decision_function(X)
+    assert max(sizes) <= 2**22 < 4000**2
+    assert by_function.certificate_.dual == pytest.approx(machine.certificate_.dual, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda A, B: np.ones((len(A), len(B) + 1)), r"kernel function must return an array of shape \(\d+, \d+\)"),
+        (lambda A, B: 1.0, r"must return an array of shape .* got \(\)"),
+        (lambda A, B: np.full((len(A), len(B)), "x"), "must return real numbers"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "must return finite numbers, got nan"),
+    ],
+    ids=["shape", "number", "text", "nan"],
+)
+def test_callables_that_return_nonsense(kernel, message):
+    X, y = blobs()
+    with pytest.raises(ValueError, match=message):
+        SVC(kernel=kernel).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        (Polynomial(2, 0.5, 1.0), lambda A, B: plain.polynomial(A, B, 2, 0.5, 1.0)),
+        (RBF(sigma=1.0), lambda A, B: plain.gaussian(A, B, 0.5)),
+        (2.0 * RBF(gamma=0.3) + Linear() ** 2, lambda A, B: 2 * plain.gaussian(A, B, 0.3) + (A @ B.T) ** 2),
+        (Callable(laplacian), laplacian),
+    ],
+    ids=str,
+)
+def test_kernel_objects(kernel, formula):
+    X, y = blobs(n=50)
+    machine = SVC(C=2.0, kernel=kernel, tol=1e-7).fit(X, y)
+    found = plain.figures(formula(X, X), y, 2.0, machine.solution_.beta, machine.intercept_[0])
+    assert found.violation <= 1.1e-7
+    assert machine.certificate_.primal == pytest.approx(found.primal)
+    np.testing.assert_allclose(
+        machine.decision_function(X), formula(X, X) @ machine.solution_.beta + machine.intercept_, atol=1e-9
+    )
+
+
+def test_parameters_reach_the_kernel():
+    X, y = blobs()
+    assert SVC().fit(X, y).kernel_.gamma == pytest.approx(1.0 / (3 * X.var()), rel=1e-14)
+    assert SVC(gamma="auto").fit(X, y).kernel_ == RBF(gamma=1.0 / 3)
+    assert SVC(gamma=0.25).fit(X, y).kernel_ == RBF(gamma=0.25)
+    assert SVC(kernel="poly", degree=2, gamma=0.5, coef0=1.5).fit(X, y).kernel_ == Polynomial(2, 0.5, 1.5)
+    assert SVC(kernel="linear").fit(X, y).kernel_ == Linear()
+
+
+def test_an_indefinite_kernel_is_told():
+    X, y = blobs()
+    with pytest.warns(IndefiniteKernelWarning, match=r"Sigmoid\(gamma=1.0.* not known to be positive.*`stationary`"):
+        machine = SVC(kernel="sigmoid", gamma=1.0, coef0=1.0).fit(X, y)
+    assert machine.certificate_.status is Status.STATIONARY
+    assert machine.fit_status_ == 1
+    assert machine.certificate_.kkt_violation <= 1e-3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert SVC(kernel="sigmoid", gamma=1e-9).fit(X, y).certificate_.status is Status.OPTIMAL
+
+
+# C = inf.
+
+
+def test_a_hard_margin():
+    X, y = blobs(distance=8.0)
+    hard, soft = SVC(C=np.inf, kernel="linear", tol=1e-8).fit(X, y), SVC(C=1e6, kernel="linear", tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(hard.coef_, soft.coef_, atol=1e-6)
+    assert (y * hard.decision_function(X)).min() == pytest.approx(1.0, abs=1e-6)
+    weighted = SVC(C=np.inf, kernel="linear", tol=1e-8, class_weight={1: 7.0}).fit(X, y, sample_weight=np.full(40, 3.0))
+    np.testing.assert_allclose(hard.coef_, weighted.coef_, atol=1e-6)
+
+
+def test_inseparable_rows_may_have_weight_0_even_then():
+    X, y = blobs(distance=8.0)
+    X, y, w = np.vstack([X, X[:1]]), np.append(y, -y[0]), np.append(np.ones(40), 0.0)
+    with pytest.raises(InseparableError, match="rows 0 and 40 are equal"):
+        SVC(C=np.inf).fit(X, y)
+    assert SVC(C=np.inf).fit(X, y, w).certificate_.status is Status.OPTIMAL
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"C": 0.0}, ValueError, r"C must be a number > 0, or infinity for the maximal margin, got 0\.0"),
+        ({"C": -1}, ValueError, "C must be a number > 0.* got -1"),
+        ({"C": np.nan}, ValueError, "C must be a number > 0.* got nan"),
+        ({"C": "1"}, ValueError, "C must be a number > 0.* got '1'"),
+        ({"C": None}, ValueError, "C must be a number > 0.* got None"),
+        ({"C": True}, ValueError, "C must be a number > 0.* got True"),
+        ({"gamma": -0.5}, ValueError, r"gamma must be a number >= 0, got -0\.5"),
+        ({"gamma": np.inf}, ValueError, "gamma must be a number >= 0 and finite, got inf"),
+        ({"gamma": np.nan}, ValueError, "gamma must be a number >= 0 and finite, got nan"),
+        ({"gamma": "large"}, ValueError, "gamma must be a number >= 0, 'scale' or 'auto', got 'large'"),
+        ({"gamma": None}, TypeError, "gamma must be a number >= 0, 'scale' or 'auto', got None"),
+        ({"kernel": "gaussian"}, ValueError, "kernel must be 'linear', 'poly', .* got 'gaussian'"),
+        ({"kernel": "ploy"}, ValueError, "did you mean 'poly'"),
+        ({"kernel": RBF}, TypeError, r"got the class RBF: write RBF\(...\)"),
+        ({"kernel": 7}, TypeError, "kernel must be .* got 7"),
+        ({"kernel": "poly", "degree": -1}, ValueError, "degree must be an integer from 0 to .* got -1"),
+        ({"kernel": "poly", "degree": 2.5}, TypeError, r"degree must be an integer >= 0, got 2\.5"),
+        ({"kernel": "poly", "coef0": np.nan}, ValueError, "coef0 must be a number and finite, got nan"),
+        ({"tol": 0.0}, ValueError, r"tol must be a number > 0, got 0\.0"),
+        ({"tol": -1e-3}, ValueError, r"tol must be a number > 0, got -0\.001"),
+        ({"tol": None}, ValueError, "tol must be a number > 0, got None"),
+        ({"tol_gap": 0}, ValueError, "tol_gap must be a number > 0, got 0"),
+        ({"max_iter": -2}, ValueError, "max_iter must be an integer >= 0, or -1 for no limit, got -2"),
+        ({"max_iter": 1.5}, ValueError, r"max_iter must be an integer >= 0, or -1 for no limit, got 1\.5"),
+        ({"max_seconds": -1}, ValueError, "max_seconds must be a number >= 0, got -1"),
+        ({"max_seconds": np.nan}, ValueError, "max_seconds must be a number >= 0, got nan"),
+        ({"memory_limit": -1}, ValueError, "memory_limit must be a number of bytes >= 0, got -1"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be a positive or negative integer or None, got 0"),
+        ({"multi_class": "all"}, ValueError, "multi_class must be one of 'ovo', 'ovr', got 'all'"),
+        (
+            {"decision_function_shape": None},
+            ValueError,
+            "decision_function_shape must be one of 'ovo', 'ovr', got None",
+        ),
+        ({"class_weight": "equal"}, ValueError, "class_weight must be None, .* got 'equal'"),
+        ({"class_weight": {5.0: 1.0}}, ValueError, r"class_weight names classes that y does not hold: \[5.0\]"),
+        ({"class_weight": {1.0: 0.0}}, ValueError, r"class_weight\[1.0\] must be a number > 0, got 0\.0"),
+        ({"class_weight": {1.0: -1.0}}, ValueError, r"class_weight\[1.0\] must be a number > 0, got -1\.0"),
+        ({"class_weight": {1.0: np.inf}}, ValueError, "class_weight must hold finite numbers > 0"),
+        ({"class_weight": {1.0: np.nan}}, ValueError, r"class_weight\[1.0\] must be a number > 0, got nan"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(parameters, error, message):
+    X, y = blobs()
+    with pytest.raises(error, match=message):
+        SVC(**parameters).fit(X, y)
+
+
+X3, Y3 = blobs(n=10)
+
+
+def put(i, j, value, X=X3):
+    X = X.copy()
+    X[i, j] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (put(2, 1, np.nan), Y3, "X must be finite, but 1 of the entries is NaN or infinity .*row 2, column 1 is nan"),
+        (put(2, 1, -np.inf), Y3, "row 2, column 1 is -inf"),
+        (sp.csr_array(put(7, 0, np.inf)), Y3, "row 7, column 0 is inf"),
+        (pd.DataFrame(put(2, 1, np.nan), columns=["a", "b", "c"]), Y3, "row 2, column 'b' is nan"),
+        (pl.DataFrame(put(2, 1, np.nan), schema=["a", "b", "c"]), Y3, "row 2, column 'b' is nan"),
+        (np.where(X3 < 0, np.nan, X3), Y3, r"of the entries are NaN or infinity .* and \d+ more"),
+        (X3[0], Y3, r"2D array|two-dimensional"),
+        (X3[:0], Y3[:0], "0 sample"),
+        (X3[:, :0], Y3, r"0 feature"),
+        (X3, Y3[:9], "inconsistent numbers of samples"),
+        (X3, None, "requires y to be passed, but the target y is None"),
+        (X3, np.ones(10), r"y must hold at least two classes, but holds one class only: \[1.0\]"),
+        (X3, np.where(Y3 > 0, np.nan, 0.0), r"NaN"),
+        (X3, np.linspace(0, 1, 10), "Unknown label type"),
+        (X3, np.ones((10, 2)), r"1d array|should be a 1d"),
+        (np.where(X3 < -1e9, 0, np.full(X3.shape, "blue", dtype=object)), Y3, "row 0, column 0: 'blue'"),
+        (
+            pd.DataFrame({"size": [1.0] * 10, "colour": ["red"] * 10}),
+            Y3,
+            "could not convert row 0, column 'colour': 'red'",
+        ),
+        (X3 + 1j, Y3, "[Cc]omplex"),
+    ],
+    ids=range(18),
+)
+def test_wrong_tables(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        SVC().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(9), r"sample_weight must have shape \(10,\), one weight a row, got \(9,\)"),
+        (np.ones((10, 1)), r"sample_weight must have shape \(10,\)"),
+        (np.where(np.arange(10) == 3, -1.0, 1.0), r"numbers >= 0 \(0 leaves a row out\), got -1.0 in row 3"),
+        (np.where(np.arange(10) > 2, np.nan, 1.0), "got nan in row 3 and 6 more"),
+        (np.where(np.arange(10) == 3, np.inf, 1.0), "got inf in row 3"),
+        (np.zeros(10), "must be positive somewhere in every class"),
+        (np.where(Y3 > 0, 0.0, 1.0), r"all weights are zero in class 1\.0"),
+    ],
+)
+def test_wrong_weights(weights, message):
+    with pytest.raises(ValueError, match=message):
+        SVC().fit(X3, Y3, sample_weight=weights)
+
+
+def test_wrong_tables_at_predict():
+    machine = SVC().fit(X3, Y3)
+    with pytest.raises(ValueError, match="X has 2 features, but SVC is expecting 3 features"):
+        machine.predict(X3[:, :2])
+    with pytest.raises(ValueError, match="row 2, column 1 is nan"):
+        machine.predict(put(2, 1, np.nan))
+    with pytest.raises(ValueError, match=r"2D array"):
+        machine.decision_function(X3[0])
+    with pytest.raises(NotFittedError):
+        SVC().predict(X3)
+    for attribute in ("certificate_", "solution_", "coef_"):
+        with pytest.raises(NotFittedError):
+            getattr(SVC(), attribute)
+
+
+# Values: pickling, cloning, searching.
+
+
+@every_table
+def test_pickling_keeps_the_machine_and_the_certificate(name):
+    X, y = TABLES[name]
+    machine = SVC().fit(X, y)
+    again = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(again.decision_function(X), machine.decision_function(X))
+    assert str(again.certificate_) == str(machine.certificate_)
+    assert (again.certificate_.status, again.kernel_) == (Status.OPTIMAL, machine.kernel_)
+    with pytest.raises(ValueError, match="training data are not at hand"):
+        again.certificate_.verify()
+    assert machine.certificate_.verify().status is Status.OPTIMAL
+    # The rows stay behind: the pickle holds support vectors and coefficients.
+    if name == "2 classes":
+        big = SVC(kernel="linear").fit(np.hstack([X, np.zeros((200, 1000))]), y)
+        assert len(pickle.dumps(big)) < 0.6 * 200 * 1000 * 8
+
+
+def test_clone_and_parameters():
+    machine = SVC(C=3.0, kernel=RBF(gamma=0.5), class_weight={0: 2.0}, multi_class="ovr", n_jobs=1)
+    copied = clone(machine)
+    assert copied.get_params() == machine.get_params()
+    assert copied.set_params(C=4.0).C == 4.0
+    assert not hasattr(copied, "support_")
+    assert repr(SVC(C=2.0)) == "SVC(C=2.0)"
+
+
+def test_in_scikit_learn_searches():
+    X, y = IRIS
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), SVC()), {"svc__C": [0.1, 1.0], "svc__kernel": ["linear", RBF(gamma=0.5)]}, cv=3
+    ).fit(X, y)
+    assert search.best_score_ > 0.94
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cross_val_score(SVC(), X, y, cv=3, n_jobs=2).min() > 0.9
+
+
+def test_fitting_again_forgets_the_last_fit():
+    machine = SVC().fit(*IRIS)
+    X, y = blobs()
+    machine.fit(X, y)
+    assert machine.classes_.tolist() == [-1.0, 1.0]
+    assert machine.n_features_in_ == 3
+    np.testing.assert_array_equal(machine.decision_function(X), SVC().fit(X, y).decision_function(X))
+
+
+# Stopping and going on.
+
+
+def test_max_iter_is_told_and_warm_start_goes_on_to_the_same_optimum():
+    X, y = IRIS
+    machine = SVC(C=100.0, kernel="linear", max_iter=3, warm_start=True, tol=1e-7)
+    with pytest.warns(
+        ConvergenceWarning, match=r"SVC ended as `max_iter`: KKT violation .*Raise max_iter, or fit again"
+    ):
+        machine.fit(X, y)
+    assert (machine.fit_status_, machine.certificate_.status) == (1, Status.MAX_ITER)
+    assert machine.n_iter_.tolist() == [3, 3, 3]
+    assert 0.0 < machine.certificate_.gap < np.inf
+    assert machine.predict(X).shape == (150,)
+    machine.set_params(max_iter=-1).fit(X, y)
+    cold = SVC(C=100.0, kernel="linear", tol=1e-7).fit(X, y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.dual == pytest.approx(cold.certificate_.dual, rel=1e-6)
+    np.testing.assert_allclose(machine.decision_function(X), cold.decision_function(X), atol=1e-4)
+    machine.fit(X, y)
+    assert machine.n_iter_.max() <= 3
+
+
+def test_warm_start_needs_the_same_rows():
+    X, y = IRIS
+    machine = SVC(warm_start=True).fit(X, y)
+    for other in ((X[:140], y[:140]), (X, (y + 1) % 3)):
+        with pytest.raises(
+            ValueError, match="warm_start=True goes on from the last fit and needs the same rows, labels"
+        ):
+            machine.fit(*other)
+    with pytest.raises(ValueError, match="warm_start=True"):
+        machine.fit(X, y, sample_weight=np.arange(150.0))
+    with pytest.raises(ValueError, match="warm_start=True"):
+        machine.set_params(multi_class="ovr").fit(X, y)
+    assert machine.set_params(warm_start=False).fit(X[:140], y[:140]).certificate_.status is Status.OPTIMAL
+
+
+def test_warm_start_along_a_path_of_penalties():
+    X, y = TABLES["2 classes"]
+    machine = SVC(warm_start=True, tol=1e-7)
+    for C in (0.01, 1.0, 100.0, 0.1):
+        machine.set_params(C=C).fit(X, y)
+        cold = SVC(C=C, tol=1e-7).fit(X, y)
+        assert machine.certificate_.dual == pytest.approx(cold.certificate_.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("max_seconds", [0.0, 0.1])
+def test_max_seconds(max_seconds):
+    X, y = noise()
+    with pytest.warns(ConvergenceWarning, match="SVC ended as `time_limit`.*Raise max_seconds"):
+        machine = SVC(C=1e5, tol=1e-10, max_seconds=max_seconds).fit(X, y)
+    assert machine.certificate_.status is Status.TIME_LIMIT
+    assert machine.certificate_.gap > 0.0
+    assert machine.predict(X[:5]).shape == (5,)
+
+
+def test_a_callback_may_stop_the_fit():
+    X, y = noise()
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="SVC ended as `interrupted`.*warm_start=True"):
+        machine = SVC(C=1e5, tol=1e-10, callback=lambda p: seen.append(p.n_iter) or len(seen) >= 2).fit(X, y)
+    assert len(seen) == 2
+    assert machine.certificate_.status is Status.INTERRUPTED
+
+
+def test_a_stalled_fit_names_the_column_to_scale():
+    X, y = blobs()
+    table = pd.DataFrame(X * [1.0, 1e9, 1.0], columns=["age", "income", "height"])
+    with pytest.warns(ConvergenceWarning, match=r"`stalled`.*Column 'income' reaches .*scale the columns"):
+        machine = SVC(kernel="linear", C=1e6, tol=1e-9).fit(table, y)
+    assert machine.certificate_.status is Status.STALLED
+
+
+def test_threads_change_no_bit():
+    X, y = TABLES["10 classes"]
+    one, two = (SVC(n_jobs=n).fit(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+
+
+@pytest.mark.parametrize("memory_limit", [0, 10**5, None])
+def test_the_memory_limit_changes_no_bit(memory_limit):
+    X, y = TABLES["10 classes"]
+    machine, free = SVC(memory_limit=memory_limit).fit(X, y), SVC().fit(X, y)
+    np.testing.assert_array_equal(machine.dual_coef_, free.dual_coef_)
+
+
+# What it says.
+
+
+def test_silence(capfd):
+    SVC().fit(*IRIS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_verbose_names_the_backend_the_solver_and_why(capsys):
+    SVC(verbose=1).fit(*IRIS)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "RBF(gamma=0.0" in err
+    assert "runs as native tiles" in err
+    assert "batch SMO: n = 100 <= 300: all variables at once" in err
+    assert "duality gap" in err
+    assert "violation" not in err.split("batch SMO")[0]
+
+
+def test_more_verbose_shows_progress(capsys):
+    SVC(verbose=2).fit(*IRIS)
+    err = capsys.readouterr().err
+    assert err.count("(tolerance 0.001)") >= 3 + 1
+    assert " step " in err
+
+
+def test_solutions():
+    X, y = IRIS
+    several = SVC().fit(X, y).solution_
+    assert len(several) == 3
+    assert all(isinstance(solution, Solution) for solution in several)
+    one = SVC().fit(X[:100], y[:100]).solution_
+    assert isinstance(one, Solution)
+    assert one.beta.shape == (100,)
+    assert "all variables at once" in one.reason
