@@ -6,6 +6,8 @@ from collections.abc import Callable as Function
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles, make_moons
+from sklearn.preprocessing import scale
 
 from mercer import _core
 from mercer.kernels import RBF, Callable, Kernel, Linear, Polynomial, Sigmoid
@@ -180,4 +182,50 @@ def hostile_tables():
         "subnormal": (X * 1e-310, y),
         "tiny": (X * 1e-100, y),
         "huge": (X * 1e30, y),
+    }
+
+
+def real_and_hard_tables(n=200):
+    """Tables of at most about `n` rows with labels -1 and +1: real ones, and generated ones that are hard, by name."""
+    rng = np.random.default_rng(0)
+
+    def pair(loaded, one, other, scaled=False):
+        X, y = loaded
+        rows = rng.permutation(np.flatnonzero((y == one) | (y == other)))[:n]
+        X = X[rows].astype(float)
+        return scale(X) if scaled else X, np.where(y[rows] == one, 1.0, -1.0)
+
+    def noisy(X, signs, flips=0.1):
+        return X, np.where(rng.random(len(X)) < flips, -1.0, 1.0) * np.where(signs > 0, 1.0, -1.0)
+
+    iris, wine, cancer, digits = (
+        load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer, load_digits)
+    )
+    X = rng.normal(size=(n, 2))
+    moons, circles = (make(n, noise=0.25, random_state=0) for make in (make_moons, make_circles))
+    turn = np.linspace(0.5, 3.0, n // 2)
+    arm = turn[:, None] * np.column_stack([np.cos(2 * np.pi * turn), np.sin(2 * np.pi * turn)])
+    heavy = rng.standard_t(1.5, size=(n, 6))
+    few = rng.normal(size=(24, 300))
+    return {
+        "iris, separable": pair(iris, 0, 1),
+        "iris": pair(iris, 1, 2),
+        "wine": pair(wine, 0, 1),
+        "wine, scaled": pair(wine, 1, 2, scaled=True),
+        "breast cancer": pair(cancer, 0, 1),
+        "breast cancer, scaled": pair(cancer, 0, 1, scaled=True),
+        "digits 3 and 8": pair((digits[0] / 16, digits[1]), 3, 8),
+        "digits 1 and 7": pair(digits, 1, 7),
+        "moons": (moons[0], 2.0 * moons[1] - 1),
+        "circles": (circles[0], 2.0 * circles[1] - 1),
+        "exclusive or": noisy(X, X.prod(axis=1)),
+        "spirals": noisy(np.vstack([arm, -arm]), np.repeat([-1.0, 1.0], n // 2), 0.02),
+        "nothing to learn": noisy(X, X[:, 0], 0.5),
+        "labels disagree": (np.vstack([X[: n // 2]] * 2), np.repeat([-1.0, 1.0], n // 2)),
+        "heavy tails": noisy(heavy, heavy[:, 0]),
+        "more columns than rows": noisy(few, few[:, 0]),
+        "one against many": (X, np.where(np.arange(n) == 3, 1.0, -1.0)),
+        "unbalanced": noisy(X, X[:, 0] - 1.5, 0.03),
+        "integers with ties": noisy(np.round(X), np.round(X).sum(axis=1) + 0.5),
+        "constant columns": noisy(np.hstack([X, np.full((n, 2), 3.0)]), X[:, 1]),
     }

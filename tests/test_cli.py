@@ -254,16 +254,22 @@ def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
     assert err.splitlines()[0] == "error: internal error: KeyError: 'lost'"
 
 
-def test_a_missing_package_is_an_error_that_says_what_to_install(mercer, table, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("mercer.io.tables")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    status, _, err = mercer("study", "patients.csv", "--target", "outcome")
-    assert status == 1
-    assert (
-        err
-        == "error: reading tables needs pyarrow, which is not installed; install it with: pip install 'mercer[study]'\n"
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        ("pyarrow", "error: reading tables needs pyarrow, which is not installed; install it with: "),
+        ("matplotlib", "error: writing reports needs jinja2 and matplotlib ("),
+    ],
+)
+def test_a_missing_package_is_an_error_that_says_what_to_install(table, tmp_path, package, message):
+    code = f"import sys; sys.modules[{package!r}] = None; from mercer.cli import run; "
+    code += "assert run(['doctor']) == 0; sys.exit(run(['study', 'patients.csv', '--target', 'outcome']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
     )
+    assert done.returncode == 1
+    assert done.stderr.startswith(message)
+    assert done.stderr.endswith("pip install 'mercer[study]'\n")
 
 
 def test_plain_lines_of_progress(monkeypatch):
@@ -288,6 +294,11 @@ def test_a_live_bar_on_a_terminal():
     assert "C = [1]" in stream.getvalue()
 
 
+def environment():
+    """For a process of its own that finds the package where this one found it."""
+    return {**os.environ, "PYTHONPATH": str(pathlib.Path(cli.__file__).parents[2])}
+
+
 def long_running(tmp_path, *arguments):
     """A study of a minute or so in a process of its own, once its search is under way."""
     rng = np.random.default_rng(0)
@@ -303,7 +314,7 @@ def long_running(tmp_path, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(pathlib.Path(cli.__file__).parents[2])},
+        env=environment(),
     )
     for line in process.stderr:
         if line.startswith("search 8 of"):

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from generated import mixed_frame, three_classes, with_missing
 from mercer import plot
 from mercer.metrics import Interval
-from mercer.report import prose, render, write_report
+from mercer.report import prose
+from mercer.report.page import render, write_report
 from mercer.study import study
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -326,6 +326,12 @@ def test_callables_are_evaluated_by_block():
     assert len(blocks) < 60  # and not pair by pair
 
 
+class Trusted(Callable):
+    """A function that somebody has proved to be a kernel."""
+
+    is_psd = True
+
+
 def test_a_callable_never_makes_one_large_matrix():
     sizes = []
 
@@ -334,13 +340,19 @@ def test_a_callable_never_makes_one_large_matrix():
         return A @ B.T + 1.0
 
     X, y = blobs(n=4000, p=2, distance=6.0)
-    machine = SVC(kernel=Linear() + 1.0).fit(X, y)
-    # The kernel is not known to be positive semidefinite, and not all rows are looked at.
-    with pytest.warns(IndefiniteKernelWarning, match="not refuted"):
-        by_function = SVC(kernel=kernel).fit(X, y)
+    machine, by_function = SVC(kernel=Linear() + 1.0).fit(X, y), SVC(kernel=Trusted(kernel)).fit(X, y)
     by_function.decision_function(X)
     assert max(sizes) <= 2**22 < 4000**2
+    assert by_function.certificate_.status is Status.OPTIMAL
     assert by_function.certificate_.dual == pytest.approx(machine.certificate_.dual, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_of_many_rows_only_some_are_looked_at():
+    X, y = blobs(n=2500, p=2, distance=6.0)
+    with pytest.warns(IndefiniteKernelWarning, match="not refuted.* on a choice of 2000 points"):
+        machine = SVC(kernel=laplacian).fit(X, y)
+    assert machine.certificate_.status is Status.STATIONARY
 
 
 @pytest.mark.parametrize(

@@ -223,26 +223,16 @@ def study(
     trained = [_trained_svm(found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(chosen, model.encoder, rest, codes) for chosen in others]
     tell(Progress("test"))
-
-    def judge_all(rows: np.ndarray) -> tuple[list[Evaluation], np.ndarray]:
-        part, truth = used.take(rows), intake.codes[rows]
-        return [one.judge(part, truth, intake.labels) for one in trained], model.margins(part, truth)
-
-    unsealed = sealed.open(judge_all, "final estimate of the study")
+    unsealed = sealed.open(
+        lambda rows: _judged(trained, model, used.take(rows), intake.codes[rows], intake.labels),
+        "final estimate of the study",
+    )
     on_test, margins_test = unsealed.value
-    contenders = [
-        Contender(
-            one.name,
-            one.setting,
-            one.n_right,
-            len(codes),
-            one.judge(rest, codes, intake.labels),
-            test,
-            one.search_seconds,
-            one.fit_seconds,
-        )
-        for one, test in zip(trained, on_test, strict=True)
-    ]
+    on_rest, margins_train = _judged(trained, model, rest, codes, intake.labels)
+    contenders = tuple(
+        Contender(one.name, one.setting, one.n_right, len(codes), train, test, one.search_seconds, one.fit_seconds)
+        for one, train, test in zip(trained, on_rest, on_test, strict=True)
+    )
     clock.lap("comparison and test")
     return Study(
         target=target,
@@ -252,8 +242,8 @@ def study(
         seed=seed,
         search=found,
         model=model,
-        contenders=tuple(contenders),
-        margins_train=model.margins(rest, codes),
+        contenders=contenders,
+        margins_train=margins_train,
         margins_test=margins_test,
         sealed=sealed,
         opening=unsealed.opening,
@@ -311,6 +301,13 @@ class _Trained:
     def judge(self, part: Table, codes: np.ndarray, labels: list[str]) -> Evaluation:
         predicted, scores = self.answer(part)
         return evaluate(codes, predicted, scores, labels)
+
+
+def _judged(
+    trained: list[_Trained], model: Model, part: Table, codes: np.ndarray, labels: list[str]
+) -> tuple[list[Evaluation], np.ndarray]:
+    """Figures of all contenders on some rows, and the margins of the support vector machine."""
+    return [one.judge(part, codes, labels) for one in trained], model.margins(part, codes)
 
 
 def _trained_svm(found: SearchResult, model: Model, fit_seconds: float) -> _Trained:

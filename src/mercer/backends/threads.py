@@ -54,7 +54,8 @@ class _ThreadLimit(threadpoolctl.LibController):
         return int(self.dynlib.mercer_get_num_threads()) or joblib.cpu_count()
 
     def set_num_threads(self, num_threads: int) -> None:
-        self.dynlib.mercer_set_num_threads(num_threads)
+        # All processors is no limit: what threadpoolctl read before it set one, and puts back after.
+        self.dynlib.mercer_set_num_threads(0 if num_threads >= joblib.cpu_count() else num_threads)
 
     def get_version(self) -> None:
         return None

@@ -80,7 +80,7 @@ def study_command(
     with the best candidate so far; a second Ctrl-C ends everything.
     """
     from mercer.io.tables import read_table
-    from mercer.report import write_report
+    from mercer.report.page import write_report
 
     read = read_table(table)
     name = Path(table).name

@@ -23,7 +23,7 @@ try:
     import pyarrow.compute as pc
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
-except ImportError as error:  # pragma: no cover - the tests run with the extra installed
+except ImportError as error:
     raise ImportError(
         "reading tables needs pyarrow, which is not installed; install it with: pip install 'mercer[study]'"
     ) from error

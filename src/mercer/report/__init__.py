@@ -1,5 +1,4 @@
-"""One self-contained HTML page about a study; needs the extra ``mercer[study]``."""
+"""What a study found: in sentences (`prose`), and as one self-contained HTML page (`page`).
 
-from mercer.report.page import render, write_report
-
-__all__ = ["render", "write_report"]
+The page needs the extra ``mercer[study]``, the sentences do not.
+"""

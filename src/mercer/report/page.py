@@ -8,15 +8,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from mercer import plot
 from mercer.encoding import CategoricalRule, NumericRule
-from mercer.plot.evaluation import MAX_CURVES
 from mercer.report import prose
-from mercer.report.svg import inline_svg
 from mercer.study import Study
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    from mercer import plot
+    from mercer.plot.evaluation import MAX_CURVES
+    from mercer.report.svg import inline_svg
+except ImportError as error:
+    raise ImportError(
+        f"writing reports needs jinja2 and matplotlib ({error}); install them with: pip install 'mercer[study]'"
+    ) from error
 
 MAX_PARTS = 60
 """Most sub-problems that are listed one by one."""
