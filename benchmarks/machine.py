@@ -1,10 +1,12 @@
-"""What the figures were measured with: versions and machine, without its name."""
+"""What the figures were measured with, without the machine's name, and what else it was busy with."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
+import resource
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -63,3 +65,38 @@ def _build() -> str:
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+class Watch:
+    """Notices what else the machine does while a race is on."""
+
+    def __init__(self) -> None:
+        self._load = os.getloadavg()[0]
+        self._began = time.perf_counter()
+        self._busy, self._ours = _busy_seconds(), _our_seconds()
+
+    def report(self) -> dict[str, Any]:
+        """Return the load average at the start, and the processors that others kept busy on average since."""
+        seconds = time.perf_counter() - self._began
+        others = None
+        if self._busy is not None:
+            busy = _busy_seconds()
+            assert busy is not None
+            others = max(0.0, busy - self._busy - (_our_seconds() - self._ours)) / seconds
+        return {"load_average": self._load, "others_busy": others, "race_seconds": seconds}
+
+
+def _busy_seconds() -> float | None:
+    """Processor time that the machine has spent on anything, time stolen by its host included; None if unknown."""
+    statistics = Path("/proc/stat")
+    if not statistics.exists():
+        return None
+    ticks = [int(word) for word in statistics.read_text().splitlines()[0].split()[1:9]]
+    user, nice, system, _idle, _waiting, irq, soft_irq, steal = ticks
+    return (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _our_seconds() -> float:
+    """Processor time of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import signal
 import time
 import traceback
@@ -19,6 +18,7 @@ import numpy as np
 
 from . import truth
 from .datasets import Table
+from .machine import Watch
 from .peers import CONTENDERS, INTELEX, Contender, Estimator, Mercer, Model, Task
 from .problems import Problem, find
 
@@ -258,12 +258,17 @@ def race(problem: Problem, contenders: list[str], rules: Rules) -> dict[str, Any
 
 
 def first_calls(contenders: list[str], problem: Problem, rules: Rules) -> dict[str, float]:
-    """Return the seconds that each library takes to be imported and to train its first, tiny machine."""
+    """Return the seconds that each library takes to be imported and to train its first, tiny machine.
+
+    One that fails is left out; its races say why.
+    """
     found = {}
     for name in contenders:
         runner = Runner(name, problem, rules)
         try:
             found[name] = runner.ready()
+        except Absent:
+            continue
         finally:
             runner.close()
     return found
@@ -359,38 +364,3 @@ def _worth_waiting(name: str, results: dict[str, Result]) -> float:
         if {name, other} <= set(INTELEX) and result.violation is not None and result.violation <= TRUE_ENOUGH
     ]
     return max(1.0, 2.0 * min(rivals, default=float("inf")))
-
-
-class Watch:
-    """Notices what else the machine does while a race is on."""
-
-    def __init__(self) -> None:
-        self._load = os.getloadavg()[0]
-        self._began = time.perf_counter()
-        self._busy, self._ours = _busy_seconds(), _our_seconds()
-
-    def report(self) -> dict[str, Any]:
-        """Return the load average at the start, and the processors that others kept busy on average since."""
-        seconds = time.perf_counter() - self._began
-        others = None
-        if self._busy is not None:
-            busy = _busy_seconds()
-            assert busy is not None
-            others = max(0.0, busy - self._busy - (_our_seconds() - self._ours)) / seconds
-        return {"load_average": self._load, "others_busy": others, "race_seconds": seconds}
-
-
-def _busy_seconds() -> float | None:
-    """Processor time that the machine has spent on anything, time stolen by its host included; None if unknown."""
-    statistics = Path("/proc/stat")
-    if not statistics.exists():
-        return None
-    ticks = [int(word) for word in statistics.read_text().splitlines()[0].split()[1:9]]
-    user, nice, system, _idle, _waiting, irq, soft_irq, steal = ticks
-    return (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")
-
-
-def _our_seconds() -> float:
-    """Processor time of this process and of its children that have ended."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

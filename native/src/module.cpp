@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "mercer/dispatch.hpp"
+#include "mercer/gather.hpp"
 #include "mercer/parallel.hpp"
 #include "mercer/working_set.hpp"
 
@@ -232,9 +233,41 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
     return {n, beta.data(), gradient.data(), lower.data(), upper.data(), groups ? groups->data() : nullptr, n_groups};
 }
 
+KeptRows make_kept(const MatrixOf<const double>& values, const ConstIndices& slots, const ConstIndices& columns) {
+    require(values.shape(1) <= 1 || values.stride(1) == 1, "kept rows must be contiguous");
+    Table::check_indices(slots.data(), static_cast<int64_t>(slots.shape(0)), static_cast<int64_t>(values.shape(0)));
+    Table::check_indices(columns.data(), static_cast<int64_t>(columns.shape(0)), static_cast<int64_t>(values.shape(1)));
+    return {values.data(),  values.stride(0),
+            slots.data(),   static_cast<int64_t>(slots.shape(0)),
+            columns.data(), static_cast<int64_t>(columns.shape(0))};
+}
+
+template <class Real>
+void gather_rows(MatrixOf<const double> values, ConstIndices slots, ConstIndices columns, MatrixOf<Real> out,
+                 int n_threads) {
+    const KeptRows kept = make_kept(values, slots, columns);
+    require(static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
+                static_cast<int64_t>(out.shape(1)) == kept.n_columns && (out.shape(1) <= 1 || out.stride(1) == 1),
+            "out must have a row per slot, a column per column and contiguous rows");
+    nb::gil_scoped_release release;
+    gather(kept, out.data(), out.stride(0), n_threads);
+}
+
+void combine_rows(MatrixOf<const double> values, ConstIndices slots, ConstIndices columns, ConstDoubles weights,
+                  Doubles out, int n_threads) {
+    const KeptRows kept = make_kept(values, slots, columns);
+    require(
+        static_cast<int64_t>(weights.shape(0)) == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_columns,
+        "weights must have one number per slot, out one per column");
+    nb::gil_scoped_release release;
+    combine(kept, weights.data(), out.data(), n_threads);
+}
+
 // Functions of a matrix in double or in single precision.
 template <class Real>
 void bind_by_precision(nb::module_& m) {
+    m.def("gather_rows", &gather_rows<Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("block", &block<Real>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
@@ -260,6 +293,9 @@ NB_MODULE(_core, m) {
     m.def(
         "has_isa", [](const std::string& name) { return find_implementation(name.c_str()) != nullptr; },
         nb::arg("name"));
+    m.def("combine_rows", &combine_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
     bind_by_precision<double>(m);
     bind_by_precision<float>(m);
     m.def("matvec", &matvec<false>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),

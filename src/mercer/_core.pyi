@@ -59,6 +59,10 @@ def matvec_single(
     out: _Float,
     n_threads: int,
 ) -> None: ...
+def gather_rows(values: _Float, slots: _Index, columns: _Index, out: _Real, n_threads: int) -> None: ...
+def combine_rows(
+    values: _Float, slots: _Index, columns: _Index, weights: _Float, out: _Float, n_threads: int
+) -> None: ...
 def solve_block(
     isa: str,
     newton: bool,

@@ -13,7 +13,7 @@ from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
-from mercer.problems import Problem
+from mercer.problems import Problem, inner
 from mercer.solution import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -97,7 +97,7 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
     ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
     gradient = values + ridge_part + problem.linear
     multipliers, violation = _optimality(problem, beta, gradient)
-    quadratic = float(beta @ values)
+    quadratic = inner(beta, values)
     decision = values - multipliers[0] if problem.n_groups else values
     lengths = np.sqrt(np.abs(gram.diag()))
     outside = np.maximum(problem.lower - beta, beta - problem.upper)
@@ -109,9 +109,9 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
         multipliers=multipliers,
         violation=violation,
         primal=problem.loss.primal(quadratic, decision),
-        dual=-(0.5 * quadratic + 0.5 * float(beta @ ridge_part) + float(problem.linear @ beta)),
+        dual=-(0.5 * quadratic + 0.5 * inner(beta, ridge_part) + inner(problem.linear, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
-        rounding=4.0 * _EPS * float(lengths.max(initial=0.0)) * float(np.abs(beta) @ lengths),
+        rounding=4.0 * _EPS * float(lengths.max(initial=0.0)) * inner(np.abs(beta), lengths),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
     )

@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import combine_rows, gather_rows
 from mercer.backends import Backend, select_backend
 from mercer.data import Data
 from mercer.kernels import Kernel
@@ -35,8 +36,9 @@ class Gram:
     memory_limit : int, optional
         Bytes that kept rows of the matrix may take, default 1 GiB.
     keep_rows : bool, default False
-        Whether to keep evaluated rows for the next problem on the same data: class pairs, values of C, folds.
-        A single problem rarely asks for a row twice.
+        Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
+        A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
+        it anew, which is not so for short rows of numbers; the backend knows.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional
@@ -74,7 +76,7 @@ class Gram:
             backend, reason = select_backend(kernel, data, n_jobs=n_jobs)
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
-        self._store = _Store(kernel, data, limit if keep_rows else 0, backend, reason)
+        self._store = _Store(kernel, data, limit if keep_rows and backend.keeping_pays else 0, backend, reason)
         self._idx: IndexArray | None = None
 
     @property
@@ -253,7 +255,7 @@ class _Store:
             self._evaluate_block(rows, cols, out)
         else:
             assert self._arena is not None
-            out[:] = self._arena[slots] if cols is None else self._arena[slots[:, None], cols]
+            gather_rows(self._arena, slots, self._columns(cols), out, self.backend.n_threads)
 
     def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
@@ -264,9 +266,11 @@ class _Store:
             return self.backend.matvec(self.data, rows, self.data, cols, weights[:, None], single=single)[:, 0]
         assert self._arena is not None
         total = np.zeros(self.data.n if rows is None else rows.size)
-        for weight, slot in zip(weights, slots, strict=True):
-            total += weight * (self._arena[slot] if rows is None else self._arena[slot][rows])
+        combine_rows(self._arena, slots, self._columns(rows), weights, total, self.backend.n_threads)
         return total
+
+    def _columns(self, chosen: IndexArray | None) -> IndexArray:
+        return np.arange(self.data.n) if chosen is None else chosen
 
     def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
         """K[rows, cols] @ vectors, evaluated anew."""

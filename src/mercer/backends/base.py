@@ -22,9 +22,14 @@ class Backend(ABC):
     values_per_call : int
         About how many kernel values to ask for in one call, so that a call takes some 30 ms and work stays
         interruptible. It depends on the data alone, never on a clock.
+    keeping_pays : bool
+        Whether looking a kernel value up costs less than evaluating it anew.
+    n_threads : int
     """
 
     values_per_call: int
+    keeping_pays: bool
+    n_threads: int
 
     @abstractmethod
     def block(

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.data import Data
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Precomputed
 
 
 @final
@@ -19,6 +19,8 @@ class BlockBackend(Backend):
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self.keeping_pays = not isinstance(kernel, Precomputed)  # those are kept already, by the caller
+        self.n_threads = 1
 
     def block(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array

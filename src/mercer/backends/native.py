@@ -20,6 +20,9 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 """Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
 
 
+_SHORT_ROW = 64  # multiplications that cost about as much as looking a value up
+
+
 def select_isa() -> str:
     """Return the instruction set of the native code: the best this machine has, or the one in ``MERCER_ISA``.
 
@@ -55,6 +58,7 @@ class NativeBackend(Backend):
     def __init__(self, program: Program, data: Data, *, n_jobs: int | None = None) -> None:
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
+        self.keeping_pays = _row_length(data) > _SHORT_ROW
         self.values_per_call = int(min(6e7, 8e9 / (_row_length(data) + 20)))
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program])
         uses_distance = any(op == Op.SQDIST for op, _ in program)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from mercer.data.checks import MAX_SHOWN, Array, FloatArray, Rows, not_finite_message
 
@@ -120,7 +121,8 @@ class Vectors(Data):
         total, sums = 0.0, np.zeros(self.p)
         for block, w in self._weighted_blocks(weights):
             total += w.sum()
-            sums += w @ block.float64()
+            values = block.float64()
+            sums += values.T @ w if sp.issparse(values) else np.einsum("i,ij->j", w, values)
         return sums / total
 
     def variance(self, weights: npt.ArrayLike | None = None) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, Loss, Problem
+from mercer.problems.base import FloatArray, Loss, Problem, inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Hinge(Loss):
         if np.isinf(self.C).any():
             margin = float((self.y * decision).min())
             return 0.5 * quadratic / margin**2 if margin > 0.0 else float("inf")
-        return 0.5 * quadratic + float(self.C @ self.slacks(decision))
+        return 0.5 * quadratic + inner(self.C, self.slacks(decision))
 
 
 @dataclass(frozen=True, eq=False)

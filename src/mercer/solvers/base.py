@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mercer.certificate import Certificate, Evaluation, Evidence, certify, conclude, evaluate
 from mercer.gram import Gram
-from mercer.problems import Problem
+from mercer.problems import Problem, inner
 from mercer.solution import Status, TraceRow
 from mercer.solvers.interruption import Interruption
 
@@ -322,7 +322,7 @@ def _stop_reason(
 
 def _trace_row(problem: Problem, state: State, began: float) -> TraceRow:
     # With g = (K + D) beta + q, the dual objective is -1/2 beta'(g + q).
-    dual = -0.5 * float(state.beta @ (state.gradient + problem.linear))
+    dual = -0.5 * inner(state.beta, state.gradient + problem.linear)
     return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, dual)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mercer._core import largest_violation, select_working_set, solve_block
 from mercer.backends.native import select_isa
 from mercer.gram import Gram, padded_block
-from mercer.problems import Problem
+from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
 
 Array = npt.NDArray[np.floating]
@@ -144,7 +144,7 @@ class BatchSMO(Solver[BatchState]):
                 yield from state.gram.accumulate(state.gradient, chosen[moved], change[moved], single=state.single)
                 if problem.ridge is not None:
                     state.gradient[chosen] += problem.ridge[chosen] * change
-                state.moved += float(change @ change)
+                state.moved += inner(change, change)
                 dual, before_dual = self._dual(state), dual
                 if state.single and (stuck or dual <= before_dual):  # rounding has taken over
                     state.single, stuck = False, True
@@ -155,7 +155,7 @@ class BatchSMO(Solver[BatchState]):
         return 2.0 * _SINGLE_ROUNDOFF * state.largest * state.moved**0.5 if state.single else 0.0
 
     def _dual(self, state: BatchState) -> float:
-        return -0.5 * float(state.beta @ (state.gradient + state.problem.linear))
+        return -0.5 * inner(state.beta, state.gradient + state.problem.linear)
 
     def _violation(self, state: BatchState) -> float:
         p = state.problem
@@ -226,7 +226,7 @@ class _Block:
     def rounding(self) -> float:
         """About the smallest violation that float64 can tell from 0 here."""
         lengths = np.sqrt(np.abs(self._matrix.diagonal()))
-        return 16 * float(np.finfo(float).eps) * (1.0 + float(lengths.max()) * float(np.abs(self._beta) @ lengths))
+        return 16 * float(np.finfo(float).eps) * (1.0 + float(lengths.max()) * inner(np.abs(self._beta), lengths))
 
     def pair_steps(self, tol: float, steps: int) -> Generator[None, None, int | None]:
         """Return how they ended; None at max_iter."""
