@@ -22,8 +22,9 @@ STORED = {
 }
 
 
-def rows(n=30, p=4, seed=0):
-    X = np.round(np.random.default_rng(seed).normal(size=(n, p)), 2)
+def rows(n=30, p=80, seed=0):
+    """Rows long enough that keeping their kernel values pays."""
+    X = np.round(np.random.default_rng(seed).normal(scale=0.22, size=(n, p)), 2)
     X[::3, 1] = 0.0
     return X
 
@@ -66,9 +67,11 @@ def test_restrict_is_a_slice(case, stored, keep_rows):
     K, diagonal = gram.block(), gram.diag()
     a = np.array([9, 2, 2, 25, 0])
     view, again = gram.restrict(a), gram.restrict(a).restrict([3, 0, 0])
-    np.testing.assert_array_equal(view.block(), K[np.ix_(a, a)])
-    np.testing.assert_array_equal(view.block(np.array([1, 4]), None), K[np.ix_([2, 0], a)])
-    np.testing.assert_array_equal(again.block(), K[np.ix_([25, 9, 9], [25, 9, 9])])
+    # Tiles give the same bits for any choice of rows; what a user's function does inside is its own affair.
+    same = close if case.kernel.lower() is None else np.testing.assert_array_equal
+    same(view.block(), K[np.ix_(a, a)])
+    same(view.block(np.array([1, 4]), None), K[np.ix_([2, 0], a)])
+    same(again.block(), K[np.ix_([25, 9, 9], [25, 9, 9])])
     np.testing.assert_array_equal(view.diag(), diagonal[a])
     v = np.arange(1.0, 6.0)
     close(view.matvec(v), K[np.ix_(a, a)] @ v)
@@ -170,6 +173,13 @@ def test_kept_rows_are_evaluated_once():
     assert gram.n_values == 10 * 30
     gram.block(np.array([9, 10, 11]), None)
     assert gram.n_values == 12 * 30
+
+
+def test_short_rows_are_evaluated_anew():
+    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep_rows=True)
+    gram.block()
+    gram.block()
+    assert gram.n_values == 2 * 30 * 30
 
 
 def test_kept_rows_serve_sums():
