@@ -12,7 +12,7 @@ from sklearn.preprocessing import scale
 
 import plain
 from cases import blobs
-from mercer import SVC, Status
+from mercer import SVC, InseparableError, Status
 from mercer.kernels import RBF, Linear, Polynomial
 
 CANCER = load_breast_cancer()
@@ -120,3 +120,25 @@ def test_the_column_to_scale_is_named(named):
     assert machine.certificate_.status is Status.STALLED
     scaled = SVC(kernel="linear", C=1e4).fit(scale(X), y)
     assert scaled.certificate_.status is Status.OPTIMAL
+
+
+# Sizes beyond the one up to which the working set is everything.
+
+
+@pytest.mark.parametrize("n", [2048, 2049, 3000, 4200])
+def test_overlapping_classes_have_no_maximal_margin_at_any_size(n):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 3)), rng.integers(0, 2, n)
+    with pytest.raises(InseparableError, match="weighted means of the two classes coincide"):
+        fit(SVC(C=np.inf, kernel="linear"), X, y)
+
+
+@pytest.mark.parametrize("n", [2048, 2049, 3000])
+def test_separable_classes_have_one_at_any_size(n):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 5))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    X[:, 0] += 0.1 * y
+    machine = SVC(C=np.inf, kernel="linear")
+    assert fit(machine, X, y).status is Status.OPTIMAL
+    assert (y * machine.decision_function(X)).min() >= 1.0 - 1e-3

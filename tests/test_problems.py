@@ -65,8 +65,8 @@ def test_a_feasible_point_stays_where_it_is(case):
     moved = problem.start.copy()
     for group in range(max(1, problem.n_groups)):
         members = np.flatnonzero(problem.groups == group) if problem.groups is not None else np.arange(9)
-        up = members[problem.upper[members] > moved[members]][0]
-        low = members[(problem.lower[members] < moved[members]) & (members != up)][0]
+        pairs = [(u, v) for u in members for v in members if u != v]
+        up, low = next((u, v) for u, v in pairs if moved[u] < problem.upper[u] and moved[v] > problem.lower[v])
         step = min(0.125, 0.5 * (problem.upper[up] - moved[up]), 0.5 * (moved[low] - problem.lower[low]))
         moved[up] += step
         moved[low] -= step
@@ -97,9 +97,9 @@ def test_a_hard_margin_is_scaled_until_all_margins_are_1():
     assert loss.primal(8.0, np.array([1.0, 3.0])) == np.inf
 
 
-def test_nearest_points_start_at_the_means():
+def test_nearest_points_start_at_one_row_of_each_class():
     problem = nearest_points([-1, 1, 1])
-    assert problem.start.tolist() == [-1.0, 0.5, 0.5]
+    assert problem.start.tolist() == [-1.0, 1.0, 0.0]
     assert problem.group_totals(problem.start).tolist() == [-1.0, 1.0]
     assert problem.loss.primal(6.0, np.zeros(3)) == 3.0
 

@@ -504,3 +504,16 @@ def test_hostile_tables_take_a_moment_at_most(name):
     X, y = hostile_tables()[name]
     for C in (1e-8, 1.0, 1e8):
         assert solved(X, y, C, Linear(), Limits(tol=1e-3)).n_iter < 10**6
+
+
+@pytest.mark.parametrize("n", [1500, 2048, 2049, 3000, 4097])
+def test_the_solvers_gradient_is_the_true_one(n):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 4))
+    signs = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+    problem, gram = c_svc(signs, 1.0), Gram(RBF(gamma=0.25), as_data(X))
+    solver = BatchSMO()
+    state = solver.init(problem, gram, 1e-3, None)
+    while not state.finished:
+        solver.advance(state, 1.0, -1)
+    np.testing.assert_allclose(state.gradient, gram.matvec(state.beta) + problem.linear, rtol=0, atol=1e-4)

@@ -11,7 +11,9 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr double kRidge = 4e-15;  // of the diagonal, per free variable in the factor's pivots
+// Of the diagonal, per free variable in the factor's pivots: rounding in the entries of the matrix adds up over them.
+template <class Real>
+constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 1e-7;
 constexpr double kUndetermined = 1e-14;
 constexpr int kMaxRefinements = 6;  // repeated steps on one face, each removing more of the ridge's effect
 
@@ -47,14 +49,14 @@ class NewtonSteps {
         double last_residual = kInfinity;
         int refinements = 0;
         for (; result.n_iter < max_iter; ++result.n_iter) {
-            const double residual = find_direction();
+            double residual = find_direction();
             const bool refine = residual > 0.1 * tol && refinements < kMaxRefinements && residual < 0.5 * last_residual;
             if (free_count() == 0 || !refine) {
                 result.violation = block_violation(block_);
                 if (result.violation <= tol || residual_too_large(residual, result.violation)) break;
                 if (!enter_worst(tol)) break;
-                last_residual = kInfinity, refinements = 0;
-                find_direction();
+                residual = find_direction();
+                refinements = 0;
             }
             const bool whole = step();
             last_residual = whole ? residual : kInfinity;
@@ -80,7 +82,8 @@ class NewtonSteps {
         const int64_t size = free_count();
         if (size >= capacity_) return false;
         for (int64_t k = 0; k < size; ++k) column_[k] = row(u)[free_[k]] + shift(u, free_[k]);
-        const double diagonal = row(u)[u] + shift(u, u), ridge = kRidge * diagonal + 1e-300;
+        const double diagonal = row(u)[u] + shift(u, u),
+                     ridge = kRidge<Real> * static_cast<double>(size + 1) * diagonal + 1e-300;
         factor_.append(column_, diagonal + ridge, ridge);
         free_[size] = u;
         member_[u] = 1.0;

@@ -109,17 +109,20 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     Examples
     --------
     >>> nearest_points([-1, 1, 1]).start.tolist()
-    [-1.0, 0.5, 0.5]
+    [-1.0, 1.0, 0.0]
     """
     signs = np.asarray(y, dtype=np.float64)
     _require_two_classes(signs)
     positive = signs > 0.0
+    # One row of each class: the nearest points need few rows, and what is not there need not be taken away.
+    start = np.zeros(signs.size)
+    start[np.flatnonzero(positive)[0]], start[np.flatnonzero(~positive)[0]] = 1.0, -1.0
     return Problem(
         name="nearest points",
         linear=np.zeros(signs.size),
         lower=np.where(positive, 0.0, -np.inf),
         upper=np.where(positive, np.inf, 0.0),
-        start=np.where(positive, 1.0 / positive.sum(), -1.0 / (~positive).sum()),
+        start=start,
         groups=positive.astype(np.int64),
         ridge=None,
         loss=HullDistance(),

@@ -241,7 +241,11 @@ def drive(
                 ended, evaluation = Status.INTERRUPTED, None
                 break
             ended = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
-            if ended is not Status.STALLED or evaluation.rounding > limits.tol or patience.ends_at(evaluation):
+            if (
+                ended is not Status.STALLED
+                or evaluation.violation <= evaluation.rounding
+                or patience.ends_at(evaluation)
+            ):
                 break
             if stopped is not None:
                 ended = stopped

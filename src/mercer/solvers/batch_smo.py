@@ -58,6 +58,11 @@ class BatchState(State):
     n_refreshes: int = 0
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
+    @property
+    def takes_everything(self) -> bool:
+        """Whether the working set is all variables, in every round."""
+        return self.problem.n <= WHOLE_PROBLEM
+
 
 @final
 class BatchSMO(Solver[BatchState]):
@@ -126,7 +131,7 @@ class BatchSMO(Solver[BatchState]):
 
     def _rounds(self, state: BatchState) -> Iterator[None]:
         problem = state.problem
-        everything = problem.n <= WHOLE_PROBLEM
+        everything = state.takes_everything
         stuck, dual = False, self._dual(state)
         while True:
             state.violation = self._violation(state)
@@ -178,7 +183,7 @@ class BatchSMO(Solver[BatchState]):
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
         if state.whole is not None:
             return state.whole
-        everything = chosen.size == state.problem.n
+        everything = state.takes_everything
         matrix = padded_block(chosen.size, chosen.size, np.float32 if state.single else np.float64)
         yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         if state.problem.ridge is not None:
@@ -216,7 +221,7 @@ class _Block:
             self._starts = np.zeros(1, dtype=np.int64)
         else:
             self._starts = np.searchsorted(state.groups[chosen], np.arange(problem.n_groups + 1))
-        self.is_everything = chosen.size == problem.n
+        self.is_everything = state.takes_everything
 
     @property
     def n_free(self) -> int:
