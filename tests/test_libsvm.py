@@ -115,12 +115,12 @@ def test_sigmoid_where_it_is_positive_semidefinite(C):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", [100, 250, 400])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("C", [1e-4, 1e-2, 0.1, 1.0, 10.0, 1e3, 1e5, 1e7])
-def test_never_worse_on_a_larger_grid(seed, kernel, C):
+def test_never_worse_on_a_larger_grid(n, kernel, C):
     parameters, formula = KERNELS[kernel]
-    for X, y in real_and_hard_tables(n=100 + 150 * seed).values():
+    for X, y in real_and_hard_tables(n).values():
         for factor in (0.1, 1.0, 10.0) if kernel != "linear" else (1.0,):
             gamma = factor * gamma_of(X)
             compare({"C": C, "gamma": gamma, **parameters}, formula(X, gamma), X, y)

@@ -124,6 +124,14 @@ def test_the_time_limit_is_for_all_machines_together():
     assert not machines.coefficients.any()
 
 
+def test_each_machine_has_the_time_that_those_before_it_left():
+    machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=60.0))
+    left = [solution.limits.max_seconds for solution in machines.solutions]
+    assert left[0] == 60.0
+    assert left[1] == pytest.approx(left[0] - machines.solutions[0].seconds, abs=1e-9)
+    assert left[2] == pytest.approx(left[1] - machines.solutions[1].seconds, abs=1e-9)
+
+
 def test_a_request_ends_the_machine_at_hand_and_all_after_it():
     interruption, tasks = Interruption(), []
 

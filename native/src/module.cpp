@@ -114,7 +114,8 @@ class Table {
 // A kernel's program, checked: known opcodes, arguments in range, a stack that fits and ends with one tile.
 class CompiledKernel {
   public:
-    CompiledKernel(const std::vector<int32_t>& ops, const std::vector<double>& arguments) : arguments_(arguments) {
+    CompiledKernel(const std::vector<int32_t>& ops, const std::vector<double>& arguments, bool direct)
+        : arguments_(arguments), direct_(direct) {
         require(ops.size() == arguments.size() && !ops.empty() && ops.size() <= kMaxProgram,
                 "a program must have between 1 and 256 operations, each with its argument");
         int depth = 0;
@@ -132,16 +133,19 @@ class CompiledKernel {
             require(op != Op::power || is_exponent(arguments[i]), "a power must be an integer from 0 to 2147483647");
         }
         require(depth == 1, "a program must leave exactly one tile");
+        require(!direct || std::find(ops_.begin(), ops_.end(), Op::dot) == ops_.end(),
+                "distances from differences leave no inner products");
     }
 
     Program view() const {
         const bool distance = std::find(ops_.begin(), ops_.end(), Op::sqdist) != ops_.end();
-        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), distance};
+        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), direct_, distance};
     }
 
   private:
     std::vector<Op> ops_;
     std::vector<double> arguments_;
+    bool direct_;
 };
 
 const Implementation& implementation(const std::string& isa) {
@@ -158,6 +162,7 @@ TileRequest make_request(const CompiledKernel& kernel, const Table& left, const 
     require(!centre || (static_cast<int64_t>(centre->shape(0)) == left.n_features() && !left.sparse()),
             "a centre belongs to dense tables and has one value a feature");
     const Program program = kernel.view();
+    require(!program.direct || !left.sparse(), "distances from differences are for dense tables");
     const bool centred = centre && program.uses_sqdist;  // inner products need no centre, and are exact without one
     return {program, left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr, n_threads};
 }
@@ -286,7 +291,8 @@ NB_MODULE(_core, m) {
         .def(nb::init<AnyVector, AnyVector, AnyVector, int64_t>(), nb::arg("data").noconvert(),
              nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("n_features"));
     nb::class_<CompiledKernel>(m, "CompiledKernel")
-        .def(nb::init<const std::vector<int32_t>&, const std::vector<double>&>(), nb::arg("ops"), nb::arg("arguments"));
+        .def(nb::init<const std::vector<int32_t>&, const std::vector<double>&, bool>(), nb::arg("ops"),
+             nb::arg("arguments"), nb::arg("direct") = false);
 
     m.def("thread_limit", &mercer_get_num_threads);
     m.def("best_isa", [] { return std::string(best_implementation().name); });

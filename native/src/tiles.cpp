@@ -82,7 +82,7 @@ void pack_panel_task(void* context, int64_t panel) {
     const int64_t p = job.request.right.n_features, first = panel * kColumns;
     const int count = static_cast<int>(min64(kColumns, job.n_columns - first));
     pack_dense<Real, kColumns>(job.request.right, job.first_column + first, count, job.request.centre,
-                               static_cast<double>(job.centre_norm), job.request.program.uses(Op::dot),
+                               static_cast<double>(job.centre_norm), job.request.program,
                                job.panels + panel * p * kColumns, job.norms + first, job.offsets + first);
 }
 
@@ -104,14 +104,15 @@ void dense_rows_task(void* context, int64_t task) {
     for (int64_t g = 0; g < n_groups; ++g) {
         const int64_t row = first_row + g * kTileRows;
         pack_dense<Real, kTileRows>(left, row, static_cast<int>(min64(kTileRows, left.count - row)), job.request.centre,
-                                    static_cast<double>(job.centre_norm), job.request.program.uses(Op::dot),
+                                    static_cast<double>(job.centre_norm), job.request.program,
                                     packed + g * kTileRows * p, norms + g * kTileRows, offsets + g * kTileRows);
     }
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
         const int64_t column = panel * kColumns;
         for (int64_t g = 0; g < n_groups; ++g) {
             const int64_t row = first_row + g * kTileRows;
-            dense_tile(packed + g * kTileRows * p, job.panels + column * p, p, tile);
+            (job.request.program.direct ? distance_tile<Real> : dense_tile<Real>)(packed + g * kTileRows * p,
+                                                                                  job.panels + column * p, p, tile);
             run_program(job.request.program, job.sides(norms + g * kTileRows, offsets + g * kTileRows, panel, kColumns),
                         kTileRows, kColumns, tile, tile + kTileSize);
             emit(job.sink, tile, static_cast<int>(min64(kTileRows, left.count - row)),

@@ -91,7 +91,8 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
     Costs n times the number of support vectors in kernel values.
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
-    size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place.
+    size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place,
+    or of as many more as the distances in it have lost (`Gram.roundoff`).
     """
     values = finite(gram.kernel, gram.matvec(beta, check=check))
     ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
@@ -111,7 +112,7 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
         primal=problem.loss.primal(quadratic, decision),
         dual=-(0.5 * quadratic + 0.5 * inner(beta, ridge_part) + inner(problem.linear, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
-        rounding=4.0 * _EPS * float(lengths.max(initial=0.0)) * inner(np.abs(beta), lengths),
+        rounding=4.0 * _EPS * gram.roundoff * float(lengths.max(initial=0.0)) * inner(np.abs(beta), lengths),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
     )

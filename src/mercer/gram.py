@@ -115,6 +115,11 @@ class Gram:
         return self._store.peak_bytes
 
     @property
+    def roundoff(self) -> float:
+        """About how large the relative error of a kernel value is, in units of roundoff."""
+        return self._store.backend.roundoff
+
+    @property
     def values_per_call(self) -> int:
         """About how many kernel values to ask for at a time; see :class:`mercer.backends.Backend`."""
         return self._store.backend.values_per_call

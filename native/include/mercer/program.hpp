@@ -14,6 +14,7 @@ struct Program {
     const Op* ops;
     const double* arguments;
     int length;
+    bool direct;  // distances from differences, not from products, which the program then must not use
     bool uses_sqdist;
 
     bool uses(Op op) const {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from mercer.backends.base import Backend as Backend
 from mercer.backends.blocks import BlockBackend as BlockBackend
-from mercer.backends.native import MAX_PROGRAM, MAX_STACK
+from mercer.backends.native import MAX_PROGRAM, MAX_STACK, exponent_reach
 from mercer.backends.native import NativeBackend as NativeBackend
 from mercer.backends.threads import n_threads as n_threads
-from mercer.data import Data
-from mercer.kernels import Kernel, stack_depth
+from mercer.data import Data, Dense
+from mercer.kernels import Kernel, Op, stack_depth
+
+_REACH = 1e3  # scale times squared distance up to which inner products leave a kernel value 12 digits
 
 
 def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> tuple[Backend, str]:
@@ -34,5 +36,9 @@ def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> 
         return BlockBackend(kernel), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
         return BlockBackend(kernel), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
-    backend = NativeBackend(program, data, n_jobs=n_jobs)
+    reach = exponent_reach(program, data)
+    direct = not reach <= _REACH
+    if direct and (not isinstance(data, Dense) or any(op == Op.DOT for op, _ in program)):
+        return BlockBackend(kernel), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
+    backend = NativeBackend(program, data, direct=direct, reach=reach, n_jobs=n_jobs)
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads)"

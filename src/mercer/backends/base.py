@@ -25,11 +25,14 @@ class Backend(ABC):
     keeping_pays : bool
         Whether looking a kernel value up costs less than evaluating it anew.
     n_threads : int
+    roundoff : float
+        About how large the relative error of a kernel value is, in units of roundoff.
     """
 
     values_per_call: int
     keeping_pays: bool
     n_threads: int
+    roundoff: float = 1.0
 
     @abstractmethod
     def block(

@@ -13,7 +13,7 @@ from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
-from mercer.data import CSR, Data, Dense
+from mercer.data import CSR, Data, Dense, Vectors
 from mercer.kernels.program import Op, Program
 
 MAX_STACK, MAX_PROGRAM = 8, 256
@@ -51,18 +51,26 @@ class NativeBackend(Backend):
         What a kernel lowers to.
     data : Data
         The training rows: their mean is subtracted before distances are taken, which keeps digits.
+    direct : bool, default False
+        Whether distances come from differences, coordinate by coordinate. Inner products give them twice as fast, but
+        lose digits where rows are much closer to each other than to their mean.
+    reach : float, default 0
+        Of the program on these rows; see :func:`exponent_reach`.
     n_jobs : int, optional
         See :func:`mercer.backends.threads.n_threads`.
     """
 
-    def __init__(self, program: Program, data: Data, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, program: Program, data: Data, *, direct: bool = False, reach: float = 0.0, n_jobs: int | None = None
+    ) -> None:
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
         self.keeping_pays = _row_length(data) > _SHORT_ROW
         self.values_per_call = int(min(6e7, 8e9 / (_row_length(data) + 20)))
-        self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program])
+        self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
+        self.roundoff = 1.0 if direct else 1.0 + 2.0 * reach
         uses_distance = any(op == Op.SQDIST for op, _ in program)
-        self._centre = np.ascontiguousarray(data.mean()) if uses_distance and isinstance(data, Dense) else None
+        self._centre = np.ascontiguousarray(data.mean()) if uses_distance and not direct and isinstance(data, Dense) else None
         self._tables: dict[int, tuple[Data, Table]] = {}
         self._table(data)
 
@@ -132,3 +140,21 @@ class NativeBackend(Backend):
 def _row_length(data: Data) -> int:
     """Multiplications in one inner product: features, or stored entries of an average CSR row."""
     return data.p if isinstance(data, Dense) else int(data.nbytes / 12 / max(1, data.n))
+
+
+def exponent_reach(program: Program, data: Data) -> float:
+    """Return how large scale times squared distance can be on these rows, 0 where no distance is taken.
+
+    Distances from inner products are off by a few units of roundoff of the squared distance *to the mean*; times the
+    scale in exp(-scale d^2), that is the relative error of the kernel value, in units of roundoff.
+    """
+    if all(op != Op.SQDIST for op, _ in program) or data.n == 0 or not isinstance(data, Vectors):
+        return 0.0
+    scale = max((abs(a) for op, a in program if op == Op.SCALE), default=1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(data, Dense):
+            away = data.array - data.mean().astype(data.dtype)
+            furthest = float(np.einsum("ij,ij->i", away, away, dtype=np.float64).max())
+        else:
+            furthest = float(data.sq_norms().max())
+        return scale * furthest

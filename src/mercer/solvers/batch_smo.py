@@ -35,8 +35,9 @@ _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
 _SINGLE_ROUNDOFF = 2.0**-24
 _SINGLE_REFRESHES = 2
 _SINGLE_NOISE = 0.1  # what rounding may make of one variable's move across its box; beyond, single precision is no use
-_ROUNDS = 40  # of pair steps and Newton steps on everything at once
-_BLOCK_ROUNDS = 10  # on one working set among several
+_NEWTON_CALLS = 40  # on one working set, all rounds together
+_ROUNDS, _BLOCK_ROUNDS = 40, 10  # of pair steps and Newton steps on a working set: a small one, a large one
+_SMALL_BLOCK = 500
 
 _SOLVED, _LIMIT, _STALLED = 0, 1, 2  # mercer::BlockEnd
 
@@ -197,7 +198,8 @@ class BatchSMO(Solver[BatchState]):
         block = _Block(state, chosen, matrix)
         convex = state.gram.is_convex
         tol = max(0.5 * state.tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
-        for _ in range(_ROUNDS if block.is_everything else _BLOCK_ROUNDS):
+        small = block.is_everything and chosen.size <= _SMALL_BLOCK
+        for _ in range(_ROUNDS if small else _BLOCK_ROUNDS):
             end = yield from block.pair_steps(tol, steps=100 * chosen.size + 2000)
             if end is None:
                 return
@@ -222,6 +224,7 @@ class _Block:
         else:
             self._starts = np.searchsorted(state.groups[chosen], np.arange(problem.n_groups + 1))
         self.is_everything = state.takes_everything
+        self._newton_calls = 0
 
     @property
     def n_free(self) -> int:
@@ -247,7 +250,8 @@ class _Block:
 
     def newton_steps(self, tol: float) -> Generator[None, None, int]:
         """Return how they ended."""
-        for _ in range(_ROUNDS):
+        while self._newton_calls < _NEWTON_CALLS:
+            self._newton_calls += 1
             n_free = self.n_free
             if n_free > _MAX_FREE:
                 return _LIMIT
