@@ -10,6 +10,7 @@ namespace mercer::MERCER_ISA {
 
 // Curvature below this share of k(x,x) + k(z,z) is rounding; the step then goes as far as the box lets it.
 constexpr double kFlat = 1e-15;
+constexpr double kTiny = 1e-300;  // a diagonal may be 0 or, where the kernel is indefinite, negative
 
 template <class Real>
 class PairSteps {
@@ -138,7 +139,7 @@ class PairSteps {
             const Vec position = positions(u);
             const Vec difference = load(gradient_ + u) + load(shrink_ + u) - e.up_gradient;
             const Vec scale = own + load(diagonal_ + u);
-            const Vec curvature = max(scale - 2.0 * load(matrix_row + u), kFlat * scale);
+            const Vec curvature = max(scale - 2.0 * load(matrix_row + u), kFlat * max(scale, -scale) + kTiny);
             const auto allowed =
                 (difference > 0.0) & (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
             const Vec gain = allowed ? difference * difference / curvature : broadcast(-1.0);
@@ -171,11 +172,12 @@ class PairSteps {
         if (j < 0) j = worst.low;  // every gain overflowed or was not a number
         double* beta = block_.beta;
         const double scale = diagonal_[i] + diagonal_[j];
-        const double curvature = __builtin_fmax(scale - 2.0 * row(i)[j], kFlat * scale);
+        const double curvature = __builtin_fmax(scale - 2.0 * row(i)[j], kFlat * __builtin_fabs(scale) + kTiny);
         const double room_i = block_.upper[i] - beta[i], room_j = beta[j] - block_.lower[j];
         double step = (gradient_[j] - gradient_[i]) / curvature;
         if (!(step < room_i)) step = room_i;
         if (!(step < room_j)) step = room_j;
+        if (!__builtin_isfinite(step)) return false;  // unbounded: there is no minimum along this line
         const double old_i = beta[i], old_j = beta[j];
         beta[i] = step == room_i ? block_.upper[i] : old_i + step;
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
