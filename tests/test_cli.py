@@ -343,3 +343,17 @@ def test_two_ctrl_c_end_everything_and_leave_nothing_behind(tmp_path):
     assert out == ""
     assert "Traceback" not in err
     assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_an_output_never_takes_the_place_of_an_input(mercer, model, table, tmp_path):
+    before = table.read_bytes(), (tmp_path / model).read_bytes()
+    fit = ("fit", "patients.csv", "--target", "outcome", "--missing", "impute")
+    for arguments in ((*fit, "--out", "patients.csv"), ("predict", model, "patients.csv", "--out", "patients.csv")):
+        status, _, err = mercer(*arguments)
+        assert status == 1
+        assert err.strip() == "error: output patients.csv is also an input, which it would overwrite; name another file"
+    status, _, err = mercer("predict", model, "patients.csv", "--out", model)
+    assert (status, "is also an input" in err) == (1, True)
+    status, _, err = mercer(*fit, "--out", tmp_path)
+    assert (status, "is a folder; name a file in it" in err) == (1, True)
+    assert (table.read_bytes(), (tmp_path / model).read_bytes()) == before

@@ -734,3 +734,13 @@ def test_solutions():
     assert isinstance(one, Solution)
     assert one.beta.shape == (100,)
     assert "all variables at once" in one.reason
+
+
+@pytest.mark.parametrize("n", [10, 60, 150])
+@pytest.mark.parametrize("seed", range(3))
+def test_symmetric_matrices_that_are_no_kernels_end_as_stationary_points(n, seed):
+    A = np.random.default_rng(seed).normal(size=(n, n))  # with negative diagonals, too
+    with pytest.warns(IndefiniteKernelWarning, match="not known to be positive semidefinite"):
+        machine = SVC(kernel="precomputed").fit(A + A.T, np.arange(n) % 2)
+    assert machine.certificate_.status == "stationary"
+    assert np.isfinite(machine.decision_function(A + A.T)).all()

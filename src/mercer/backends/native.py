@@ -70,7 +70,9 @@ class NativeBackend(Backend):
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
         self.roundoff = 1.0 if direct else 1.0 + 2.0 * reach
         uses_distance = any(op == Op.SQDIST for op, _ in program)
-        self._centre = np.ascontiguousarray(data.mean()) if uses_distance and not direct and isinstance(data, Dense) else None
+        self._centre = (
+            np.ascontiguousarray(data.mean()) if uses_distance and not direct and isinstance(data, Dense) else None
+        )
         self._tables: dict[int, tuple[Data, Table]] = {}
         self._table(data)
 

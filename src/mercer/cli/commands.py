@@ -84,7 +84,7 @@ def study_command(
 
     read = read_table(table)
     name = Path(table).name
-    with _writable_folder(Path(out if out is not None else f"{name.split('.')[0]}-study")) as folder:
+    with _writable_folder(Path(out if out is not None else f"{_stem(name)}-study")) as folder:
         with ConsoleProgress(talk()) as progress:
             found = study(read, _target(read, target), n_folds=folds, progress=progress, **options)
         save_model(folder / "model.mercer", found.model)
@@ -126,7 +126,7 @@ def fit_command(
     read = read_table(table)
     name = _target(read, target)
     path = Path(out)
-    _check_writable(path.parent)
+    _check_output(path, inputs=(table,))
     intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
     model = fit_model(
         read.select([*intake.features, name]),
@@ -153,7 +153,7 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     """
     loaded = load_model(model)
     if out is not None:
-        _check_writable(Path(out).parent)
+        _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
     labels, scores = loaded.predict(read), loaded.scores(read)
     names = ["decision_value"] if scores.ndim == 1 else [f"decision_value_{label}" for label in loaded.labels]
@@ -221,6 +221,20 @@ def _writable_folder(folder: Path) -> Iterator[Path]:
         if made and not any(folder.iterdir()):
             folder.rmdir()
         raise
+
+
+def _stem(name: str) -> str:
+    """A file's name without what says how it is stored: data.train for data.train.csv.gz."""
+    return Path(name.removesuffix(".gz")).stem
+
+
+def _check_output(path: Path, inputs: tuple[str, ...]) -> None:
+    """An error before the work if the file cannot be written, or would take the place of one that is read."""
+    if path.is_dir():
+        raise OSError(f"output {path} is a folder; name a file in it")
+    if path.exists() and any(path.samefile(name) for name in inputs):
+        raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
+    _check_writable(path.parent)
 
 
 def _check_writable(folder: Path) -> None:
