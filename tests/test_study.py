@@ -170,3 +170,11 @@ def test_two_ctrl_c_in_the_search_end_the_study():
 def test_a_time_limit_that_is_too_short_says_so():
     with pytest.raises(SearchStopped, match="time limit"):
         study(three_classes(), "kind", n_folds=3, max_seconds=1e-6)
+
+
+def test_a_few_cells_of_text_among_numbers_are_refused():
+    frame = mixed_frame(120)
+    frame["dose"] = [str(value) for value in np.random.default_rng(0).normal(size=120).round(2)]
+    frame.loc[8, "dose"] = "abc"
+    with pytest.raises(TableError, match=r"column 'dose' holds numbers in 119 of 120 cells, but row 8 holds 'abc'"):
+        study(frame, "outcome")

@@ -15,6 +15,9 @@ from mercer.table import Table, TableError, cell_text
 Task = Literal["auto", "classification", "regression"]
 MissingPolicy = Literal["impute", "drop"]
 
+STRAY_SHARE = 0.05
+"""A text column with at most this share of cells that are no numbers is taken for numbers with mistakes in them."""
+
 MAX_CLASSES = 30
 """A target of whole numbers with more values than this is taken for a quantity."""
 
@@ -93,8 +96,11 @@ def take_in(
         If a column does not exist, the target is no target of classes, no column is left, or cells are missing and
         nothing was said about them.
     """
+    drop, keep = list(drop), list(keep)
     _check_target(table, target, task)
-    left_out = _left_out(table, target, list(drop), list(keep))
+    if table.sparse is None:
+        _refuse_stray_text(table, [name for name in table.names if name != target and name not in set(drop)])
+    left_out = _left_out(table, target, drop, keep)
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
         raise TableError(
@@ -128,6 +134,30 @@ def take_in(
         labels=[cell_text(label) for label in classes.tolist()],
         codes=codes,
     )
+
+
+def _refuse_stray_text(table: Table, names: list[str]) -> None:
+    """Refuse a column of numbers in which a few cells are text: it would pass for a column of categories."""
+    for name in names:
+        column = table[name]
+        if column.dtype != object:
+            continue
+        known = np.flatnonzero(~table.missing(name))
+        stray = [row for row in known if not _reads_as_number(column[row])]
+        if stray and len(stray) <= STRAY_SHARE * len(known):
+            raise TableError(
+                f"column {name!r} holds numbers in {len(known) - len(stray)} of {len(known)} cells, but row {stray[0]} "
+                f"holds {cell_text(column[stray[0]])!r}",
+                "mend or empty these cells, or leave the column out with --drop",
+            )
+
+
+def _reads_as_number(cell: object) -> bool:
+    try:
+        float(str(cell))
+    except ValueError:
+        return False
+    return True
 
 
 def _check_target(table: Table, target: str, task: Task) -> None:
