@@ -147,6 +147,16 @@ def test_scaling_the_kernel_scales_the_penalty():
     assert other.certificate.dual == pytest.approx(one.certificate.dual / 4.0, rel=1e-6)
 
 
+@given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from([Linear(), Polynomial(2, 0.5), RBF(gamma=0.5)]))
+def test_ties_and_equal_rows_are_no_obstacle(seed, kernel):
+    rng = np.random.default_rng(seed)
+    X, y = np.round(rng.normal(size=(40, 2))), np.where(np.arange(40) < rng.integers(1, 40), 1.0, -1.0)
+    for C in (0.1, 10.0):
+        solution = solved(X, y, C, kernel)
+        assert solution.status is Status.OPTIMAL
+        assert solution.certificate.dual_infeasibility <= 1e-13 * 40 * C
+
+
 # Warm starts.
 
 

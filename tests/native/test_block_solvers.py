@@ -328,6 +328,21 @@ def test_newton_steps_with_every_row_twice(isa, labels):
 
 
 @every_isa
+@pytest.mark.parametrize("seed", range(12))
+def test_newton_steps_never_raise_the_objective(isa, seed):
+    """Rows with many ties, so that the free variables outnumber the kernel's rank and 1 is not in the range of K_FF."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(30, 60))
+    X, y = np.round(rng.normal(size=(n, 2))), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    block = Block((0.5 * X @ X.T) ** 2, -y, np.where(y > 0, 0, -0.1), np.where(y > 0, 0.1, 0), [0, n], np.zeros(n))
+    assert block.native(isa, False, 1e-6, 10**5)[0] == SOLVED
+    before = block.objective()
+    end, violation = newton(block, isa, 1e-12)
+    assert block.objective() <= before + 1e-14 * (1.0 + abs(before))
+    assert (end, violation <= 1e-12) == (SOLVED, True)
+
+
+@every_isa
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scales", ["even", "uneven"])
 def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, scales):
