@@ -95,6 +95,7 @@ clean:
 
 %/.build: pyproject.toml | %/.pip
 	@$*/bin/$(PIP) install -qq --group build
+	@$*/bin/$(PIP) install -qq --only-deps '.[study]'
 	@touch $@
 
 %/.peers: benchmarks/requirements.txt | %/.pip
