@@ -15,7 +15,7 @@ from mercer.gram import Gram
 from mercer.model import Model
 from mercer.problems import c_svc
 from mercer.solution import Status
-from mercer.table import Table, TableError, as_table
+from mercer.table import Table, TableError, as_table, cell_text, listing
 
 AGREEMENT = 1e-6
 """Relative difference up to which a recomputed objective counts as the stored one."""
@@ -57,6 +57,9 @@ def verify(model: Model, table: Any) -> Verification:
     if another:
         return Verification(False, model.certificate, None, (another,))
     part = model.training_part(table)
+    other_labels = _other_labels(model, part)
+    if other_labels:
+        return Verification(True, model.certificate, None, (other_labels,))
     data = as_data(model.encoder.transform(part))
     codes = model.codes(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
@@ -95,6 +98,17 @@ def _another_table(model: Model, table: Table) -> str:
     if checksum != model.training.checksum:
         return "this is not the table that the model was trained on: the cells of its training rows differ"
     return ""
+
+
+def _other_labels(model: Model, part: Table) -> str:
+    """Why the model's classes are not those of its training rows; "" if they are."""
+    held = sorted({cell_text(cell) for cell in part[model.target]})
+    if held == sorted(model.labels):
+        return ""
+    return (
+        f"the classes in the file are {listing(model.labels)}, but the training rows hold {listing(held)} in the "
+        f"column {model.target!r}"
+    )
 
 
 def _check_support(model: Model, data: Vectors) -> list[str]:

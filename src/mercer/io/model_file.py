@@ -1,7 +1,7 @@
 """Model files: one uncompressed zip archive of plain numbers, safe to load from a stranger.
 
 The format is described in ``docs/reference/model-file.md``. Nothing in a file is ever executed: arrays are read as
-plain bytes, everything else is JSON, and whatever does not fit the format exactly is refused.
+plain bytes, everything else is JSON, and whatever does not fit its checksum or the format exactly is refused.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from mercer.encoding import TableEncoder
 from mercer.kernels import from_dict
 from mercer.model import Model, Part, Training
 from mercer.solution import Status
+from mercer.table import listing
 
 FORMAT = "mercer model"
 VERSION = 1
 
 MAX_MANIFEST_BYTES = 64 << 20
 _MANIFEST = "manifest.json"
+_CHECKSUMS = "SHA256SUMS"
 _DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
 _ARRAYS = {
     "training_rows": "<i8",
@@ -47,6 +49,9 @@ _ARRAYS = {
     "sample_weight": "<f8",
 }
 _SPARSE_ONLY = {"support_indices", "support_indptr"}
+_OPTIONAL = _SPARSE_ONLY | {"sample_weight"}
+_ALLOWED = {_CHECKSUMS, _MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
+_REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 _CERTIFICATE = tuple(field.name for field in fields(Certificate) if field.name not in ("parts", "evidence"))
 
 
@@ -67,24 +72,22 @@ def save_model(path: str | Path, model: Model) -> None:
     Raises
     ------
     ValueError
-        If the kernel cannot be written.
+        If the kernel cannot be written, or the manifest would be too large to be read again.
     OSError
         If the file cannot be written.
     """
     path = Path(path)
-    arrays = _arrays_of(model)
-    members = {f"{name}.npy": _npy(array) for name, array in arrays.items()}
-    manifest = _manifest_of(model) | {
-        "arrays": {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _sha256(members[f"{name}.npy"])}
-            for name, array in arrays.items()
-        }
-    }
-    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_manifest_of(model), indent=1, ensure_ascii=False, allow_nan=False)
+    members = {_MANIFEST: text.encode()} | {f"{name}.npy": _npy(array) for name, array in _arrays_of(model).items()}
+    if len(members[_MANIFEST]) > MAX_MANIFEST_BYTES:
+        raise ValueError(
+            f"the manifest of this model would be larger than {MAX_MANIFEST_BYTES >> 20} MiB, the most that is ever "
+            f"read: it has {len(model.parts)} machines and {model.encoder.n_features_} features"
+        )
+    members[_CHECKSUMS] = _checksums(members)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_member(_MANIFEST), text.encode())
             for name, data in members.items():
                 archive.writestr(_member(name), data)
         os.chmod(temporary, 0o666 & ~_umask())
@@ -100,8 +103,8 @@ def load_model(path: str | Path) -> Model:
     Raises
     ------
     ModelFileError
-        If it does not exist, is no model file, is of another version, truncated, damaged, compressed, inconsistent
-        or holds numbers that are not finite.
+        If it does not exist, is no model file, is of another version, truncated, damaged, edited, compressed,
+        inconsistent or holds numbers that are not finite.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -176,8 +179,9 @@ def _member(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _checksums(members: dict[str, bytes]) -> bytes:
+    """A line for each member, as `sha256sum` writes and checks them."""
+    return "".join(f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n" for name in sorted(members)).encode()
 
 
 def _umask() -> int:
@@ -191,10 +195,9 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _read(archive: zipfile.ZipFile, file_bytes: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The manifest and the arrays that it lists, every one checked against its size, its hash and its type."""
-    allowed = {_MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
+    """The manifest and the arrays, every one checked against its size, its checksum and its type."""
     infos = {info.filename: info for info in archive.infolist()}
-    if len(infos) != len(archive.infolist()) or not infos.keys() <= allowed or _MANIFEST not in infos:
+    if len(infos) != len(archive.infolist()) or not _REQUIRED <= infos.keys() <= _ALLOWED:
         _refuse("its members are not those of a model file")
     if any(info.compress_type != zipfile.ZIP_STORED for info in infos.values()):
         _refuse("its members are compressed, which model files never are")
@@ -202,26 +205,32 @@ def _read(archive: zipfile.ZipFile, file_bytes: int) -> tuple[dict[str, Any], di
         _refuse("its members claim to be larger than the file")
     if infos[_MANIFEST].file_size > MAX_MANIFEST_BYTES:
         _refuse(f"its manifest is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
-    manifest = json.loads(archive.read(_MANIFEST), parse_constant=lambda name: _refuse(f"its manifest holds {name}"))
+    members = {name: archive.read(name) for name in infos}
+    _check_sums(members.pop(_CHECKSUMS), members)
+    manifest = json.loads(members.pop(_MANIFEST), parse_constant=lambda name: _refuse(f"its manifest holds {name}"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         _refuse(f"its manifest does not say that it is a {FORMAT!r} file")
     if manifest.get("version") != VERSION:
         _refuse(f"it is of version {manifest.get('version')!r}, this program reads version {VERSION}")
-    if {f"{name}.npy" for name in manifest["arrays"]} != infos.keys() - {_MANIFEST}:
-        _refuse("its manifest lists other arrays than it holds")
-    arrays = {name: _read_array(name, archive.read(f"{name}.npy"), entry) for name, entry in manifest["arrays"].items()}
-    return manifest, arrays
+    names = [name for name in _ARRAYS if f"{name}.npy" in members]
+    return manifest, {name: _read_array(name, members.pop(f"{name}.npy")) for name in names}
 
 
-def _read_array(name: str, data: bytes, entry: dict[str, Any]) -> np.ndarray:
-    if _sha256(data) != entry["sha256"]:
-        _refuse(f"array {name!r} does not match its hash: the file was damaged or tampered with")
+def _check_sums(recorded: bytes, members: dict[str, bytes]) -> None:
+    if recorded == _checksums(members):
+        return
+    lines = set(recorded.splitlines())
+    changed = [name for name in sorted(members) if _checksums({name: members[name]}).strip() not in lines]
+    _refuse(f"the file was damaged or edited: checksums do not fit {listing(changed or [_CHECKSUMS])}")
+
+
+def _read_array(name: str, data: bytes) -> np.ndarray:
     buffer = io.BytesIO(data)
     if np.lib.format.read_magic(buffer) != (1, 0):
         _refuse(f"array {name!r} is of an unknown .npy version")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(buffer, max_header_size=4096)
-    if dtype.str != _ARRAYS[name] or fortran or len(shape) > 2 or list(shape) != entry["shape"]:
-        _refuse(f"array {name!r} is not of the type and shape that it should be")
+    if dtype.str != _ARRAYS[name] or fortran or len(shape) > 2:
+        _refuse(f"array {name!r} is not of the type that it should be")
     if len(data) - buffer.tell() != math.prod(shape) * dtype.itemsize:
         _refuse(f"array {name!r} does not have as many numbers as its shape says")
     array = np.frombuffer(data, dtype, offset=buffer.tell()).reshape(shape).astype(dtype.newbyteorder("="))
@@ -240,7 +249,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     _check_vector(support_rows, "support_rows", 0, len(rows))
     if (np.diff(support_rows) <= 0).any():
         _refuse("array 'support_rows' does not rise")
-    encoder = TableEncoder.from_dict(manifest["encoder"])
+    encoder = _encoder(manifest["encoder"])
     n_features = encoder.n_features_
     if manifest["n_features"] != n_features or not n_features:
         _refuse("its encoder and its support vectors differ in the number of features")
@@ -265,6 +274,18 @@ def _classes(entry: dict[str, Any]) -> np.ndarray:
     return np.array(labels, dtype=object if wanted is str else np.int64)
 
 
+def _encoder(entry: dict[str, Any]) -> TableEncoder:
+    encoder = TableEncoder.from_dict(entry)
+    names = {rule.name for rule in encoder.rules_} | set(encoder.constant_)
+    if len(names) != len(encoder.rules_) + len(encoder.constant_):
+        _refuse("its encoder lists a column twice")
+    if encoder.dense_block_ is not None and encoder.dense_block_ > len(names):
+        _refuse("its encoder has a block of more columns than it lists")
+    if encoder.sparse_ is not None and not 0 < encoder.sparse_.scale < math.inf:
+        _refuse(f"its encoder's scale is {encoder.sparse_.scale!r}, which is no positive number")
+    return encoder
+
+
 def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:
     data = arrays["support_data"]
     if not _SPARSE_ONLY & arrays.keys():
@@ -285,19 +306,20 @@ def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | spar
 def _parts(
     entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], n_classes: int, scheme: str, n_support: int
 ) -> list[Part]:
-    tasks = multiclass.make_tasks(np.arange(n_classes), n_classes, scheme)
+    # Read before anything is made for each pair of classes, so that a short file cannot ask for very many.
+    machines = [(_real(entry["bias"], "bias", finite=True), _certificate(entry["certificate"])) for entry in entries]
+    n_machines = 1 if n_classes == 2 else n_classes if scheme == "ovr" else n_classes * (n_classes - 1) // 2
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
-    rising = starts.shape == (len(tasks) + 1,) and starts[0] == 0 and starts[-1] == len(beta)
-    if len(entries) != len(tasks) or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
-        _refuse(f"it should hold {len(tasks)} machines, one for each pair of classes or each class")
+    rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
+    if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
+        _refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
     _check_vector(support, "part_support", 0, n_support)
     parts = []
-    for number, (task, entry) in enumerate(zip(tasks, entries, strict=True)):
+    tasks = multiclass.make_tasks(np.arange(n_classes), n_classes, scheme)
+    for number, (task, (bias, certificate)) in enumerate(zip(tasks, machines, strict=True)):
         own = slice(starts[number], starts[number + 1])
         if (np.diff(support[own]) <= 0).any():
             _refuse("a machine lists a support vector twice")
-        bias = _real(entry["bias"], "bias", finite=True)
-        certificate = _certificate(entry["certificate"])
         parts.append(Part(task.positive, task.negative, support[own], beta[own], bias, certificate))
     return parts
 
@@ -308,8 +330,11 @@ def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], n_classes
     if class_weight.shape != (n_classes,) or not (class_weight > 0).all() or not C > 0:
         _refuse("C and the class weights must be positive, one weight a class")
     n = len(arrays["training_rows"])
-    if sample_weight is not None and (sample_weight.shape != (n,) or (sample_weight < 0).any()):
-        _refuse("the sample weights must not be negative, one a training row")
+    if sample_weight is not None and (sample_weight.shape != (n,) or not (sample_weight > 0).all()):
+        _refuse("the sample weights must be positive, one a training row")
+    largest = C * float(class_weight.max()) * (1.0 if sample_weight is None else float(sample_weight.max()))
+    if math.isfinite(C) and not math.isfinite(largest):
+        _refuse("C times the weights is beyond what float64 can hold")
     return Training(arrays["training_rows"], _text(manifest["checksum"], "checksum"), C, class_weight, sample_weight)
 
 
