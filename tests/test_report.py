@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from generated import mixed_frame, three_classes, with_missing
-from mercer import plot
+from mercer import RBF, Linear, Polynomial, plot
 from mercer.metrics import Interval
 from mercer.report import prose
 from mercer.report.page import render, write_report
+from mercer.selection.search import KernelChoice
+from mercer.solution import Status
 from mercer.study import study
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -122,11 +125,15 @@ def test_the_page_says_what_the_study_found(mixed):
         assert name in text
     assert "row : looks like a row identifier: it counts 1, 2, 3, ... down the table" in text
     assert "unit : one value only in the training rows" in text
-    assert "5 → median" in text
+    assert "5, taken as the median" in text
     assert "mercer study t.csv --target outcome" in text
     assert mixed.model.training.checksum in text
-    assert "opening 1" in text
-    assert "(clean)" in text
+    assert (
+        "the sealed rows were opened for the first time (final estimate of the study). Nothing had been chosen with "
+        "knowledge of them."
+    ) in text
+    assert f"gamma = {mixed.model.kernel.gamma:.3g} is " in text
+    assert prose.support(mixed.model) in text
     assert f"{mixed.certificate.n_free} on the margin" in text
     assert "None" not in text
     assert "nan" not in text.split()
@@ -137,12 +144,19 @@ def test_the_page_of_several_classes_lists_each_machine(three):
     assert "3 machines, one for each pair of classes" in text
     assert "b against c" in text
     assert "mean over classes" in text
+    assert "There are 3 machines: objectives are their sums, the violation is the largest." in text
+    assert prose.support(three.model) in text
+    assert prose.margins(three) in text
+    assert f"{three.certificate.n_support} over" not in text
 
 
 def test_a_later_opening_is_reported_as_not_clean():
     found = study(three_classes(), "kind", n_folds=3)
     found.sealed.open(len, "curiosity")
-    assert "curiosity (not clean: the test part had been looked at before)" in Page(render(found)).text
+    assert (
+        "the sealed rows were looked at once more, for look number 2 (curiosity). They had been seen before, so what "
+        "came of this look is no clean test."
+    ) in Page(render(found)).text
 
 
 def test_colours_come_from_the_page(found):
@@ -175,6 +189,140 @@ def test_cautions(mixed, three):
     frame = mixed_frame(200)
     frame = frame[(frame["outcome"] == "ill") | (np.arange(200) % 8 == 0)]
     assert "of the rows are of one class" in " ".join(prose.cautions(study(frame, "outcome", n_folds=3)))
+
+
+def test_support_vectors_are_counted_once(mixed, three):
+    assert len(mixed.model.support_rows) == mixed.certificate.n_support
+    n_rows = len(mixed.model.training.rows)
+    assert prose.support(mixed.model) == (
+        f"{mixed.certificate.n_support} of {n_rows} training rows "
+        f"({prose.percent(mixed.certificate.n_support / n_rows)}) are support vectors; the others could be deleted "
+        "without changing the machine."
+    )
+    rows = three.model.support_rows
+    own = sorted(part.certificate.n_support for part in three.model.parts)
+    assert len(rows) < sum(own)
+    text = prose.support(three.model)
+    assert text.startswith(f"{len(rows)} of 90 training rows")
+    assert f"support vectors of at least one of the 3 machines, which have {own[0]} to {own[-1]} each;" in text
+
+
+def test_margins_are_described_for_what_they_are(mixed, three):
+    wrong = 1 - mixed.svm.test.accuracy.value
+    text = prose.margins(mixed)
+    assert f"a row is misclassified: {prose.percent(1 - mixed.svm.train.accuracy.value)} of the training rows" in text
+    assert f"and {prose.percent(wrong)} of the test rows" in text
+    below = prose.percent(np.mean(three.margins_train < 0))
+    text = prose.margins(three)
+    assert "misclassified" not in text
+    assert f"at least one pair decides against the row: {below} of the training rows and " in text
+    figure = plot.margin_distribution(three.margins_train, three.margins_test)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "test rows"]
+
+
+def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
+    found = replace(mixed, margins_train=np.array([-0.5, 0.5, 1 - 1e-6, 2.0]), margins_test=np.array([0.1, 0.2]))
+    text = prose.margins(found)
+    assert "misclassified: 25.0% of the training rows and 0.0% of the test rows." in text
+    assert text.endswith("inside the margin: 25.0% of the training rows and 100.0% of the test rows.")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "choice", "sentence"),
+    [
+        (RBF(gamma=0.0123456), KernelChoice("rbf", gamma_factor=1 / 16), "gamma = 0.0123 is 1/16 of the usual value"),
+        (RBF(gamma=0.5), KernelChoice("rbf", gamma_factor=4.0), "gamma = 0.5 is 4 times the usual value"),
+        (
+            Polynomial(degree=2, gamma=0.25, coef0=1.0),
+            KernelChoice("polynomial", degree=2),
+            "gamma = 0.25 is the usual value",
+        ),
+    ],
+)
+def test_gamma_is_told_as_a_number_and_in_words(mixed, kernel, choice, sentence):
+    best = replace(mixed.search.best, choice=choice, n_right=(mixed.search.best.n,))
+    found = replace(
+        mixed,
+        model=replace(mixed.model, kernel=kernel),
+        search=replace(mixed.search, cells=(best, *mixed.search.cells)),
+    )
+    assert f"{choice.name} with C = {best.C:g} and gamma = {kernel.gamma:.3g} had" in prose.choice(found)
+    assert sentence in Page(render(found)).text
+
+
+def test_a_kernel_without_gamma(three):
+    best = replace(three.search.best, choice=KernelChoice("linear"), n_right=(three.search.best.n,))
+    search = replace(three.search, cells=(best, *three.search.cells))
+    linear = replace(three, model=replace(three.model, kernel=Linear()), search=search)
+    assert f"The linear kernel with C = {best.C:g} had the highest" in prose.choice(linear)
+    assert "<code>Linear()</code></dd>" in render(linear)
+
+
+@pytest.mark.parametrize(
+    ("n_ties", "sentence"),
+    [
+        (1, " Another candidate did equally well; the simpler of the two was taken."),
+        (2, " 2 others did equally well; the simplest of them all was taken."),
+    ],
+)
+def test_ties(mixed, n_ties, sentence):
+    cells = mixed.search.cells
+    best = mixed.search.best
+    others = [cell for cell in cells if sum(cell.n_right) < sum(best.n_right)]
+    equal = [replace(best, C=best.C * 2**power) for power in range(n_ties + 1)]
+    found = replace(mixed, search=replace(mixed.search, cells=(*others, *equal)))
+    assert prose.choice(found).endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("n_stopped", "note"),
+    [
+        (1, "1 candidate ended before the optimum was reached and was judged as it stood."),
+        (2, "2 candidates ended before the optimum was reached and were judged as they stood."),
+    ],
+)
+def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
+    cells = tuple(replace(cell, n_stopped=3 * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
+    assert note in prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
+
+
+def test_an_extended_grid_is_told(mixed):
+    found = replace(mixed, search=replace(mixed.search, extended=("C", "gamma")))
+    assert (
+        "The best candidate lay at the end of the values planned for C and gamma, so one more value was tried there, "
+        "and none beyond it."
+    ) in prose.cautions(found)
+
+
+def test_what_is_certified_and_what_is_not(mixed):
+    certificate = replace(mixed.certificate, relative_gap=3e-5, tol=1e-4)
+    assert prose.certainty(certificate) == (
+        "The machine is certified optimal: no other machine with this kernel and this C can lower its training "
+        "objective by more than 3.0·10⁻³ percent."
+    )
+    assert prose.certainty(replace(certificate, relative_gap=1e-15)).endswith("at all, to within rounding.")
+    text = prose.certainty(replace(certificate, relative_gap=0.98, kkt_violation=5e-5))
+    assert text == (
+        "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
+        "5.0·10⁻⁵, and 1.0·10⁻⁴ was allowed. That its training objective is the lowest is not certified: the relative "
+        "duality gap is 0.98, so another machine with this kernel and this C may have one that is lower by up to 98 "
+        "percent. A smaller C, or the parameter tol_gap of mercer.SVC, makes the gap small as well."
+    )
+    assert "is not certified optimal but ended as “stalled”" in prose.certainty(
+        replace(certificate, status=Status.STALLED)
+    )
+    part = replace(mixed.model.parts[0], certificate=replace(certificate, relative_gap=0.98))
+    page = Page(render(replace(mixed, model=replace(mixed.model, parts=(part,))))).text
+    assert "That its training objective is the lowest is not certified" in page
+
+
+def test_tables_can_be_read_on_a_narrow_screen(mixed):
+    page = Page(render(mixed))
+    labels = {value for tag, name, value in page.attributes if name == "data-label"}
+    assert {"Cross-validation", "Test accuracy", "Balanced accuracy", "Area under ROC", "Time"} <= labels
+    assert {"Kind", "Encoding", "Missing cells"} <= labels
+    scrolling = [value for tag, name, value in page.attributes if tag == "div" and (name, value) == ("class", "scroll")]
+    assert len(scrolling) == page.tags.count("table")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from mercer.metrics import Roc
 from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, house_style, new_figure, shaded_cells
@@ -72,21 +73,20 @@ def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
 def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
     """Histograms of margins y f(x) on training and on test rows.
 
-    Below 0 a row is misclassified; between 0 and 1 it is on the right side but inside the margin.
+    Between 0 and 1 a row is on the right side but inside the margin; below 0 it is misclassified, if there are two
+    classes. With more, a row that one pair of classes decides against may still win the vote.
     """
     low, high = np.percentile(np.concatenate([train, test]), [0.5, 99.5])
     edges = np.linspace(min(low, -0.5), max(high, 1.5), 41)
     with house_style():
-        figure, panels = new_figure(6.4, 3.6, 2, 1, sharex=True)
+        figure, panels = new_figure(5.2, 3.8, 2, 1, sharex=True)
         for axes, margins, name, color in zip(panels, (train, test), ("training", "test"), (BLUE, ORANGE), strict=True):
             clipped = np.clip(margins, edges[0], edges[-1])
             axes.hist(clipped, bins=edges.tolist(), color=color, alpha=0.75)
             for border in (0.0, 1.0):
                 axes.axvline(border, color=INK, linewidth=1, linestyle="-" if border == 0 else "--")
             axes.set_ylabel("rows")
-            axes.set_title(
-                f"{name}: {np.mean(margins < 0):.1%} misclassified, "
-                f"{np.mean((margins >= 0) & (margins < 1)):.1%} right but inside the margin"
-            )
-        panels[-1].set_xlabel("margin y f(x); solid line: decision boundary, dashed line: edge of the margin")
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+            axes.set_title(f"{name} rows")
+        panels[-1].set_xlabel("margin y f(x)")
     return figure

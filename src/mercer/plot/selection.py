@@ -14,7 +14,8 @@ from mercer.selection.search import Cell, SearchResult
 def search_heat_map(result: SearchResult) -> Figure:
     """Cross-validated accuracy of every finished cell, one panel a kernel; the chosen cell has a frame.
 
-    Rows are gamma, as a multiple of 1/(p · variance); columns are C. The shade runs from the worst to the best cell.
+    Rows are gamma, as a multiple of its usual value 1/(p · variance); columns are C.
+    The shade runs from the worst to the best cell.
     """
     families = sorted({cell.choice.simplicity for cell in result.cells})
     values_of_C = sorted({cell.C for cell in result.cells})
@@ -24,7 +25,7 @@ def search_heat_map(result: SearchResult) -> Figure:
     worst, best = min(accuracies), max(accuracies)
     with house_style():
         figure, axes = new_figure(
-            1.5 + 0.72 * len(values_of_C),
+            1.5 + 0.62 * len(values_of_C),
             0.7 + 0.42 * (sum(heights) + len(panels)),
             len(panels),
             1,
@@ -52,8 +53,8 @@ def _panel(axes: Axes, cells: list[Cell], values_of_C: list[float], worst: float
         axes.text(j, i, f"{100 * cell.accuracy:.1f}", ha="center", va="center", color=INK)
     shaded_cells(axes, shares)
     bare(axes)
-    axes.set_title(cells[0].choice.name + (", rows: gamma as a multiple of 1/(p·variance)" if len(gammas) > 1 else ""))
-    axes.set_yticks(range(len(gammas)), [_factor(gamma) for gamma in gammas] if len(gammas) > 1 else [""])
+    axes.set_title(cells[0].choice.name + (", by gamma (1: the usual value)" if len(gammas) > 1 else ""))
+    axes.set_yticks(range(len(gammas)), [multiple(gamma) for gamma in gammas] if len(gammas) > 1 else [""])
 
 
 def _frame_best(axes: Axes, cells: list[Cell], values_of_C: list[float], best: Cell) -> None:
@@ -62,6 +63,6 @@ def _frame_best(axes: Axes, cells: list[Cell], values_of_C: list[float], best: C
         axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2, clip_on=False))
 
 
-def _factor(gamma: float) -> str:
+def multiple(factor: float) -> str:
     """A power of two as people write it: 1/16, 4."""
-    return f"1/{1 / gamma:g}" if gamma < 1 else f"{gamma:g}"
+    return f"1/{1 / factor:g}" if factor < 1 else f"{factor:g}"

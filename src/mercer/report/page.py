@@ -18,6 +18,7 @@ try:
 
     from mercer import plot
     from mercer.plot.evaluation import MAX_CURVES
+    from mercer.plot.selection import multiple
     from mercer.report.svg import inline_svg
 except ImportError as error:
     raise ImportError(
@@ -63,6 +64,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         prose=prose,
         figures=_figures(study),
         certificate=study.certificate,
+        gamma=_gamma(study),
         parts=_parts(study),
         columns=_columns(study),
         max_curves=MAX_CURVES,
@@ -115,6 +117,15 @@ def _figures(study: Study) -> dict[str, Markup]:
     return figures
 
 
+def _gamma(study: Study) -> str:
+    """The chosen gamma, and how it compares with the usual one; "" for a kernel that has none."""
+    value, factor = prose.gamma(study), study.search.best.choice.gamma_factor
+    if value is None:
+        return ""
+    comparison = "" if factor == 1 else f"{multiple(factor)} {'of' if factor < 1 else 'times'} "
+    return f"gamma = {value:.3g} is {comparison}the usual value"
+
+
 def _parts(study: Study) -> list[dict[str, Any]]:
     """Rows of the table of sub-problems; empty for two classes."""
     labels = study.model.labels
@@ -139,8 +150,8 @@ def _columns(study: Study) -> list[tuple[str, str, str, str]]:
             made = f"standardised: mean {_number(rule.mean)}, standard deviation {_number(rule.scale)}"
             kind, fill = "numbers", f"median {_number(rule.fill)}"
         else:
-            made, kind, fill = _levels(rule), "categories", f"“{rule.levels[0]}”"
-        rows.append((rule.name, kind, made, f"{missing} → {fill}" if impute and missing else str(missing)))
+            made, kind, fill = _levels(rule), "categories", f"most frequent, “{rule.levels[0]}”"
+        rows.append((rule.name, kind, made, f"{missing}, taken as the {fill}" if impute and missing else str(missing)))
     return rows
 
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import numpy as np
+
+from mercer.certificate import Certificate
+from mercer.kernels import RBF, Polynomial
 from mercer.metrics import Interval
+from mercer.model import Model
+from mercer.selection.sealed import Opening
 from mercer.selection.search import Cell
 from mercer.solution import Status
 from mercer.study import Study
 
 SIGNIFICANT = 0.05
 ROUNDING = 1e-12
+LARGE_GAP = 0.01
+"""Relative duality gap from which it has to be said that the violation is certified to be small, but the gap is not."""
+
+ON_THE_MARGIN = 1e-3
+"""Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
+
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -119,15 +131,65 @@ def choice(study: Study) -> str:
         for cell in best_by_family(study)
         if cell.choice.family != best.choice.family
     ]
+    value = gamma(study)
+    setting = f"C = {best.C:g}" if value is None else f"C = {best.C:g} and gamma = {value:.3g}"
     sentence = (
-        f"The {best.choice.name} with C = {best.C:g} had the highest cross-validated accuracy of "
+        f"The {best.choice.name} with {setting} had the highest cross-validated accuracy of "
         f"{count(len(found.cells), 'candidate')}: {percent(best.accuracy)} over {study.n_folds} folds of the "
         f"{count(best.n, 'row')} that were not sealed"
     )
     sentence += f" ({', '.join(others)})." if others else "."
-    if ties:
-        sentence += f" {count(ties, 'candidate')} did equally well; the simplest of them was taken."
+    if ties == 1:
+        sentence += " Another candidate did equally well; the simpler of the two was taken."
+    elif ties:
+        sentence += f" {ties} others did equally well; the simplest of them all was taken."
     return sentence
+
+
+def gamma(study: Study) -> float | None:
+    """Gamma of the chosen kernel, None if it has none."""
+    kernel = study.model.kernel
+    return float(kernel.gamma) if isinstance(kernel, (RBF, Polynomial)) else None
+
+
+def support(model: Model) -> str:
+    """How many of the training rows are support vectors, each counted once."""
+    n, n_rows = len(model.support_rows), len(model.training.rows)
+    of_what, own = "", [len(part.support) for part in model.parts]
+    if len(own) > 1:
+        of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
+    return (
+        f"{n:,} of {n_rows:,} training rows ({percent(n / n_rows)}) are support vectors{of_what}; the others could be "
+        "deleted without changing the machine."
+    )
+
+
+def _range(numbers: list[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def margins(study: Study) -> str:
+    """What the margins are, and how many rows have a small one."""
+    below, inside = (
+        " and ".join(
+            f"{percent(float(np.mean((low <= values) & (values < high))))} of the {name} rows"
+            for name, values in (("training", study.margins_train), ("test", study.margins_test))
+        )
+        for low, high in ((-np.inf, 0.0), (0.0, 1.0 - ON_THE_MARGIN))
+    )
+    if len(study.model.parts) == 1:
+        return (
+            "How far each row lies on the right side of the boundary, in units of the margin’s half-width. Below 0 "
+            f"(solid line) a row is misclassified: {below}. From there to 1 (dashed line) it is right, but inside the "
+            f"margin: {inside}."
+        )
+    return (
+        "How far each row lies on the right side of a boundary, in units of the margin’s half-width: the smallest such "
+        f"margin over the pairs that its class is in. Below 0 (solid line) at least one pair decides against the row: "
+        f"{below}. That is no count of errors, as the vote of all pairs may still be right. From there to 1 (dashed "
+        f"line) every pair is right, but the row is inside a margin: {inside}."
+    )
 
 
 def best_by_family(study: Study) -> list[Cell]:
@@ -137,11 +199,18 @@ def best_by_family(study: Study) -> list[Cell]:
     return [min(group, key=lambda cell: cell.rank) for _, group in groups]
 
 
-def certainty(study: Study) -> str:
-    """What the certificate says, in a sentence."""
-    certificate = study.certificate
+def certainty(certificate: Certificate) -> str:
+    """What a certificate says, and what it does not."""
+    gap = abs(certificate.relative_gap)
+    if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
+        return (
+            "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
+            f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
+            f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
+            f"machine with this kernel and this C may have one that is lower by up to {small(100 * gap)} percent. A "
+            "smaller C, or the parameter tol_gap of mercer.SVC, makes the gap small as well."
+        )
     if certificate.status is Status.OPTIMAL:
-        gap = abs(certificate.relative_gap)
         how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
         return (
             "The machine is certified optimal: no other machine with this kernel and this C can lower its training "
@@ -165,13 +234,12 @@ def cautions(study: Study) -> list[str]:
         )
     unfinished = sum(cell.n_stopped > 0 for cell in found.cells)
     if unfinished:
-        notes.append(
-            f"{count(unfinished, 'candidate')} ended before the optimum was reached, and were judged as they stood."
-        )
+        judged = "was judged as it stood" if unfinished == 1 else "were judged as they stood"
+        notes.append(f"{count(unfinished, 'candidate')} ended before the optimum was reached and {judged}.")
     if found.extended:
         notes.append(
-            f"The best candidate lay on the edge of the grid in {' and '.join(found.extended)}; the grid was extended "
-            "by one step there, once."
+            f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
+            "value was tried there, and none beyond it."
         )
     width = svm.test.accuracy.high - svm.test.accuracy.low
     if width > 0.1:
@@ -191,7 +259,7 @@ def cautions(study: Study) -> list[str]:
             "the machine fits its training rows closely."
         )
     if not study.opening.clean:
-        notes.append("The test part had been looked at before, so the test figures are not clean.")
+        notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
     return notes
 
 
@@ -201,6 +269,19 @@ def left_out(study: Study) -> list[tuple[str, str]]:
     return list((study.intake.left_out | constant).items())
 
 
+def looked_at(opening: Opening) -> str:
+    """A look at the sealed rows, as a step of the protocol."""
+    if opening.clean:
+        return (
+            f"the sealed rows were opened for the first time ({opening.purpose}). Nothing had been chosen with "
+            "knowledge of them."
+        )
+    return (
+        f"the sealed rows were looked at once more, for look number {opening.number} ({opening.purpose}). They had "
+        "been seen before, so what came of this look is no clean test."
+    )
+
+
 def summary(study: Study) -> list[str]:
     """The paragraphs at the top of the report."""
-    return [headline(study), comparison(study), worth(study), choice(study), certainty(study)]
+    return [headline(study), comparison(study), worth(study), choice(study), certainty(study.certificate)]
