@@ -220,6 +220,16 @@ def test_margins_are_described_for_what_they_are(mixed, three):
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "test rows"]
 
 
+def test_long_names_of_classes_are_shortened_in_pictures(three):
+    labels = ["a name that goes on and on", "b", "c"]
+    curves = [replace(curve, label=label) for curve, label in zip(three.svm.test.curves, labels, strict=True)]
+    legend = plot.roc_curves(curves).axes[0].get_legend()
+    assert [text.get_text().split(", area")[0] for text in legend.get_texts()] == ["a name that g…", "b", "c"]
+    ticks = plot.confusion_matrix(three.svm.test.confusion, labels).axes[0].get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == ["a name that g…", "b", "c"]
+    assert {tick.get_rotation() for tick in ticks} == {90.0}
+
+
 def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
     found = replace(mixed, margins_train=np.array([-0.5, 0.5, 1 - 1e-6, 2.0]), margins_test=np.array([0.1, 0.2]))
     text = prose.margins(found)

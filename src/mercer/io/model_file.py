@@ -114,7 +114,7 @@ def load_model(path: str | Path) -> Model:
     except FileNotFoundError:
         raise ModelFileError(f"{path} does not exist") from None
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{path} is not a model file, or is truncated: {error}") from error
+        raise ModelFileError(f"{path} is not a model file, or is truncated or damaged: {error}") from error
     except Exception as error:
         # Damage can surface as almost anything in zipfile, json or NumPy; to the caller it is always the same thing.
         raise ModelFileError(f"{path} is not a model file, or is damaged: {type(error).__name__}: {error}") from error

@@ -12,6 +12,7 @@ from mercer.metrics import Roc
 from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, house_style, new_figure, shaded_cells
 
 MAX_CURVES = 6
+MAX_LETTERS = 14  # of the name of a class
 MAX_CELLS = 12  # classes up to which each cell of a confusion matrix shows its count
 
 
@@ -37,7 +38,7 @@ def roc_curves(
                 curve.false_positive_rate, curve.true_positive_rate, "--", color=color, linewidth=1.2, label=label
             )
         for curve, color in zip(test[:MAX_CURVES], SERIES, strict=False):
-            label = f"{curve.label}, area {curve.area.value:.3f}" if several else f"test, area {curve.area.value:.3f}"
+            label = f"{_short(curve.label) if several else 'test'}, area {curve.area.value:.3f}"
             axes.plot(curve.false_positive_rate, curve.true_positive_rate, color=color, linewidth=2, label=label)
         if other is not None and not several and other[1]:
             name, (curve, *_) = other
@@ -61,13 +62,17 @@ def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
             for i, j in np.ndindex(n, n):
                 weight = "bold" if i == j else "normal"
                 axes.text(j, i, str(counts[i, j]), ha="center", va="center", color=INK, fontweight=weight)
-        names = [label if len(label) <= 14 else f"{label[:13]}…" for label in labels]
-        axes.set_xticks(range(n), names, rotation=0 if n <= 4 else 90)
+        names = [_short(label) for label in labels]
+        axes.set_xticks(range(n), names, rotation=0 if n <= 4 and max(map(len, names)) <= 10 else 90)
         axes.set_yticks(range(n), names)
         axes.set(xlabel="predicted", ylabel="true")
         axes.set_aspect("equal")
         bare(axes)
     return figure
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…"
 
 
 def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
