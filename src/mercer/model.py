@@ -139,9 +139,10 @@ class Model:
         return self.classes[multiclass.winners(self.scores(table))]
 
     def margins(self, table: Any, codes: np.ndarray) -> np.ndarray:
-        """Margin y f(x) of each row, whose class number is given; below 0 it is misclassified.
+        """Margin y f(x) of each row, whose class number is given; with two classes, below 0 it is misclassified.
 
-        With several classes it is the smallest margin over the parts that tell the row's class from others.
+        With several classes it is the smallest margin over the parts that tell the row's class from others; below 0 at
+        least one of them decides against the row, though their vote may still be right.
         """
         values = self.decision_values(table)
         margins = np.full(len(codes), np.inf)
