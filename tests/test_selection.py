@@ -19,7 +19,7 @@ from mercer.selection.contenders import (
 from mercer.selection.progress import CostEstimate
 from mercer.selection.sealed import SealedTest
 from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
-from mercer.selection.splits import check_class_counts, rows_needed, stratified_folds, stratified_holdout
+from mercer.selection.splits import check_class_counts, rows_enough, rows_needed, stratified_folds, stratified_holdout
 from mercer.solvers import Interruption
 from mercer.table import TableError, as_table
 
@@ -62,9 +62,9 @@ def test_too_few_rows():
         stratified_folds(CODES, 1, 0)
     with pytest.raises(TableError, match=r"a test part of 0\.02 has 2 rows, fewer than there are classes"):
         stratified_holdout(CODES, 0.02, 0)
-    with pytest.raises(TableError, match=r"needs at least 17 rows .* but 'c' \(12\) has fewer") as caught:
+    with pytest.raises(TableError, match=r"needs 18 rows .* but 'c' \(12\) has fewer") as caught:
         check_class_counts(["a", "b", "c"], np.bincount(CODES), 0.25, 12)
-    assert "drop or merge the rare classes" in caught.value.hint
+    assert "or change n_folds or test_size" in caught.value.hint
 
 
 @pytest.mark.parametrize("test_size", [0.1, 0.25, 0.5, 0.8])
@@ -78,6 +78,14 @@ def test_rows_needed_are_enough_and_not_too_many(test_size, n_folds):
         rest, test = stratified_holdout(codes, test_size, seed)
         assert np.sum(codes[rest] == 0) >= n_folds
         assert np.sum(codes[test] == 0) >= 1
+
+
+@pytest.mark.parametrize("test_size", [0.01, 0.1, 0.25, 0.5, 0.8])
+@pytest.mark.parametrize("n_folds", [2, 5, 10])
+def test_the_number_of_rows_that_is_asked_for_is_enough_in_any_table(test_size, n_folds):
+    enough = rows_enough(test_size, n_folds)
+    for n in range(enough + 1, 5 * enough, max(1, enough // 7)):
+        assert rows_needed(n, test_size, n_folds) <= enough
 
 
 def test_the_seal_gives_one_clean_look():
