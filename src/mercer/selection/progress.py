@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from mercer import solvers
+
 _GROWTH = 1.3  # dearer by this factor for each step along a path that no path has gone yet
 
 
@@ -29,6 +31,12 @@ class Progress:
     total: int = 0
     seconds_left: float | None = None
     note: str = ""
+
+
+def fit_progress(stage: str, progress: solvers.Progress) -> Progress:
+    """Where a single fit stands; how long it will still take, nobody knows."""
+    note = f"{progress.stage}: violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"
+    return Progress(stage, note=note)
 
 
 class CostEstimate:
