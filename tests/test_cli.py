@@ -180,6 +180,19 @@ def test_labels_are_data_in_a_file_and_harmless_on_a_terminal(mercer, tmp_path, 
     assert "\\x1b[31m=cmd," in out
 
 
+def test_a_device_is_written_to_and_not_replaced(mercer, model, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link.csv").symlink_to("file.csv")
+    reader = subprocess.Popen(["cat", "pipe"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert mercer("predict", model, "patients.csv", "--out", "pipe")[0] == 0
+    assert mercer("predict", model, "patients.csv", "--out", "link.csv")[0] == 0
+    assert reader.communicate(timeout=10)[0] == (tmp_path / "file.csv").read_text()
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link.csv").is_symlink()
+    status, _, err = mercer("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "pipe")
+    assert (status, err) == (1, "error: output pipe is a device or a pipe, and a model needs a file\n")
+
+
 def test_rows_without_a_target_are_told(mercer, tmp_path):
     frame = mixed_frame(80)
     frame.loc[[3, 7], "outcome"] = None
@@ -358,6 +371,13 @@ def test_plain_lines_of_progress(monkeypatch):
         "search 4 of 40: about 2 min left, Gaussian kernel, C = 1",
         "search 24 of 40: about 2 min left, Gaussian kernel, C = 1",
     ]
+
+
+def test_time_left_is_a_lower_bound_while_kernels_are_unmeasured():
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+        progress(Progress("search", 10, 40, 42.0, "", open_ended=True))
+    assert "at least 42 s left" in stream.getvalue()
 
 
 def test_a_live_bar_on_a_terminal():

@@ -18,7 +18,7 @@ from mercer.selection.contenders import (
 )
 from mercer.selection.progress import CostEstimate
 from mercer.selection.sealed import SealedTest
-from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
+from mercer.selection.search import C_GRID, Cell, KernelChoice, SearchStopped, search
 from mercer.selection.splits import check_class_counts, rows_enough, rows_needed, stratified_folds, stratified_holdout
 from mercer.solvers import Interruption
 from mercer.table import TableError, as_table
@@ -226,6 +226,9 @@ def test_progress_rises_to_the_total():
     assert seen[-1].seconds_left == 0.0
     assert all(progress.seconds_left is not None for progress in seen)
     assert seen[-1].note == "Gaussian kernel, C = 1000"
+    # A lower bound until the last of the three kernels has been to the largest C.
+    assert max(progress.done for progress in seen if progress.open_ended) == (3 * len(C_GRID) - 1) * 3
+    assert not any(progress.open_ended for progress in seen if progress.done > 3 * len(C_GRID) * 3)
 
 
 def test_cost_estimate():
@@ -238,10 +241,23 @@ def test_cost_estimate():
     estimate.measured("a2", 10.0)
     assert estimate.seconds_left() == pytest.approx(10 + 2 * 2 + 2 * 10)
     estimate.measured("a2", 10.0)
-    estimate.measured("b1", 1.0)
-    assert estimate.seconds_left() == pytest.approx(1 + 2 * 10)
+    estimate.measured("b1", 1.0)  # half of what a1 cost
+    assert estimate.seconds_left() == pytest.approx(1 + 2 * 5)
     # A piece that has taken longer than expected already raises the estimate.
     assert estimate.seconds_left("b2", 30.0) == pytest.approx(1 + 2 * 30 - 30)
+
+
+def test_costs_of_another_kind_do_not_count_where_there_are_some_of_the_same():
+    estimate = CostEstimate(n_folds=1, kind=lambda cell: cell[0])
+    estimate.plan([["a1", "a2"], ["b1", "b2"], ["a3", "a4"]])
+    estimate.measured("a1", 1.0)
+    estimate.measured("a2", 2.0)
+    assert estimate.seconds_left() == pytest.approx(3 + 3)
+    assert estimate.is_open_ended
+    estimate.measured("b1", 1.0)
+    estimate.measured("b2", 100.0)
+    assert estimate.seconds_left() == pytest.approx(3)
+    assert not estimate.is_open_ended
 
 
 def test_contenders_are_what_scikit_learn_says():

@@ -124,7 +124,7 @@ def take_in(
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
         raise _nothing_left(left_out)
-    refuse_infinite(table.select(features))
+    refuse_infinite(table.select([*features, target]))
     rows = np.flatnonzero(~table.missing(target))
     dropped = {}
     if len(rows) < table.n_rows:

@@ -163,6 +163,8 @@ def fit_command(
     name = _target(read, target)
     path = Path(out)
     _check_output(path, inputs=(table,))
+    if path.exists() and not path.is_file():
+        raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
     intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
     with ConsoleProgress() as progress:
         progress(Progress("fit"))
@@ -312,6 +314,8 @@ def _check_output(path: Path, inputs: tuple[str, ...]) -> None:
     """An error before the work if the file cannot be written, or would take the place of one that is read."""
     if path.is_dir():
         raise OSError(f"output {path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        return
     if path.exists() and any(path.samefile(name) for name in inputs):
         raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
     _check_writable(path.parent)
@@ -369,7 +373,11 @@ def _output(path: str | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays one
+    if target.exists() and not target.is_file():  # a device or a pipe, which is written to and not replaced
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            yield file
+        return
     temporary = target.with_name(f".{target.name}.part")
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as file:

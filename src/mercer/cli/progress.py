@@ -50,7 +50,9 @@ class ConsoleProgress:
 
     def __call__(self, progress: Progress) -> None:
         """Show where the work stands."""
-        left = "" if progress.seconds_left is None else f"about {duration(progress.seconds_left)} left"
+        left = ""
+        if progress.seconds_left is not None:
+            left = f"{'at least' if progress.open_ended else 'about'} {duration(progress.seconds_left)} left"
         if self._bar is not None:
             self._show(self._bar, progress, left)
         elif time.monotonic() >= self._next_line:
