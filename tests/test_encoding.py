@@ -340,6 +340,11 @@ def test_infinite_cells_are_named_by_row_and_column():
         take_in(as_table(frame), "outcome")
 
 
+def test_an_infinite_target_is_no_class():
+    with pytest.raises(TableError, match=r"infinite values in 'y' \(row 2\)"):
+        take_in(table_of(x=[1.0, 2.0, 3.0], y=[0.0, np.inf, 1.0]), "y")
+
+
 def test_unseen_categories_are_counted():
     encoder = TableEncoder().fit(table_of(x=[1.0, 2.0, 3.0], t=text("a", "b", "a")))
     assert encoder.unseen(table_of(x=[1.0] * 4, t=text("b", "c", None, "c"))) == {"t": {"c": 2}}

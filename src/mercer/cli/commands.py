@@ -334,7 +334,7 @@ def _unwritable(folder: Path, error: OSError) -> OSError:
 
 def _say_written(*paths: Path) -> None:
     for path in paths:
-        say("written", str(path))
+        click.echo(printable(f"written: {path}"), err=True)
 
 
 def _load(path: str) -> Model:

@@ -19,7 +19,7 @@ def ended_by_ctrl_c() -> Iterator[None]:
     Raised in the middle of an import, KeyboardInterrupt may be swallowed, or come out as an ImportError.
     """
     previous = signal.getsignal(signal.SIGINT)
-    if previous is None or threading.current_thread() is not threading.main_thread():
+    if previous in (None, signal.SIG_IGN) or threading.current_thread() is not threading.main_thread():
         yield
         return
     signal.signal(signal.SIGINT, _end)
