@@ -88,6 +88,13 @@ def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
         encoder.transform(table_of(x=[1.0]))
 
 
+def test_a_block_that_no_model_file_could_hold_is_refused():
+    wide = Table((), (), sparse.csr_array(([1.0, 2.0], ([0, 1], [0, 10**8])), shape=(2, 10**8 + 1)))
+    for encode in (TableEncoder().fit, TableEncoder.identity):
+        with pytest.raises(ValueError, match="a sparse block must have 1 to 100000000 columns, got 100000001"):
+            encode(wide)
+
+
 def test_a_block_counted_from_one_has_no_column_0():
     block = sparse.csr_array(np.column_stack([np.zeros(4), np.arange(4.0) + 1, np.ones(4)]))
     assert TableEncoder().fit(Table((), (), block)).constant_ == ("2",)

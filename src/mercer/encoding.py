@@ -179,7 +179,7 @@ class TableEncoder:
         """The encoder that hands on the cells of a table of numbers as they are."""
         encoder = cls()
         encoder.rules_ = tuple(NumericRule(name, 0.0, 0.0, 1.0, 0) for name in table.names)
-        encoder.sparse_ = None if table.sparse is None else SparseRule(table.sparse.shape[1], 1.0)
+        encoder.sparse_ = None if table.sparse is None else SparseRule(_width(table.sparse.shape[1]), 1.0)
         encoder.constant_, encoder.dense_block_ = (), None
         return encoder
 
@@ -395,7 +395,7 @@ def _learn_sparse(block: sparse.csr_array) -> SparseRule:
     size = float(np.abs(block.data).max(initial=0.0))
     if size == 0:
         raise TableError("all sparse features are zero, so there is nothing to learn from")
-    return SparseRule(block.shape[1], float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))
+    return SparseRule(_width(block.shape[1]), float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))
 
 
 def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
