@@ -113,8 +113,8 @@ def test_predict_writes_a_line_for_every_row(mercer, model, tmp_path):
     rows = list(csv.DictReader(io.StringIO(out)))
     expected = load_model(model)
     assert [row["label"] for row in rows] == expected.predict(frame).tolist()
-    assert [float(row["decision_value"]) for row in rows] == expected.scores(frame).tolist()
-    assert all((row["label"] == "well") == (float(row["decision_value"]) > 0) for row in rows)
+    assert [float(row["decision_value_well"]) for row in rows] == expected.scores(frame).tolist()
+    assert all((row["label"] == "well") == (float(row["decision_value_well"]) > 0) for row in rows)
     status, out, _ = mercer("predict", model, "new.csv", "--out", "labels.csv")
     assert (status, out) == (0, "")
     assert list(csv.DictReader(io.StringIO((tmp_path / "labels.csv").read_text()))) == rows
@@ -136,6 +136,90 @@ def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     _, out, _ = mercer("predict", "m", "t.csv")
     assert out.splitlines()[0] == "label,decision_value_a,decision_value_b,decision_value_c"
     assert len(out.splitlines()) == 61
+
+
+def test_predict_tells_training_rows_from_others(mercer, model, tmp_path):
+    _, _, err = mercer("predict", model, "patients.csv", "--out", "p.csv")
+    assert err.endswith(
+        " of 120 labels agree with the column 'outcome'; the model was trained on 120 of these rows, which says little "
+        "about new ones\n"
+    )
+    mixed_frame(50, seed=4).to_csv(tmp_path / "new.csv", index=False)
+    _, _, err = mercer("predict", model, "new.csv", "--out", "p.csv")
+    assert err.endswith(" of 50 labels agree with the column 'outcome'\n")
+    mixed_frame(80).to_csv(tmp_path / "t.csv", index=False)
+    assert mercer("study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s")[0] == 0
+    _, _, err = mercer("predict", "s/model.mercer", "t.csv", "--out", "p.csv")
+    assert "trained on 60 of these rows, which says little about new ones: of the other 20, " in err
+
+
+def test_predict_names_categories_that_training_did_not_have(mercer, model, tmp_path):
+    frame = mixed_frame(10, seed=5).drop(columns="outcome")
+    frame.assign(site=["moon"] * 3 + ["mars"] + ["north"] * 6).to_csv(tmp_path / "new.csv", index=False)
+    status, _, err = mercer("predict", model, "new.csv", "--out", "p.csv")
+    assert status == 0
+    assert err == (
+        "warning: column 'site' holds 'moon', 'mars' in 4 of 10 rows, which the model does not know from training; "
+        "they count as none of the values that it knows\n"
+    )
+
+
+def test_labels_are_data_in_a_file_and_harmless_on_a_terminal(mercer, tmp_path, monkeypatch):
+    labels = {"ill": "\x1b[31m=cmd", "well": 'w,"\r\nx'}
+    frame = mixed_frame(60).assign(outcome=lambda frame: frame["outcome"].map(labels))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
+    assert (status, "\x1b" in err) == (0, False)
+    mercer("predict", "m", "t.csv", "--out", "p.csv")
+    with open(tmp_path / "p.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["label"] for row in rows} == set(labels.values())
+    assert list(rows[0]) == ["label", 'decision_value_w,"\r\nx']
+    assert mercer("predict", "m", "t.csv")[1] == (tmp_path / "p.csv").read_bytes().decode()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    out = mercer("predict", "m", "t.csv")[1]
+    assert "\x1b" not in out
+    assert "\\x1b[31m=cmd," in out
+
+
+def test_a_device_is_written_to_and_not_replaced(mercer, model, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link.csv").symlink_to("file.csv")
+    reader = subprocess.Popen(["cat", "pipe"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert mercer("predict", model, "patients.csv", "--out", "pipe")[0] == 0
+    assert mercer("predict", model, "patients.csv", "--out", "link.csv")[0] == 0
+    assert reader.communicate(timeout=10)[0] == (tmp_path / "file.csv").read_text()
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link.csv").is_symlink()
+    status, _, err = mercer("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "pipe")
+    assert (status, err) == (1, "error: output pipe is a device or a pipe, and a model needs a file\n")
+
+
+def test_rows_without_a_target_are_told(mercer, tmp_path):
+    frame = mixed_frame(80)
+    frame.loc[[3, 7], "outcome"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    warning = "warning: 2 of 80 rows were left out because the target 'outcome' is missing there: rows 4, 8\n"
+    for command in (("fit", "--out", "m"), ("study", "--folds", "2", "--out", "s")):
+        status, _, err = mercer(command[0], "t.csv", "--target", "outcome", *command[1:])
+        assert status == 0
+        assert err.startswith(warning)
+
+
+def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(mercer, table):
+    fit = ("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m")
+    status, out, err = mercer(*fit, "--max-seconds", "1e-9")
+    assert status == 0
+    assert out.endswith("The time limit was reached: the machine is usable, but not yet optimal.\n")
+    assert "hint: give it more time with --max-seconds\n" in err
+    assert "warm_start" not in out + err
+    status, out, err = mercer(*fit, "--kernel", "linear", "--C", "1e9", "--tol", "1e-14", "--max-seconds", "20")
+    assert "Ask for a larger tolerance, or lower C, gamma or the degree." in out
+    assert "hint: ask for less with a larger --tol, or lower --C, --gamma or --degree\n" in err
+    status, out, err = mercer(*fit, "--kernel", "linear", "--C", "inf")
+    assert (status, out) == (1, "")
+    assert err.startswith("error: --C inf needs classes that can be separated, which they cannot with this kernel: ")
+    assert err.endswith("hint: give a finite --C, or another --kernel\n")
 
 
 def test_verify_recognises_another_table(mercer, model, table, tmp_path):
@@ -178,15 +262,21 @@ ERRORS = {
         "--missing impute fills them in",
     ),
     "drop": ((*STUDY, "outcome", "--drop", "dos"), "there is no column 'dos'", "did you mean 'dose'?"),
-    "test size": ((*STUDY, "outcome", "--test-size", "2"), "test_size must lie between 0 and 1, got 2.0", None),
-    "folds": ((*STUDY, "outcome", "--folds", "90"), "every class needs at least", "take fewer folds"),
+    "test size": ((*STUDY, "outcome", "--test-size", "2"), "'--test-size': 2.0 is not in the range", "study --help"),
+    "folds": ((*STUDY, "outcome", "--folds", "90"), "every class needs 122 rows", "change --folds or --test-size"),
     "time": ((*STUDY, "outcome", "--max-seconds", "1e-9"), "the search ended (time limit)", "--max-seconds"),
     "folder": ((*STUDY, "outcome", "--out", "patients.csv/x"), "output folder patients.csv/x cannot be written", None),
+    "seed": ((*STUDY, "outcome", "--seed", "abc"), "'--seed': 'abc' is not a valid integer.", "mercer study --help"),
+    "only identifiers": (
+        (*STUDY, "outcome", *(part for name in ("age", "dose", "site", "smoker", "unit") for part in ("--drop", name))),
+        "no column is left to learn from: 'age' as asked", "--keep row uses the column all the same",
+    ),
+    "folder for a model": (("predict", ".", "patients.csv"), ". is a folder, not a model file", None),
     "option": ((*STUDY, "outcome", "--sed", "3"), "No such option", "mercer study --help"),
     "choice": (("study", "patients.csv", "--missing", "guess"), "'guess' is not one of", "mercer study --help"),
     "command": (("studie",), "No such command", "mercer --help"),
     "negative C": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--C", "-1"),
-                   "C must be a number > 0", None),
+                   "'--C': -1.0 is not in the range x>0", "mercer fit --help"),
     "gamma": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--gamma", "-2"),
               "gamma must be a number >= 0", None),
     "no folder": (("fit", "patients.csv", "--target", "outcome", "--out", "none/m"),
@@ -241,14 +331,14 @@ def test_the_folder_is_tried_before_the_work(mercer, table, tmp_path, monkeypatc
     def never(*_, **__):
         raise AssertionError("the study was begun")
 
-    monkeypatch.setattr("mercer.cli.commands.study", never)
+    monkeypatch.setattr("mercer.study.study", never)
     status, _, err = mercer(*STUDY, "outcome", "--out", "patients.csv/deep/folder")
     assert status == 1
     assert err.startswith("error: output folder patients.csv/deep/folder cannot be written")
 
 
 def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
-    monkeypatch.setattr("mercer.cli.commands.study", lambda *_, **__: {}["lost"])
+    monkeypatch.setattr("mercer.study.study", lambda *_, **__: {}["lost"])
     status, _, err = mercer(*STUDY, "outcome")
     assert status == 1
     assert err.splitlines()[0] == "error: internal error: KeyError: 'lost'"
@@ -285,6 +375,13 @@ def test_plain_lines_of_progress(monkeypatch):
     ]
 
 
+def test_time_left_is_a_lower_bound_while_kernels_are_unmeasured():
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+        progress(Progress("search", 10, 40, 42.0, "", open_ended=True))
+    assert "at least 42 s left" in stream.getvalue()
+
+
 def test_a_live_bar_on_a_terminal():
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
@@ -292,6 +389,45 @@ def test_a_live_bar_on_a_terminal():
     assert "about 42 s left" in stream.getvalue()
     assert "10/40" in stream.getvalue()
     assert "C = [1]" in stream.getvalue()
+
+
+def test_a_fit_shows_its_violation(mercer, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.cli.progress.FIRST_LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.cli.progress.LINE_SECONDS", 0.0)
+    three_classes(60).to_csv(tmp_path / "t.csv", index=False)
+    _, _, err = mercer("fit", "t.csv", "--target", "kind", "--out", "m")
+    lines = err.splitlines()
+    assert lines[0] == "fit"
+    assert lines[1].startswith("fit: machine 1 of 3: violation ")
+    assert lines[1].endswith(", to come down to 1e-03")
+    assert any(line.startswith("fit: machine 3 of 3: violation ") for line in lines)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from mercer.cli import run; assert run(['--help']) == run(['study', '--help']) == 0; "
+        "print(*sorted({'numpy', 'sklearn', 'rich', 'pyarrow', 'matplotlib'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stderr == "\n"
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.6, 1.0])
+def test_ctrl_c_while_modules_are_imported(table, tmp_path, seconds):
+    code = "import sys; from mercer.cli import main; print(file=sys.stderr, flush=True); main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "verify", "none.mercer", "patients.csv"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    process.stderr.readline()
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert err.strip() == "error: interrupted" or process.returncode == 1  # it came too late
+    assert "Traceback" not in err
 
 
 def environment():

@@ -10,7 +10,7 @@ from scipy import sparse
 from generated import mixed_frame, with_missing
 from mercer.encoding import TableEncoder, class_codes, complete_rows
 from mercer.intake import identifier_columns, take_in
-from mercer.table import Table, TableError, as_table
+from mercer.table import Table, TableError, TableWarning, as_table
 
 
 def text(*cells):
@@ -88,6 +88,20 @@ def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
         encoder.transform(table_of(x=[1.0]))
 
 
+def test_a_block_that_no_model_file_could_hold_is_refused():
+    wide = Table((), (), sparse.csr_array(([1.0, 2.0], ([0, 1], [0, 10**8])), shape=(2, 10**8 + 1)))
+    for encode in (TableEncoder().fit, TableEncoder.identity):
+        with pytest.raises(ValueError, match="a sparse block must have 1 to 100000000 columns, got 100000001"):
+            encode(wide)
+
+
+def test_a_block_counted_from_one_has_no_column_0():
+    block = sparse.csr_array(np.column_stack([np.zeros(4), np.arange(4.0) + 1, np.ones(4)]))
+    assert TableEncoder().fit(Table((), (), block)).constant_ == ("2",)
+    block = sparse.csr_array(np.column_stack([np.ones(4), np.arange(4.0) + 1]))
+    assert TableEncoder().fit(Table((), (), block)).constant_ == ("0",)
+
+
 def test_a_block_with_few_zeros_is_treated_as_columns():
     block = sparse.csr_array(np.random.default_rng(0).standard_normal((30, 4)) * [0, 1, 10, 100])
     encoder = TableEncoder().fit(Table((), (), block))
@@ -108,7 +122,12 @@ BAD_ROWS = {
         dict(x=text("1.5", "abc"), t=text("a", "b")),
         "column 'x' must hold numbers, as it did in training, but row 2 holds 'abc'",
     ),
-    "infinite": (dict(x=[np.inf, 1.0], t=text("a", "b")), "column 'x' holds an infinite value in row 1"),
+    "infinite": (dict(x=[np.inf, 1.0], t=text("a", "b")), r"infinite values in 'x' \(row 1\)"),
+    "infinite text": (dict(x=text("inf", "1"), t=text("a", "b")), "column 'x' holds inf in row 1, which is too large"),
+    "huge": (
+        dict(x=[1.0, 1e308], t=text("a", "b")),
+        r"column 'x' holds 1e\+308 in row 2, which is too large to compute",
+    ),
     "absent": (dict(X=[1.0, 2.0], t=text("a", "b")), "the table lacks 1 of the 2 columns that the model needs: 'x'"),
 }
 
@@ -217,7 +236,10 @@ def test_nearly_distinct_text_is_an_identifier_and_short_tables_have_none():
 def test_intake_of_a_mixed_table():
     frame = with_missing(mixed_frame(), ("age", "outcome"))
     frame["empty"] = None
-    intake = take_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
+    with pytest.warns(
+        TableWarning, match="5 of 120 rows were left out because the target 'outcome' is missing there: "
+    ):
+        intake = take_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
     assert intake.features == ("age", "site", "smoker", "unit")
     assert intake.left_out == {
         "dose": "as asked",
@@ -228,6 +250,7 @@ def test_intake_of_a_mixed_table():
     assert len(intake.rows) == 115
     assert intake.labels == ["ill", "well"]
     assert intake.class_counts.sum() == 115
+    frame = with_missing(mixed_frame())
     assert "row" in take_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
 
 
@@ -251,7 +274,7 @@ REFUSED = {
     "regression": (dict(task="regression"), "task=regression is not among the tasks yet", None),
     "a quantity": (
         dict(target="dose"),
-        "different numbers, so it looks like a quantity",
+        "different numbers in 120 rows, such as '0.091', '0.094' or '0.133', so it looks like a quantity",
         "say task=classification",
     ),
     "a whole quantity": (dict(target="row"), "the target 'row' holds 120 different numbers", "task=classification"),
@@ -265,7 +288,7 @@ REFUSED = {
     "nothing left": (
         dict(drop=["age", "dose", "site", "smoker", "unit"]),
         "no column is left to learn from: 'age' as asked; 'dose' as asked",
-        None,
+        "keep=row uses the column all the same",
     ),
 }
 
@@ -280,6 +303,61 @@ def test_tables_that_cannot_be_studied(case):
     assert message in str(caught.value)
     assert (hint is None) == (caught.value.hint is None)
     assert hint is None or hint in caught.value.hint
+
+
+def test_a_target_of_many_texts_is_refused_unless_one_insists():
+    days = [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(100)]
+    dated = table_of(x=np.sin(np.arange(100.0)), y=text(*days))
+    with pytest.raises(
+        TableError, match=r"holds 84 different texts in 100 rows, such as '2020-01-01',.* dates"
+    ) as caught:
+        take_in(dated, "y")
+    assert "if these are names of classes, say task=classification" in caught.value.hint
+    assert len(take_in(dated, "y", task="classification").labels) == 84
+    with pytest.raises(TableError, match="holds 12 different texts in 12 rows"):
+        take_in(table_of(x=np.sin(np.arange(12.0)), y=text(*"abcdefghijkl")), "y")
+    assert len(take_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").labels) == 12
+
+
+@pytest.mark.parametrize(
+    "cells", [["12%", "3.5%", "40%"], ["1,234", "5", "17"], ["<0.1", "0.2", "0.3"], ["$5", "$1'200", "x"]]
+)
+def test_text_that_looks_like_numbers_is_told(cells):
+    table = table_of(p=text(*cells * 10), x=np.sin(np.arange(30.0)), y=text(*"ab" * 15))
+    first = next(cell for cell in cells if not cell.isdigit())
+    with pytest.warns(
+        TableWarning, match=r"column 'p' is read as text, although .*look like numbers: row 1 holds"
+    ) as seen:
+        take_in(table, "y")
+    assert repr(first) in str(seen[0].message)
+    take_in(table, "y", drop=["p"])
+
+
+@pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["2020-01-01", "2021-05-07"], ["A1", "B2"]])
+def test_text_that_is_no_number_is_taken_as_it_is(cells):
+    take_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")
+
+
+def test_infinite_cells_are_named_by_row_and_column():
+    frame = mixed_frame()
+    frame.loc[[4, 9], "dose"] = np.inf, -np.inf
+    frame.loc[7, "age"] = np.inf
+    frame.loc[:1, "outcome"] = None
+    with pytest.raises(TableError, match=r"infinite values in 'age' \(row 8\), 'dose' \(rows 5, 10\)"):
+        take_in(as_table(frame), "outcome")
+
+
+def test_an_infinite_target_is_no_class():
+    with pytest.raises(TableError, match=r"infinite values in 'y' \(row 2\)"):
+        take_in(table_of(x=[1.0, 2.0, 3.0], y=[0.0, np.inf, 1.0]), "y")
+
+
+def test_unseen_categories_are_counted():
+    encoder = TableEncoder().fit(table_of(x=[1.0, 2.0, 3.0], t=text("a", "b", "a")))
+    assert encoder.unseen(table_of(x=[1.0] * 4, t=text("b", "c", None, "c"))) == {"t": {"c": 2}}
+    assert encoder.unseen(table_of(x=[1.0], t=text("a"))) == {}
+    many = TableEncoder(max_levels=2).fit(table_of(t=text("a", "b", "c")))
+    assert many.unseen(table_of(t=text("d"))) == {}  # it might be one of those that were too rare to be kept
 
 
 def test_empty_targets_and_only_targets():

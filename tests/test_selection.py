@@ -18,8 +18,8 @@ from mercer.selection.contenders import (
 )
 from mercer.selection.progress import CostEstimate
 from mercer.selection.sealed import SealedTest
-from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
-from mercer.selection.splits import check_class_counts, rows_needed, stratified_folds, stratified_holdout
+from mercer.selection.search import C_GRID, Cell, KernelChoice, SearchStopped, search
+from mercer.selection.splits import check_class_counts, rows_enough, rows_needed, stratified_folds, stratified_holdout
 from mercer.solvers import Interruption
 from mercer.table import TableError, as_table
 
@@ -62,9 +62,9 @@ def test_too_few_rows():
         stratified_folds(CODES, 1, 0)
     with pytest.raises(TableError, match=r"a test part of 0\.02 has 2 rows, fewer than there are classes"):
         stratified_holdout(CODES, 0.02, 0)
-    with pytest.raises(TableError, match=r"needs at least 17 rows .* but 'c' \(12\) has fewer") as caught:
+    with pytest.raises(TableError, match=r"needs 18 rows .* but 'c' \(12\) has fewer") as caught:
         check_class_counts(["a", "b", "c"], np.bincount(CODES), 0.25, 12)
-    assert "drop or merge the rare classes" in caught.value.hint
+    assert "or change n_folds or test_size" in caught.value.hint
 
 
 @pytest.mark.parametrize("test_size", [0.1, 0.25, 0.5, 0.8])
@@ -78,6 +78,14 @@ def test_rows_needed_are_enough_and_not_too_many(test_size, n_folds):
         rest, test = stratified_holdout(codes, test_size, seed)
         assert np.sum(codes[rest] == 0) >= n_folds
         assert np.sum(codes[test] == 0) >= 1
+
+
+@pytest.mark.parametrize("test_size", [0.01, 0.1, 0.25, 0.5, 0.8])
+@pytest.mark.parametrize("n_folds", [2, 5, 10])
+def test_the_number_of_rows_that_is_asked_for_is_enough_in_any_table(test_size, n_folds):
+    enough = rows_enough(test_size, n_folds)
+    for n in range(enough + 1, 5 * enough, max(1, enough // 7)):
+        assert rows_needed(n, test_size, n_folds) <= enough
 
 
 def test_the_seal_gives_one_clean_look():
@@ -218,6 +226,9 @@ def test_progress_rises_to_the_total():
     assert seen[-1].seconds_left == 0.0
     assert all(progress.seconds_left is not None for progress in seen)
     assert seen[-1].note == "Gaussian kernel, C = 1000"
+    # A lower bound until the last of the three kernels has been to the largest C.
+    assert max(progress.done for progress in seen if progress.open_ended) == (3 * len(C_GRID) - 1) * 3
+    assert not any(progress.open_ended for progress in seen if progress.done > 3 * len(C_GRID) * 3)
 
 
 def test_cost_estimate():
@@ -230,10 +241,23 @@ def test_cost_estimate():
     estimate.measured("a2", 10.0)
     assert estimate.seconds_left() == pytest.approx(10 + 2 * 2 + 2 * 10)
     estimate.measured("a2", 10.0)
-    estimate.measured("b1", 1.0)
-    assert estimate.seconds_left() == pytest.approx(1 + 2 * 10)
+    estimate.measured("b1", 1.0)  # half of what a1 cost
+    assert estimate.seconds_left() == pytest.approx(1 + 2 * 5)
     # A piece that has taken longer than expected already raises the estimate.
     assert estimate.seconds_left("b2", 30.0) == pytest.approx(1 + 2 * 30 - 30)
+
+
+def test_costs_of_another_kind_do_not_count_where_there_are_some_of_the_same():
+    estimate = CostEstimate(n_folds=1, kind=lambda cell: cell[0])
+    estimate.plan([["a1", "a2"], ["b1", "b2"], ["a3", "a4"]])
+    estimate.measured("a1", 1.0)
+    estimate.measured("a2", 2.0)
+    assert estimate.seconds_left() == pytest.approx(3 + 3)
+    assert estimate.is_open_ended
+    estimate.measured("b1", 1.0)
+    estimate.measured("b2", 100.0)
+    assert estimate.seconds_left() == pytest.approx(3)
+    assert not estimate.is_open_ended
 
 
 def test_contenders_are_what_scikit_learn_says():

@@ -109,7 +109,7 @@ REFUSED = {
     "target": (dict(target="outcom"), "there is no column 'outcom'"),
     "missing": (dict(missing=None), "missing values in 'age' (5), 'site' (5)"),
     "test size": (dict(test_size=1.2), "test_size must lie between 0 and 1, got 1.2"),
-    "folds": (dict(n_folds=60), "every class needs at least"),
+    "folds": (dict(n_folds=60), "every class needs 82 rows"),
     "task": (dict(task="regression"), "task=regression is not among the tasks yet"),
     "tol": (dict(tol=0.0), "tol must be a number > 0"),
 }
@@ -127,7 +127,7 @@ def test_what_cannot_be_studied(case):
 def test_a_rare_class_is_named():
     frame = mixed_frame()
     frame.loc[0, "outcome"] = "odd"
-    with pytest.raises(TableError, match=r"every class needs at least 7 rows .* but 'odd' \(1\) has fewer"):
+    with pytest.raises(TableError, match=r"every class needs 8 rows .* but 'odd' \(1\) has fewer"):
         study(frame, "outcome")
 
 
@@ -176,5 +176,5 @@ def test_a_few_cells_of_text_among_numbers_are_refused():
     frame = mixed_frame(120)
     frame["dose"] = [str(value) for value in np.random.default_rng(0).normal(size=120).round(2)]
     frame.loc[8, "dose"] = "abc"
-    with pytest.raises(TableError, match=r"column 'dose' holds numbers in 119 of 120 cells, but row 8 holds 'abc'"):
+    with pytest.raises(TableError, match=r"column 'dose' holds numbers in 119 of 120 cells, but row 9 holds 'abc'"):
         study(frame, "outcome")

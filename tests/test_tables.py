@@ -56,6 +56,20 @@ def test_a_quoted_cell_may_hold_delimiters_and_newlines(tmp_path):
     assert table["y"].tolist() == ["a, b\nc", "d"]
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_every_line_end_is_read(tmp_path, line_end):
+    table = read_table(written(tmp_path, "t.csv", line_end.join([b"", b"a,b", b"1,x", b"2,y", b""])))
+    assert table.names == ("a", "b")
+    np.testing.assert_array_equal(table["a"], [1.0, 2.0])
+    assert table["b"].tolist() == ["x", "y"]
+
+
+def test_a_column_name_may_hold_delimiters_and_newlines(tmp_path):
+    table = read_table(written(tmp_path, "t.csv", b'"a,\n1","say ""b"""\n1,2\n3,4\n'))
+    assert table.names == ("a,\n1", 'say "b"')
+    np.testing.assert_array_equal(table["a,\n1"], [1.0, 3.0])
+
+
 def test_columns_asked_for_as_text_stay_text(tmp_path):
     path = written(tmp_path, "t.csv", b"code,x\n01,1\n1,2\n")
     table = read_table(path, text_columns={"code", "not there"})
@@ -105,6 +119,8 @@ BAD_FILES = {
     "parquet.gz": ("t.parquet.gz", b"a", "has an unknown ending '.parquet'"),
     "not parquet": ("t.parquet", b"a,b\n1,2\n", "cannot be read as Parquet"),
     "not svmlight": ("t.txt", b"a,b\n1,2\n", "cannot be read as svmlight"),
+    "feature number": ("t.svm", b"1 1:1\n-1 2:1 2000000000:1\n", "feature number 2000000000 in row 2, and 99999999 is"),
+    "endless quote": ("t.csv", b'"a,b\n' + b"1,2\n" * 40000, "cannot be read as a delimited table"),
     "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read: Not a gzipped file"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-5], "cannot be read: Compressed file ended"),
 }

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from mercer.certificate import Certificate as Certificate
-from mercer.estimators import SVC as SVC
-from mercer.kernels import RBF as RBF
-from mercer.kernels import Kernel as Kernel
-from mercer.kernels import Linear as Linear
-from mercer.kernels import Polynomial as Polynomial
-from mercer.kernels import Sigmoid as Sigmoid
-from mercer.solution import IndefiniteKernelWarning as IndefiniteKernelWarning
-from mercer.solution import InseparableError as InseparableError
-from mercer.solution import Status as Status
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mercer.certificate import Certificate as Certificate
+    from mercer.estimators import SVC as SVC
+    from mercer.kernels import RBF as RBF
+    from mercer.kernels import Kernel as Kernel
+    from mercer.kernels import Linear as Linear
+    from mercer.kernels import Polynomial as Polynomial
+    from mercer.kernels import Sigmoid as Sigmoid
+    from mercer.solution import IndefiniteKernelWarning as IndefiniteKernelWarning
+    from mercer.solution import InseparableError as InseparableError
+    from mercer.solution import Status as Status
 
 __version__ = "0.1.0"
+
+# Imported when first asked for, so that `mercer --help` need not wait for NumPy, SciPy and scikit-learn.
+_HOMES = {
+    "Certificate": "certificate",
+    "SVC": "estimators",
+    "RBF": "kernels",
+    "Kernel": "kernels",
+    "Linear": "kernels",
+    "Polynomial": "kernels",
+    "Sigmoid": "kernels",
+    "IndefiniteKernelWarning": "solution",
+    "InseparableError": "solution",
+    "Status": "solution",
+}
+_MODULES = ("data", "estimators", "kernels", "problems", "solvers")
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"mercer.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"mercer.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

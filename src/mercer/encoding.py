@@ -8,24 +8,25 @@ Nothing here looks at the target, and everything is learnt from the rows given t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
 
-from mercer.table import Table, TableError, as_table, listing, nearest_names, text_cells
+from mercer.table import MAX_FEATURES, Table, TableError, as_table, listing, nearest_names, text_cells
 
 Missing = Literal["error", "impute"]
 
 MAX_LEVELS = 50
 """Most levels of a text column that get an indicator of their own; rarer ones are encoded as no level at all."""
 
+MAX_MAGNITUDE = 1e100
+"""Largest standardised number, far below where its powers overflow."""
+
 DENSE_ENOUGH = 0.25
 """Share of nonzero cells from which a sparse block is treated as ordinary columns (and so is standardised)."""
-
-
-_MAX_WIDTH = 2**31 - 1  # of a sparse block in a model file
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,16 @@ class NumericRule:
     def apply(self, table: Table) -> np.ndarray:
         """Matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
         column = _numbers(table, self.name)
-        return ((np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale)[:, None]
+        with np.errstate(over="ignore"):
+            scaled = (np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale
+        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
+        if huge.size:
+            raise TableError(
+                f"column {self.name!r} holds {column[huge[0]]:g} in row {huge[0] + 1}, which is too large to "
+                f"compute with: the training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
+                "mend the cell, or leave the row out",
+            )
+        return scaled[:, None]
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,12 @@ class CategoricalRule:
         position = {level: j for j, level in enumerate(self.levels)} | {None: 0}
         codes = np.array([position.get(cell, -1) for cell in text_cells(table[self.name])])
         return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
+
+    def unseen(self, table: Table) -> Counter[str]:
+        """Cells of the column that are no level; where training met more levels than were kept, nobody can tell."""
+        if self.n_levels > len(self.levels):
+            return Counter()
+        return Counter(cell for cell in text_cells(table[self.name]) if cell is not None and cell not in self.levels)
 
 
 @dataclass(frozen=True)
@@ -141,13 +157,17 @@ class TableEncoder:
         """
         table = as_table(table)
         self.dense_block_ = None
+        from_one = table.sparse is not None and not table.sparse[:, [0]].nnz
         if table.sparse is not None and _density(table.sparse) >= DENSE_ENOUGH:
             self.dense_block_ = table.sparse.shape[1]
             table = table.densified()
         if self.missing == "error":
             refuse_missing(table)
+        refuse_infinite(table)
         rules = {name: self._learn(table, name) for name in table.names}
         self.constant_ = tuple(name for name, rule in rules.items() if rule is None)
+        if self.dense_block_ is not None and from_one:  # a file that counts its features from 1 has no feature 0
+            self.constant_ = tuple(name for name in self.constant_ if name != "0")
         self.rules_ = tuple(rule for rule in rules.values() if rule is not None)
         self.sparse_ = None if table.sparse is None else _learn_sparse(table.sparse)
         if not self.rules_ and self.sparse_ is None:
@@ -159,7 +179,7 @@ class TableEncoder:
         """The encoder that hands on the cells of a table of numbers as they are."""
         encoder = cls()
         encoder.rules_ = tuple(NumericRule(name, 0.0, 0.0, 1.0, 0) for name in table.names)
-        encoder.sparse_ = None if table.sparse is None else SparseRule(table.sparse.shape[1], 1.0)
+        encoder.sparse_ = None if table.sparse is None else SparseRule(_width(table.sparse.shape[1]), 1.0)
         encoder.constant_, encoder.dense_block_ = (), None
         return encoder
 
@@ -177,11 +197,18 @@ class TableEncoder:
             refuse_missing(
                 table, hint="fill them in, leave those rows out, or fit the model again with missing values imputed"
             )
+        refuse_infinite(table)
         parts = [rule.apply(table) for rule in self.rules_]
         if self.sparse_ is None or table.sparse is None:
             return np.hstack(parts)
         block = self.sparse_.apply(table.sparse)
         return sparse.csr_array(sparse.hstack([*map(sparse.csr_array, parts), block])) if parts else block
+
+    def unseen(self, table: Any) -> dict[str, Counter[str]]:
+        """Text columns with cells that no training row had, and how often each occurs."""
+        table = as_table(table)
+        rules = [rule for rule in self.rules_ if isinstance(rule, CategoricalRule) and rule.name in table]
+        return {rule.name: counts for rule in rules if (counts := rule.unseen(table))}
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
@@ -299,14 +326,36 @@ def refuse_missing(table: Table, hint: str | None = None) -> None:
     """Raise a TableError that names the columns with missing cells, if there are any."""
     counts = missing_counts(table)
     if counts:
-        named = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
-        more = f" and {len(counts) - 8} more columns" if len(counts) > 8 else ""
         row = min(int(np.argmax(table.missing(name))) for name in counts) + 1
-        raise TableError(f"missing values in {named}{more}, first in row {row}", hint)
+        cells = name_columns([f"{name!r} ({count})" for name, count in counts.items()])
+        raise TableError(f"missing values in {cells}, first in row {row}", hint)
+
+
+def refuse_infinite(table: Table) -> None:
+    """Raise a TableError that names the cells that are infinite, if there are any."""
+    cells = []
+    for name in table.names:
+        rows = np.flatnonzero(np.isinf(table[name])) if table.is_numeric(name) else ()
+        if len(rows):
+            cells.append(f"{name!r} ({name_rows(rows)})")
+    if cells:
+        raise TableError(f"infinite values in {name_columns(cells)}", "mend or empty these cells")
+
+
+def name_columns(names: Sequence[str]) -> str:
+    """The first eight columns, and how many more there are."""
+    more = f" and {len(names) - 8} more columns" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def name_rows(rows: Sequence[int] | np.ndarray) -> str:
+    """The first five rows, counted from 1."""
+    shown = ", ".join(str(row + 1) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+    return f"row{'' if len(rows) == 1 else 's'} {shown}"
 
 
 def _numbers(table: Table, name: str) -> np.ndarray:
-    """The column as float64; a TableError for text or infinity, with row and value."""
+    """The column as float64; a TableError for text, with row and value."""
     column = table[name]
     if column.dtype == object:
         numbers = np.full(len(column), np.nan)
@@ -318,16 +367,12 @@ def _numbers(table: Table, name: str) -> np.ndarray:
                     f"column {name!r} must hold numbers, as it did in training, but row {row + 1} holds {cell!r}"
                 ) from None
         column = numbers
-    infinite = np.flatnonzero(np.isinf(column))
-    if infinite.size:
-        rows = ", ".join(str(row + 1) for row in infinite[:5]) + (", ..." if infinite.size > 5 else "")
-        raise TableError(f"column {name!r} holds an infinite value in row {rows}", "replace or drop it")
     return column
 
 
 def _width(value: int) -> int:
-    if not 0 < value <= _MAX_WIDTH:
-        raise ValueError(f"a sparse block must have 1 to {_MAX_WIDTH} columns, got {value!r}")
+    if not 0 < value <= MAX_FEATURES:
+        raise ValueError(f"a sparse block must have 1 to {MAX_FEATURES} columns, got {value!r}")
     return int(value)
 
 
@@ -350,7 +395,7 @@ def _learn_sparse(block: sparse.csr_array) -> SparseRule:
     size = float(np.abs(block.data).max(initial=0.0))
     if size == 0:
         raise TableError("all sparse features are zero, so there is nothing to learn from")
-    return SparseRule(block.shape[1], float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))
+    return SparseRule(_width(block.shape[1]), float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))
 
 
 def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from mercer.encoding import MAX_LEVELS, class_codes, complete_rows, missing_counts
-from mercer.table import Table, TableError, cell_text
+from mercer.encoding import (
+    MAX_LEVELS,
+    class_codes,
+    complete_rows,
+    missing_counts,
+    name_columns,
+    name_rows,
+    refuse_infinite,
+)
+from mercer.table import Table, TableError, TableWarning, cell_text, listing
 
 Task = Literal["auto", "classification", "regression"]
 MissingPolicy = Literal["impute", "drop"]
@@ -18,11 +27,16 @@ MissingPolicy = Literal["impute", "drop"]
 STRAY_SHARE = 0.05
 """A text column with at most this share of cells that are no numbers is taken for numbers with mistakes in them."""
 
+NUMBERS_SHARE = 0.5
+"""A text column in which at least this share of the cells starts as numbers do may be numbers that were not read."""
+
 MAX_CLASSES = 30
-"""A target of whole numbers with more values than this is taken for a quantity."""
+"""A target with more values than this is taken for a quantity, or for texts that are no names of classes."""
 
 MAX_FRACTIONAL_CLASSES = 10
 """The same for a target of numbers that are not whole."""
+
+_MIN_ROWS = 10  # below this, all cells differ by chance too easily
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +98,7 @@ def take_in(
     target : str
         Column of classes; rows in which it is missing are left out.
     task : {"auto", "classification", "regression"}
-        "auto" refuses a target of many different numbers.
+        "auto" refuses a target of many different values; "classification" takes each of them for a class.
     drop, keep : iterable of str
         Columns not to use; columns to use although they look like row identifiers.
     missing : {"impute", "drop"}, optional
@@ -93,21 +107,29 @@ def take_in(
     Raises
     ------
     TableError
-        If a column does not exist, the target is no target of classes, no column is left, or cells are missing and
-        nothing was said about them.
+        If a column does not exist, the target is no target of classes, no column is left, cells are infinite, or cells
+        are missing and nothing was said about them.
+
+    Warns
+    -----
+    TableWarning
+        If rows are left out as their target is missing, or a column of text looks like numbers.
     """
     drop, keep = list(drop), list(keep)
     _check_target(table, target, task)
-    if table.sparse is None:
-        _refuse_stray_text(table, [name for name in table.names if name != target and name not in set(drop)])
+    for name in table.names:
+        if name != target and name not in drop:
+            _examine_text(table, name)
     left_out = _left_out(table, target, drop, keep)
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
-        raise TableError(
-            f"no column is left to learn from: {_reasons(left_out)}" if left_out else "the target is the only column"
-        )
+        raise _nothing_left(left_out)
+    refuse_infinite(table.select([*features, target]))
     rows = np.flatnonzero(~table.missing(target))
-    dropped = {f"target {target!r} missing": table.n_rows - len(rows)} if len(rows) < table.n_rows else {}
+    dropped = {}
+    if len(rows) < table.n_rows:
+        dropped[f"target {target!r} missing"] = table.n_rows - len(rows)
+        _warn_of_missing_target(table, target)
     cells = missing_counts(table.select(features).take(rows))
     if cells:
         complete = rows[complete_rows(table.select(features).take(rows))]
@@ -136,20 +158,42 @@ def take_in(
     )
 
 
-def _refuse_stray_text(table: Table, names: list[str]) -> None:
-    """Refuse a column of numbers in which a few cells are text: it would pass for a column of categories."""
-    for name in names:
-        column = table[name]
-        if column.dtype != object:
-            continue
-        known = np.flatnonzero(~table.missing(name))
-        stray = [row for row in known if not _reads_as_number(column[row])]
-        if stray and len(stray) <= STRAY_SHARE * len(known):
-            raise TableError(
-                f"column {name!r} holds numbers in {len(known) - len(stray)} of {len(known)} cells, but row {stray[0]} "
-                f"holds {cell_text(column[stray[0]])!r}",
-                "mend or empty these cells, or leave the column out with --drop",
-            )
+def _warn_of_missing_target(table: Table, target: str) -> None:
+    rows = np.flatnonzero(table.missing(target))
+    were = "1 of {} rows was" if len(rows) == 1 else f"{len(rows)} of {{}} rows were"
+    warnings.warn(
+        f"{were.format(table.n_rows)} left out because the target {target!r} is missing there: {name_rows(rows)}",
+        TableWarning,
+        stacklevel=3,
+    )
+
+
+def _examine_text(table: Table, name: str) -> None:
+    """Refuse a column of numbers in which a few cells are text, and warn of one that looks like numbers otherwise."""
+    column = table[name]
+    if column.dtype != object:
+        return
+    known = np.flatnonzero(~table.missing(name))
+    stray = [row for row in known if not _reads_as_number(column[row])]
+    if stray and len(stray) <= STRAY_SHARE * len(known):
+        raise TableError(
+            f"column {name!r} holds numbers in {len(known) - len(stray)} of {len(known)} cells, but row {stray[0] + 1} "
+            f"holds {cell_text(column[stray[0]])!r}",
+            f"mend or empty these cells, or leave the column out with drop={name}",
+        )
+    n_alike = sum(bool(_LIKE_A_NUMBER.fullmatch(column[row])) for row in known)
+    if stray and n_alike >= NUMBERS_SHARE * len(known):
+        warnings.warn(
+            f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: "
+            f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is none; write plain numbers, such as "
+            "1234.5, if that is what they are",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
+_LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%‰$€£]?")
+"""A number, perhaps with thousands separators, a decimal comma, a percent sign or a currency."""
 
 
 def _reads_as_number(cell: object) -> bool:
@@ -170,15 +214,29 @@ def _check_target(table: Table, target: str, task: Task) -> None:
         raise TableError(f"the target {target!r} is missing in every row")
     if task == "regression":
         raise TableError("task=regression is not among the tasks yet: this version studies classification")
-    if task == "auto" and table.is_numeric(target):
-        n_values = len(np.unique(known))
-        whole = bool((known == np.round(known)).all())
-        if n_values > (MAX_CLASSES if whole else MAX_FRACTIONAL_CLASSES):
-            raise TableError(
-                f"the target {target!r} holds {n_values} different numbers, so it looks like a quantity, and "
-                "regression is not among the tasks yet",
-                hint="if these numbers are names of classes, say task=classification",
-            )
+    if task == "auto":
+        _refuse_many_values(target, known)
+
+
+def _refuse_many_values(target: str, known: np.ndarray) -> None:
+    """Refuse a target whose values are too many to be classes."""
+    if known.dtype == object:
+        values = sorted(set(known))
+        few, kind = MAX_CLASSES, "texts"
+        looks = "so it looks like free text, dates or row identifiers, not like classes"
+        hint = "name another target, or if these are names of classes, say task=classification"
+    else:
+        values = np.unique(known).tolist()
+        few, kind = MAX_CLASSES if bool((known == np.round(known)).all()) else MAX_FRACTIONAL_CLASSES, "numbers"
+        looks = "so it looks like a quantity, and regression is not among the tasks yet"
+        hint = "if these numbers are names of classes, say task=classification"
+    if len(values) > few or (len(values) == len(known) >= _MIN_ROWS):
+        shown = listing([cell_text(value) for value in values[:3]], last="or")
+        raise TableError(
+            f"the target {target!r} holds {len(values)} different {kind} in {len(known)} rows, such as {shown}, "
+            f"{looks}",
+            hint,
+        )
 
 
 def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:
@@ -188,18 +246,27 @@ def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> di
         raise TableError(f"the target {target!r} cannot be dropped")
     left_out = dict.fromkeys(drop, "as asked")
     candidates = table.without({target, *drop, *keep})
-    left_out |= {name: f"looks like a row identifier: {why}" for name, why in identifier_columns(candidates).items()}
+    left_out |= {name: f"{_IDENTIFIER}: {why}" for name, why in identifier_columns(candidates).items()}
     empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
     return left_out | dict.fromkeys(empty, "every cell is missing")
 
 
 def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableError:
-    named = ", ".join(f"{name!r} ({count})" for name, count in list(cells.items())[:8])
-    more = f" and {len(cells) - 8} more columns" if len(cells) > 8 else ""
+    named = name_columns([f"{name!r} ({count})" for name, count in cells.items()])
     return TableError(
-        f"missing values in {named}{more}, and nothing was said about them",
+        f"missing values in {named}, and nothing was said about them",
         hint=f"missing=impute fills them in (median or most frequent value, learnt on training rows only); "
         f"missing=drop leaves out {n_incomplete} of {n_rows} rows",
+    )
+
+
+def _nothing_left(left_out: dict[str, str]) -> TableError:
+    if not left_out:
+        return TableError("the target is the only column")
+    kept = next((name for name, reason in left_out.items() if reason.startswith(_IDENTIFIER)), None)
+    return TableError(
+        f"no column is left to learn from: {_reasons(left_out)}",
+        None if kept is None else f"keep={kept} uses the column all the same",
     )
 
 
@@ -208,11 +275,11 @@ def _reasons(left_out: dict[str, str]) -> str:
     return "; ".join(f"{name!r} {why}" for name, why in first) + ("; ..." if len(left_out) > 3 else "")
 
 
+_IDENTIFIER = "looks like a row identifier"
 _IDENTIFIER_NAME = re.compile(
     r"(unnamed.*|index|idx|id|key|nr|no|uuid|guid|row|record|row.?(id|nr|no|num|number|names?|index)|.*[ _.-](id|key))",
     re.IGNORECASE,
 )
-_MIN_ROWS = 10  # below this, all cells differ by chance too easily
 
 
 def identifier_columns(table: Table) -> dict[str, str]:

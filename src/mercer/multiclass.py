@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -154,12 +154,19 @@ def train(
                 gram if task.rows.size == gram.n else gram.restrict(task.rows),
                 limits=_remaining(limits, spent),
                 start=None if warm_start is None else warm_start.solutions[number].beta,
-                callback=callback,
+                callback=_numbered(callback, number + 1, len(tasks)),
                 interruption=interruption,
             )
             spent += solution.seconds
             solutions.append(solution)
     return Machines(scheme, n_classes, tasks, solutions, labels.size)
+
+
+def _numbered(callback: Callback | None, number: int, total: int) -> Callback | None:
+    """The callback, told which machine it is about."""
+    if callback is None:
+        return None
+    return lambda progress: callback(replace(progress, stage=f"machine {number} of {total}"))
 
 
 def _remaining(limits: Limits, spent: float) -> Limits:

@@ -36,11 +36,11 @@ class Status(StrEnum):
 
 _ADVICE = {
     Status.OPTIMAL: "The optimality conditions hold to the tolerance asked for.",
-    Status.MAX_ITER: "The limit on iterations was reached. Raise max_iter, or fit again with warm_start=True to go on.",
-    Status.TIME_LIMIT: "The time limit was reached. Raise max_seconds, or fit again with warm_start=True to go on.",
-    Status.INTERRUPTED: "The fit was interrupted. Fit again with warm_start=True to go on.",
-    Status.STALLED: "Rounding in float64 forbids further progress: the kernel values are too large for the tolerance "
-    "asked for. Scale the columns, or lower gamma or C.",
+    Status.MAX_ITER: "The limit on iterations was reached: the machine is usable, but not yet optimal.",
+    Status.TIME_LIMIT: "The time limit was reached: the machine is usable, but not yet optimal.",
+    Status.INTERRUPTED: "The fit was interrupted: the machine is usable, but not yet optimal.",
+    Status.STALLED: "Rounding in float64 is too coarse here for the tolerance asked for: a lower violation can either "
+    "not be reached or not be told. Ask for a larger tolerance, or lower C, gamma or the degree.",
     Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
     "conditions hold, but there may be better ones.",
     Status.INFEASIBLE: "The classes cannot be separated with this kernel, so there is no machine with C = inf. "

@@ -31,7 +31,7 @@ from mercer.selection.contenders import (
     encoded_folds,
     fit_quietly,
 )
-from mercer.selection.progress import Progress
+from mercer.selection.progress import Progress, fit_progress
 from mercer.selection.sealed import Opening, SealedTest
 from mercer.selection.search import SearchResult, search
 from mercer.selection.splits import check_class_counts, check_share, stratified_folds
@@ -264,10 +264,6 @@ def _refit(training: TrainingSet, found: SearchResult, tol: float, tell: Callabl
 
     A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
     """
-
-    def report(progress: solvers.Progress) -> None:
-        tell(Progress("final fit", note=f"violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"))
-
     tell(Progress("final fit"))
     best, n_classes = found.best, len(training.classes)
     kernel = best.choice.kernel(training.X)
@@ -278,7 +274,7 @@ def _refit(training: TrainingSet, found: SearchResult, tol: float, tell: Callabl
             n_classes,
             best.C,
             limits=solvers.Limits(tol=tol),
-            callback=report,
+            callback=lambda progress: tell(fit_progress("final fit", progress)),
             interruption=interruption,
         )
         model = training.model(machines, kernel, best.C)

@@ -17,6 +17,9 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
+MAX_FEATURES = 10**8
+"""Most columns of a sparse block: what is kept of each takes a few bytes, whether or not it holds anything."""
+
 
 class TableError(ValueError):
     """A table that cannot be used as asked.
@@ -32,6 +35,10 @@ class TableError(ValueError):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class TableWarning(UserWarning):
+    """Cells of a table are not taken for what they may have been meant to be."""
 
 
 def nearest_names(name: str, names: Iterable[str]) -> list[str]:

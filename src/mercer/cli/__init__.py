@@ -1,62 +1,63 @@
 """The command line: `mercer study | fit | predict | verify | doctor`.
 
 Data go to stdout, talk goes to stderr. An error is one line, perhaps with a hint, and an exit status other than 0.
+Whatever takes long to import is imported by the command that needs it: `mercer --help` answers at once.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 
-import click
-
-from mercer.cli.commands import cli
-from mercer.cli.output import say
-from mercer.selection.search import SearchStopped
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+from mercer.cli.imports import INTERRUPTED, ended_by_ctrl_c
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+    status = run(sys.argv[1:] if arguments is None else list(arguments))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; Python shall not complain on its way out
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit status; nothing is raised, whatever happens."""
     try:
+        with ended_by_ctrl_c():
+            import click
+
+            from mercer.cli.commands import cli
+            from mercer.cli.talk import Failure, say
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)  # what is meant for users; deprecations are not
+            warnings.filterwarnings("ignore", "SVC ended as")  # told by the certificate, in the words of the options
             warnings.showwarning = lambda message, *_, **__: say("warning", str(message))
             result = cli.main(arguments or ["--help"], prog_name="mercer", standalone_mode=False, obj=arguments)
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except click.ClickException as error:
+    except click.UsageError as error:
         say("error", error.format_message())
-        if isinstance(error, click.UsageError) and error.ctx is not None:
+        if error.ctx is not None:
             say("hint", f"{error.ctx.command_path} --help")
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        say("error", "interrupted; nothing was written")
+        say("error", "interrupted")
         return INTERRUPTED
-    except SearchStopped as stopped:
-        say("error", f"the search ended ({stopped}) before one candidate was finished; nothing was written")
-        if str(stopped) == "interrupted":
-            return INTERRUPTED
-        say("hint", "give it more time with --max-seconds")
-        return 1
     except BrokenPipeError:  # whoever read our output has seen enough; Python shall not complain at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+    except (click.ClickException, ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         say("error", str(error) or type(error).__name__)
         if getattr(error, "hint", None):
             say("hint", error.hint)  # type: ignore[union-attr]
-        return 1
+        return error.status if isinstance(error, Failure) else 1
     except Exception as error:
         if os.environ.get("MERCER_DEBUG"):
             raise

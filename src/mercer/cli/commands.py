@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import csv
-import platform
 import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from mercer import SVC, __version__
-from mercer.backends import n_threads
-from mercer.backends.native import select_isa
-from mercer.cli.output import print_files, print_fit, print_study, print_verification, say, talk
-from mercer.cli.progress import ConsoleProgress
-from mercer.intake import take_in
-from mercer.io.model_file import load_model, save_model
-from mercer.model import Model, fit_model
-from mercer.study import study, versions
-from mercer.table import Table
-from mercer.verification import verify
+from mercer import __version__
+from mercer.cli.imports import INTERRUPTED, ended_by_ctrl_c
+from mercer.cli.talk import Failure, printable, say
 
-# Reading tables and writing reports needs the extra mercer[study]: commands that do so import it themselves, so that
-# the others work without it, and a missing package becomes an error like any other.
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mercer import InseparableError
+    from mercer.model import Model
+    from mercer.table import Table
+
+
+class _Integer(click.IntRange):
+    name = "integer"  # "'abc' is not a valid integer", where click has "integer range"
+
+
+class _Number(click.FloatRange):
+    name = "number"
+
+
+_positive = _Number(min=0, min_open=True)
 
 table_argument = click.argument("table", metavar="TABLE")
 target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
@@ -46,9 +51,7 @@ task_option = click.option(
     show_default=True,
     help="What the target is.",
 )
-seconds_option = click.option(
-    "--max-seconds", type=click.FloatRange(min=0, min_open=True), help="Time limit of the search or the fit."
-)
+seconds_option = click.option("--max-seconds", type=_positive, help="Time limit of the search or the fit.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,9 +68,15 @@ def cli() -> None:
 @drop_option
 @keep_option
 @missing_option
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the splits.")
-@click.option("--test-size", type=float, default=0.25, show_default=True, help="Share of the rows to seal away.")
-@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Of the cross-validation.")
+@click.option("--seed", type=_Integer(0, 2**32 - 1), default=0, show_default=True, help="Of the splits.")
+@click.option(
+    "--test-size",
+    type=_Number(0, 1, min_open=True, max_open=True),
+    default=0.25,
+    show_default=True,
+    help="Share of the rows to seal away.",
+)
+@click.option("--folds", type=_Integer(min=2), default=5, show_default=True, help="Of the cross-validation.")
 @seconds_option
 @click.pass_obj
 def study_command(
@@ -79,18 +88,30 @@ def study_command(
     once. Logistic regression and nearest neighbours go through the same protocol. Ctrl-C ends the search and goes on
     with the best candidate so far; a second Ctrl-C ends everything.
     """
-    from mercer.io.tables import read_table
-    from mercer.report.page import write_report
+    with ended_by_ctrl_c():
+        from mercer.cli.output import print_study
+        from mercer.cli.progress import ConsoleProgress
+        from mercer.io.model_file import save_model
+        from mercer.io.tables import read_table
+        from mercer.report.page import write_report
+        from mercer.selection.search import SearchStopped
+        from mercer.study import study
 
     read = read_table(table)
     name = Path(table).name
     with _writable_folder(Path(out if out is not None else f"{_stem(name)}-study")) as folder:
-        with ConsoleProgress(talk()) as progress:
-            found = study(read, _target(read, target), n_folds=folds, progress=progress, **options)
+        try:
+            with ConsoleProgress() as progress:
+                found = study(read, _target(read, target), n_folds=folds, progress=progress, **options)
+        except SearchStopped as stopped:
+            raise Failure(
+                f"the search ended ({stopped}) before one candidate was finished; nothing was written",
+                *((None, INTERRUPTED) if str(stopped) == "interrupted" else ("give it more time with --max-seconds",)),
+            ) from stopped
         save_model(folder / "model.mercer", found.model)
         write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
-    print_files(folder / "report.html", folder / "model.mercer")
+    _say_written(folder / "report.html", folder / "model.mercer")
 
 
 @cli.command("fit")
@@ -98,12 +119,19 @@ def study_command(
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
 @click.option("--kernel", type=click.Choice(["linear", "poly", "rbf", "sigmoid"]), default="rbf", show_default=True)
-@click.option("--C", "C", type=float, default=1.0, show_default=True, help="Penalty; inf is the maximal margin.")
+@click.option(
+    "--C",
+    "C",
+    type=_Number(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Penalty; inf is the maximal margin.",
+)
 @click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto.")
-@click.option("--degree", type=int, default=3, show_default=True, help="Of the polynomial kernel.")
-@click.option("--coef0", type=float, default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels.")
+@click.option("--degree", type=_Integer(min=1), default=3, show_default=True, help="Of the polynomial kernel.")
+@click.option("--coef0", type=_Number(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels.")
 @click.option("--multi-class", type=click.Choice(["ovo", "ovr"]), default="ovo", show_default=True)
-@click.option("--tol", type=float, default=1e-3, show_default=True, help="Largest KKT violation.")
+@click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @task_option
 @drop_option
 @keep_option
@@ -121,25 +149,62 @@ def fit_command(
     **parameters: Any,
 ) -> None:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file."""
-    from mercer.io.tables import read_table
+    with ended_by_ctrl_c():
+        from mercer import SVC, InseparableError
+        from mercer.cli.output import print_fit
+        from mercer.cli.progress import ConsoleProgress
+        from mercer.intake import take_in
+        from mercer.io.model_file import save_model
+        from mercer.io.tables import read_table
+        from mercer.model import fit_model
+        from mercer.selection.progress import Progress, fit_progress
 
     read = read_table(table)
     name = _target(read, target)
     path = Path(out)
     _check_output(path, inputs=(table,))
+    if path.exists() and not path.is_file():
+        raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
     intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
-    model = fit_model(
-        read.select([*intake.features, name]),
-        name,
-        SVC(gamma=_number_or_rule(gamma), **parameters),
-        rows=intake.rows,
-        missing="impute" if intake.missing == "impute" else "error",
-    )
+    with ConsoleProgress() as progress:
+        progress(Progress("fit"))
+        machine = SVC(
+            gamma=_number_or_rule(gamma), callback=lambda state: progress(fit_progress("fit", state)), **parameters
+        )
+        try:
+            model = fit_model(
+                read.select([*intake.features, name]),
+                name,
+                machine,
+                rows=intake.rows,
+                missing="impute" if intake.missing == "impute" else "error",
+            )
+        except InseparableError as error:
+            raise _inseparable(error) from error
     save_model(path, model)
     for column, reason in intake.left_out.items():
         say("note", f"column {column!r} was left out: {reason}")
     print_fit(model)
-    print_files(path)
+    if model.certificate.status in _WHAT_NEXT:
+        say("hint", _WHAT_NEXT[model.certificate.status])
+    _say_written(path)
+
+
+_WHAT_NEXT = {
+    "time_limit": "give it more time with --max-seconds",
+    "interrupted": "run the command again and let it finish",
+    "stalled": "ask for less with a larger --tol, or lower --C, --gamma or --degree",
+}
+"""What to do about a machine that is not optimal, by its status."""
+
+
+def _inseparable(error: InseparableError) -> Failure:
+    n = int((error.weights > 0.0).sum())
+    return Failure(
+        "--C inf needs classes that can be separated, which they cannot with this kernel: weighted means of "
+        f"{n} of their rows coincide (distance {error.distance:.2g})",
+        "give a finite --C, or another --kernel",
+    )
 
 
 @cli.command("predict")
@@ -149,19 +214,25 @@ def fit_command(
 def predict_command(model: str, table: str, out: str | None) -> None:
     """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s).
 
-    For two classes the decision value is positive for the second one; for more there is a score for each.
+    For two classes there is one decision value, positive for the class that its column names; for more there is a
+    score for each. Labels are written as the training table had them, also those that a spreadsheet would take for
+    a formula.
     """
-    loaded = load_model(model)
+    loaded = _load(model)
     if out is not None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
+    _say_unseen(loaded, read)
     labels, scores = loaded.predict(read), loaded.scores(read)
-    names = ["decision_value"] if scores.ndim == 1 else [f"decision_value_{label}" for label in loaded.labels]
+    named = loaded.labels if scores.ndim == 2 else loaded.labels[1:]
     with _output(out) as file:
+        # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
+        # terminal obeys control characters, so there they are spelt out.
+        shown = printable if file.isatty() else str
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["label", *names])
-        for label, row in zip(labels.tolist(), np.atleast_2d(scores.T).T.tolist(), strict=True):
-            writer.writerow([label, *(repr(value) for value in row)])
+        writer.writerow(["label", *(shown(f"decision_value_{label}") for label in named)])
+        for label, row in zip(labels.tolist(), scores.reshape(len(labels), -1).tolist(), strict=True):
+            writer.writerow([shown(str(label)), *(repr(value) for value in row)])
     _compare_with_truth(loaded, read, labels)
 
 
@@ -173,7 +244,11 @@ def verify_command(model: str, table: str) -> int:
 
     Exit status 1 if it is another table, or if a number does not agree.
     """
-    loaded = load_model(model)
+    with ended_by_ctrl_c():
+        from mercer.cli.output import print_verification
+        from mercer.verification import verify
+
+    loaded = _load(model)
     verification = verify(loaded, _read_for(loaded, table))
     print_verification(verification)
     for finding in verification.findings:
@@ -184,6 +259,13 @@ def verify_command(model: str, table: str) -> int:
 @cli.command("doctor")
 def doctor_command() -> None:
     """Print versions, instruction set and threads."""
+    with ended_by_ctrl_c():
+        import platform
+
+        from mercer.backends import n_threads
+        from mercer.backends.native import select_isa
+        from mercer.study import versions
+
     for name, version in versions().items():
         click.echo(f"{name:<20}{version}")
     click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}")
@@ -232,6 +314,8 @@ def _check_output(path: Path, inputs: tuple[str, ...]) -> None:
     """An error before the work if the file cannot be written, or would take the place of one that is read."""
     if path.is_dir():
         raise OSError(f"output {path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        return
     if path.exists() and any(path.samefile(name) for name in inputs):
         raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
     _check_writable(path.parent)
@@ -248,12 +332,39 @@ def _unwritable(folder: Path, error: OSError) -> OSError:
     return OSError(f"output folder {folder} cannot be written: {error.strerror}")
 
 
+def _say_written(*paths: Path) -> None:
+    for path in paths:
+        click.echo(printable(f"written: {path}"), err=True)
+
+
+def _load(path: str) -> Model:
+    with ended_by_ctrl_c():
+        from mercer.io.model_file import load_model
+
+    if Path(path).is_dir():
+        inside = Path(path) / "model.mercer"
+        raise Failure(f"{path} is a folder, not a model file", f"did you mean {inside}?" if inside.exists() else None)
+    return load_model(path)
+
+
 def _read_for(model: Model, path: str) -> Table:
     """A table, with the columns that the model knows as text read as text."""
-    from mercer.io.tables import read_table
+    with ended_by_ctrl_c():
+        from mercer.io.tables import read_table
 
     text = {model.target} if model.classes.dtype == object else set()
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
+
+
+def _say_unseen(model: Model, table: Table) -> None:
+    """Name the cells of text columns that mean nothing to the model."""
+    for column, counts in model.encoder.unseen(table).items():
+        examples = ", ".join(repr(cell) for cell, _ in counts.most_common(3)) + (", ..." if len(counts) > 3 else "")
+        say(
+            "warning",
+            f"column {column!r} holds {examples} in {counts.total()} of {table.n_rows} rows, which the model does not "
+            "know from training; they count as none of the values that it knows",
+        )
 
 
 @contextmanager
@@ -262,7 +373,11 @@ def _output(path: str | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays one
+    if target.exists() and not target.is_file():  # a device or a pipe, which is written to and not replaced
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            yield file
+        return
     temporary = target.with_name(f".{target.name}.part")
     try:
         with open(temporary, "w", encoding="utf-8", newline="") as file:
@@ -277,8 +392,22 @@ def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:
     """If the table holds the target as well, say how often the prediction agrees."""
     if model.target not in table:
         return
-    known = np.flatnonzero(~table.missing(model.target))
-    codes = model.codes(table.take(known))
-    right = int(np.sum((codes >= 0) & (model.classes[codes] == labels[known])))
-    if known.size:
-        say("note", f"{right} of {known.size} labels agree with the column {model.target!r}")
+    codes = model.codes(table)
+    known = ~table.missing(model.target)
+    right = (codes >= 0) & (model.classes[codes] == labels)
+    if not known.any():
+        return
+    note = f"{right.sum()} of {known.sum()} labels agree with the column {model.target!r}"
+    if _holds_training_rows(model, table):
+        known[model.training.rows] = False
+        n_trained = len(model.training.rows)
+        note += f"; the model was trained on {n_trained} of these rows, which says little about new ones"
+        if known.any():
+            note += f": of the other {known.sum()}, {right[known].sum()} agree"
+    say("note", note)
+
+
+def _holds_training_rows(model: Model, table: Table) -> bool:
+    """Whether this is the table that the model was trained on."""
+    training = model.training
+    return bool(training.rows.max() < table.n_rows) and model.training_part(table).checksum() == training.checksum

@@ -1,9 +1,8 @@
-"""What the command line prints: results to stdout, talk to stderr."""
+"""The results that the command line prints on stdout."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -11,6 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from mercer.certificate import Certificate
+from mercer.cli.talk import printable
 from mercer.model import Model
 from mercer.report import prose
 from mercer.study import Study
@@ -27,19 +27,15 @@ _COMPARED = (
 )
 
 
-def talk() -> Console:
-    """The console for talk."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+class _Console(Console):
+    """Stdout, on which no cell of a table can play tricks."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(printable(one) if isinstance(one, str) else one for one in objects), **options)
 
 
 def _data() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
-
-
-def say(kind: str, message: str) -> None:
-    """One line to stderr; what Python calls missing=impute is called --missing impute here."""
-    line = re.sub(r"\b(missing|task)=(\w+)", r"--\1 \2", " ".join(message.split()))
-    talk().print(Text(f"{kind}: {line}"), soft_wrap=True)
+    return _Console(highlight=False, markup=False, emoji=False)
 
 
 def print_study(study: Study) -> None:
@@ -92,17 +88,11 @@ def _certified(study: Study) -> str:
     )
 
 
-def print_files(*paths: Path) -> None:
-    """Where the results are."""
-    for path in paths:
-        talk().print(Text(f"written: {path}"), soft_wrap=True)
-
-
 def print_fit(model: Model) -> None:
     """Kernel and certificate of a machine."""
     out = _data()
-    out.print(Text(f"{model.kernel!r}, C = {model.training.C:g}, {len(model.training.rows)} rows"), soft_wrap=True)
-    out.print(str(model.certificate))
+    out.print(f"{model.kernel!r}, C = {model.training.C:g}, {len(model.training.rows)} rows", soft_wrap=True)
+    out.print(str(model.certificate), soft_wrap=True)
 
 
 def print_verification(verification: Verification) -> None:

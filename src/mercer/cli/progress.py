@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from mercer.report.prose import duration
@@ -20,8 +20,8 @@ LINE_SECONDS = 10.0
 class ConsoleProgress:
     """A progress callback that shows what it is told."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console | None = None) -> None:
+        console = self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._stage = ""
@@ -29,6 +29,7 @@ class ConsoleProgress:
             columns = (
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=30),
+                TimeElapsedColumn(),
                 TextColumn("{task.fields[count]}", markup=False),
                 TextColumn("{task.fields[left]}", markup=False),
                 TextColumn("{task.fields[note]}", style="dim", markup=False),
@@ -49,7 +50,9 @@ class ConsoleProgress:
 
     def __call__(self, progress: Progress) -> None:
         """Show where the work stands."""
-        left = "" if progress.seconds_left is None else f"about {duration(progress.seconds_left)} left"
+        left = ""
+        if progress.seconds_left is not None:
+            left = f"{'at least' if progress.open_ended else 'about'} {duration(progress.seconds_left)} left"
         if self._bar is not None:
             self._show(self._bar, progress, left)
         elif time.monotonic() >= self._next_line:

@@ -32,6 +32,12 @@ from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.solution import IndefiniteKernelWarning, Status
 from mercer.solvers import Limits, Progress, Solution
 
+_GO_ON = {
+    Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
+    Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
+    Status.INTERRUPTED: "Fit again with warm_start=True to go on.",
+}
+
 
 class SVC(ClassifierMixin, BaseEstimator):
     """Support vector classifier, solved exactly and certified.
@@ -418,11 +424,12 @@ class SVC(ClassifierMixin, BaseEstimator):
         if self.verbose:
             self._say(str(certificate))
         if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
+            go_on = _GO_ON.get(certificate.status, "")
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
             warnings.warn(
                 f"SVC ended as `{certificate.status}`: KKT violation {certificate.kkt_violation:.3g} (tolerance "
                 f"{certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
-                f"{certificate.status.advice} {hint}".rstrip(),
+                + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
                 ConvergenceWarning,
                 stacklevel=3,
             )

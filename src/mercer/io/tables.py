@@ -9,14 +9,14 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from mercer.table import Table, TableError, as_table, listing, nearest_names, text_cells
+from mercer.table import MAX_FEATURES, Table, TableError, as_table, listing, nearest_names, text_cells
 
 try:
     import pyarrow as pa
@@ -89,30 +89,34 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table
 
 def _delimited(path: Path, ending: str, text_columns: Collection[str]) -> Table:
     raw = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
-    raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte-order mark that some spreadsheets write
+    raw = raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")  # the byte-order mark that some spreadsheets write
     if not raw.strip():
         raise TableError(f"{path} is empty")
-    head = raw[:4096]
-    if b"\0" in head:
+    if b"\0" in raw[:4096]:
         raise TableError(f"{path} is not a text file in UTF-8", "export it as CSV in UTF-8")
-    delimiter = "\t" if ending == ".tsv" else _delimiter(head)
+    delimiter = "\t" if ending == ".tsv" else _delimiter(raw)
     try:
-        header = next(csv.reader(io.StringIO(raw.split(b"\n", 1)[0].decode()), delimiter=delimiter))
+        header = next(_rows(raw, delimiter))
         names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(header)]
         _check_header(path, names)
         arrow = pacsv.read_csv(
             io.BytesIO(raw),
             # one block, as pyarrow refuses a row that is longer than its block
-            pacsv.ReadOptions(column_names=names, skip_rows=1, block_size=len(raw)),
+            pacsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=len(raw)),
             pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError, csv.Error) as error:
         raise _delimited_error(path, raw, delimiter, error) from error
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
     columns = (_text_or_numbers(arrow[name], name in text_columns, delimiter == ";") for name in names)
     return Table(tuple(names), tuple(columns))
+
+
+def _rows(raw: bytes, delimiter: str) -> Iterator[list[str]]:
+    """The rows of a delimited file, one after another, whichever line ends it has."""
+    return csv.reader(io.TextIOWrapper(io.BytesIO(raw), "utf-8", newline=""), delimiter=delimiter)
 
 
 def _check_header(path: Path, names: list[str]) -> None:
@@ -126,21 +130,21 @@ def _check_header(path: Path, names: list[str]) -> None:
     )
 
 
-def _delimiter(head: bytes) -> str:
+def _delimiter(raw: bytes) -> str:
     """The first of comma, semicolon and tab that occurs in the line of column names."""
-    line = head.split(b"\n", 1)[0]
+    line = raw[:4096].splitlines()[0]
     return next((mark for mark in ",;\t" if mark.encode() in line), ",")
 
 
 def _delimited_error(path: Path, raw: bytes, delimiter: str, error: Exception) -> TableError:
     """What is wrong with a file that pyarrow refused, found by a slower second reading."""
     try:
-        text = raw.decode()
+        raw.decode()
     except UnicodeDecodeError as undecodable:
-        line = raw.count(b"\n", 0, undecodable.start) + 1
+        line = len(raw[: undecodable.start].splitlines())
         byte = raw[undecodable.start]
         return TableError(f"{path} is not UTF-8: byte 0x{byte:02x} in line {line}", "save it as UTF-8")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(raw.decode(), newline=""), delimiter=delimiter)
     try:
         header = next(reader)
         for row in reader:
@@ -198,4 +202,11 @@ def _svmlight(path: Path) -> Table:
         ) from error
     if matrix.shape[0] == 0:
         raise TableError(f"{path} is empty")
+    if matrix.shape[1] > MAX_FEATURES:
+        row = int(np.searchsorted(matrix.indptr, matrix.indices.argmax(), side="right"))
+        raise TableError(
+            f"{path} has a feature number {matrix.shape[1] - 1} in row {row}, and {MAX_FEATURES - 1} is the largest "
+            "that there may be",
+            "number the features anew",
+        )
     return Table((LABEL,), (target,), sparse.csr_array(matrix))

@@ -237,7 +237,7 @@ class _Run:
         self.folds, self.n_classes, self.tol, self.memory_limit = folds, n_classes, tol, memory_limit
         self.ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
         self.interruption, self.progress = interruption, progress
-        self.estimate = CostEstimate(len(folds))
+        self.estimate = CostEstimate(len(folds), kind=lambda cell: cell[0].family)
         self.cells: list[Cell] = []
         self.next_sign = 0.0
 
@@ -287,10 +287,11 @@ class _Run:
         now = time.perf_counter()
         self.next_sign = now + _SIGN_OF_LIFE_SECONDS
         left = self.estimate.seconds_left((path.choice, C), spent)
-        if self.ends_at is not None:
-            left = min(left, max(0.0, self.ends_at - now))
+        open_ended = self.estimate.is_open_ended
+        if self.ends_at is not None and self.ends_at - now <= left:
+            left, open_ended = max(0.0, self.ends_at - now), False
         note = f"{path.choice.name}, C = {C:g}"
-        self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, left, note))
+        self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, left, note, open_ended))
 
 
 class _FoldTraining:

@@ -20,16 +20,24 @@ def rows_needed(n: int, test_size: float, n_folds: int) -> int:
     return n
 
 
+def rows_enough(test_size: float, n_folds: int) -> int:
+    """Fewest rows of a class that are enough however many rows there are in all.
+
+    In a small table a class may do with one or two fewer, by the way that the test part is rounded.
+    """
+    return max(math.ceil((n_folds + 1) / (1 - test_size)), math.ceil(1 / test_size))
+
+
 def check_class_counts(labels: list[str], counts: np.ndarray, test_size: float, n_folds: int) -> None:
     """Raise a TableError that names the classes with too few rows for this protocol."""
     needed = rows_needed(int(counts.sum()), test_size, n_folds)
     small = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < needed]
     if small:
         raise TableError(
-            f"every class needs at least {needed} rows for a test part of {test_size:g} and {n_folds} folds, but "
-            f"{', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
+            f"every class needs {rows_enough(test_size, n_folds)} rows for a test part of {test_size:g} and {n_folds} "
+            f"folds, but {', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
             f"{'has' if len(small) == 1 else 'have'} fewer",
-            hint="drop or merge the rare classes, or take fewer folds",
+            hint="leave out or merge the rare classes, or change n_folds or test_size",
         )
 
 
@@ -54,7 +62,7 @@ def stratified_holdout(codes: np.ndarray, test_size: float, seed: int) -> tuple[
     if len(np.unique(codes)) > round(test_size * len(codes)):
         raise TableError(
             f"a test part of {test_size:g} has {round(test_size * len(codes))} rows, fewer than there are classes",
-            hint="take a larger test part",
+            hint="take a larger test_size",
         )
     splitter = StratifiedShuffleSplit(n_splits=1, test_size=test_size, random_state=seed)
     rest, test = next(splitter.split(codes[:, None], codes))

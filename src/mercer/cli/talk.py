@@ -1,0 +1,46 @@
+"""What the command line says on stderr: one line at a time, in the language of its options."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import click
+
+_OPTIONS = {
+    "drop": "--drop",
+    "keep": "--keep",
+    "max_seconds": "--max-seconds",
+    "missing": "--missing",
+    "n_folds": "--folds",
+    "task": "--task",
+    "test_size": "--test-size",
+}
+"""Parameters of Python, as they occur in messages, and the options that they are on the command line."""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys: control characters but tabs and line feeds, and those that turn the direction of writing."""
+
+_SETTING = re.compile(rf"(?<![\w'-])({'|'.join(_OPTIONS)})=(\w+)")
+_PARAMETER = re.compile(r"(?<![\w'-])(max_seconds|n_folds|test_size)(?![\w'])")
+
+
+class Failure(click.ClickException):
+    """An error that ends the command: a line, perhaps with a hint, and an exit status."""
+
+    def __init__(self, message: str, hint: str | None = None, status: int = 1) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.status = status
+
+
+def say(kind: str, message: str) -> None:
+    """One line to stderr; what Python calls missing="impute" is called --missing impute here."""
+    line = _SETTING.sub(lambda match: f"{_OPTIONS[match[1]]} {match[2]}", " ".join(message.split()))
+    line = _PARAMETER.sub(lambda match: _OPTIONS[match[1]], line)
+    print(f"{kind}: {printable(line)}", file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelt out, as a terminal would obey those that a table holds."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
