@@ -17,7 +17,7 @@ from generated import mixed_frame, three_classes, with_missing
 from mercer import RBF, SVC, Linear
 from mercer.io.model_file import ModelFileError, load_model, save_model
 from mercer.model import as_model, fit_model
-from mercer.solution import Status
+from mercer.status import Status
 from mercer.table import Table, TableError, as_table
 from mercer.verification import verify
 

@@ -9,8 +9,8 @@ from mercer.kernels import Kernel as Kernel
 from mercer.kernels import Linear as Linear
 from mercer.kernels import Polynomial as Polynomial
 from mercer.kernels import Sigmoid as Sigmoid
-from mercer.solution import IndefiniteKernelWarning as IndefiniteKernelWarning
-from mercer.solution import InseparableError as InseparableError
-from mercer.solution import Status as Status
+from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
+from mercer.status import InseparableError as InseparableError
+from mercer.status import Status as Status
 
 __version__ = "0.1.0"

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from mercer.metrics import Interval
 from mercer.selection.search import Cell
-from mercer.solution import Status
+from mercer.status import Status
 from mercer.study import Study
 
 SIGNIFICANT = 0.05

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, final
 
@@ -62,3 +64,13 @@ class Interruption:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._requests += 1
+
+
+@contextmanager
+def entered(given: Interruption | None) -> Iterator[Interruption]:
+    """The caller's interruption, entered where it was made; without one, an own one, entered here."""
+    if given is not None:
+        yield given
+        return
+    with Interruption() as own:
+        yield own
