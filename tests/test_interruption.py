@@ -15,7 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import plain
 from cases import blobs
-from mercer import SVC, Status
+from mercer import RBF, SVC, Linear, Polynomial, Sigmoid, Status
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import Callable
+from mercer.multiclass import make_tasks, train
+from mercer.problems import c_svc
+from mercer.solvers import BatchSMO
 
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
 PROGRAM = """
@@ -201,3 +207,70 @@ def test_a_handler_of_someone_else_is_put_back():
         assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+# Kernel, classes, scheme, features. The labels are noise: few fits come to their end soon.
+WATCHED = [
+    (RBF(gamma=0.5), 2, "ovo", 2),
+    (RBF(gamma=0.01), 2, "ovo", 300),
+    (RBF(gamma=0.05), 26, "ovo", 20),
+    (RBF(gamma=0.05), 26, "ovr", 20),
+    (RBF(gamma=0.05), 10, "ovo", 100),
+    (Linear(), 2, "ovo", 1000),
+    (Linear() ** 3 + RBF(gamma=0.1), 3, "ovr", 50),
+    (Polynomial(9, 1.0, 1.0), 4, "ovo", 10),
+    (Sigmoid(0.1, 1.0), 2, "ovo", 10),
+    (Sigmoid(0.1, 1.0), 10, "ovo", 10),
+    (Callable(lambda A, B: A @ B.T + 1.0), 2, "ovo", 10),
+]
+every_watched = pytest.mark.parametrize(("kernel", "n_classes", "scheme", "p"), WATCHED, ids=str)
+
+
+def watched_gram(kernel, n_classes, p, n=6000):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
+    return Gram(kernel, as_data(X), keep_rows=n_classes > 2, n_jobs=1), labels
+
+
+class Watch:
+    """In the place of an interruption: notes processor time between two looks at it, and asks for a stop at last."""
+
+    insisted = False
+
+    def __init__(self, looks):
+        self.looks, self.seconds, self.last = looks, [], time.process_time()
+
+    @property
+    def requested(self):
+        now = time.process_time()
+        self.seconds.append(now - self.last)
+        self.last = now
+        return len(self.seconds) > self.looks
+
+
+@every_watched
+def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
+    """In processor time, for the clock on the wall says little beside other work."""
+    gram, labels = watched_gram(kernel, n_classes, p)
+    watch = Watch(looks=10)
+    machines = train(gram, labels, n_classes, 1e3, scheme=scheme, interruption=watch)
+    print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
+    assert len(machines.solutions) <= len(watch.seconds)
+    # Some 0.1 s; what this must notice are pieces of work that grow with the number of rows or classes.
+    assert max(watch.seconds[: watch.looks]) < 1.0
+
+
+@every_watched
+def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_classes, scheme, p):
+    gram, labels = watched_gram(kernel, n_classes, p)
+    task = make_tasks(labels, n_classes, scheme)[0]
+    gram = gram if task.rows.size == gram.n else gram.restrict(task.rows)
+    solver = BatchSMO()
+    state = solver.init(c_svc(task.signs, 1e3), gram, 1e-3, None)
+    for _ in range(20):
+        if state.finished:
+            break
+        before = gram.n_values
+        solver.advance(state, 0.0, -1)
+        # Kept rows are evaluated whole, for all the rows of the origin.
+        assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)

@@ -89,9 +89,9 @@ class Problem:
         The free variable of smallest size with room for the surplus takes it: there it can be told most exactly. A
         group without such a variable stays as it is, for its variables are at bounds that mean something.
         """
-        for members in self._members():
+        surpluses = self.group_totals(beta) - self.group_totals(self.start)
+        for members, surplus in zip(self._members(), surpluses, strict=True):
             point, lower, upper = beta[members], self.lower[members], self.upper[members]
-            surplus = math.fsum((*point, *-self.start[members]))
             moved = point - surplus
             fit = np.flatnonzero((lower < point) & (point < upper) & (lower < moved) & (moved < upper))
             if surplus != 0.0 and fit.size:
