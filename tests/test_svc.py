@@ -1,6 +1,7 @@
 """The estimator: scikit-learn's names and numbers, every kind of input, and every refusal."""
 
 import pickle
+import signal
 import warnings
 
 import numpy as np
@@ -595,6 +596,22 @@ def test_pickling_keeps_the_machine_and_the_certificate(name):
     if name == "2 classes":
         big = SVC(kernel="linear").fit(np.hstack([X, np.zeros((200, 1000))]), y)
         assert len(pickle.dumps(big)) < 0.6 * 200 * 1000 * 8
+
+
+def test_a_pickled_machine_that_was_never_certified_predicts_and_says_so():
+    X, y = noise()
+
+    def callback(progress):
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted before its certificate was computed"):
+        machine = SVC(C=1e4, tol=1e-10, callback=callback).fit(X, y)
+    again = pickle.loads(pickle.dumps(machine.set_params(callback=None)))
+    np.testing.assert_array_equal(again.decision_function(X[:9]), machine.decision_function(X[:9]))
+    with pytest.raises(ValueError, match="this machine cannot be certified any more"):
+        again.certificate_  # noqa: B018
+    assert machine.certificate_.status is Status.INTERRUPTED
 
 
 def test_clone_and_parameters():

@@ -144,7 +144,8 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    Cortes & Vapnik (1995), section 3; Fan, Chen & Lin (2005), equation (1) for the dual and (6) for the rule of `tol`.
+    Cortes & Vapnik (1995), section 3; Fan, Chen & Lin (2005), equation (1) for the dual, and m(alpha) - M(alpha), the
+    violation that `tol` bounds; Chang & Lin (2011), LIBSVM, for the layout of `dual_coef_`.
 
     Examples
     --------

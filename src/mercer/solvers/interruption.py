@@ -15,7 +15,8 @@ class Interruption:
     """Counts Ctrl-C while it is entered, instead of letting it raise at an arbitrary line.
 
     Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
-    Entering it again, as a fit inside a search does, leaves the outer one in charge.
+    Who makes one enters it, and hands it on to all that one Ctrl-C shall stop (see :func:`entered`); entering it again
+    changes nothing.
 
     Examples
     --------
