@@ -8,8 +8,10 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,9 +21,12 @@ from mercer import RBF, SVC, Linear, Polynomial, Sigmoid, Status
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Callable
+from mercer.model import as_model
 from mercer.multiclass import make_tasks, train
 from mercer.problems import c_svc
 from mercer.solvers import BatchSMO
+from mercer.table import as_table
+from mercer.verification import verify
 
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
 PROGRAM = """
@@ -274,3 +279,23 @@ def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_cl
         solver.advance(state, 0.0, -1)
         # Kept rows are evaluated whole, for all the rows of the origin.
         assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_the_model_of_an_interrupted_fit_verifies(presses):
+    X, y = noise(n=1000)
+
+    def callback(progress):
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine = SVC(C=1e4, tol=1e-10, callback=callback).fit(X, y)
+    model = as_model(machine, X, y)
+    table = as_table(pd.DataFrame(X).rename(columns=str).assign(y=y))
+    assert model.certificate.status is Status.INTERRUPTED
+    assert verify(model, table).findings == ()
+    np.testing.assert_allclose(model.decision_values(table).ravel(), machine.decision_function(X), rtol=1e-9, atol=1e-9)
+    (part,) = model.parts
+    tampered = replace(model, parts=(replace(part, bias=part.bias + 0.1),))
+    assert any("a bias is" in finding for finding in verify(tampered, table).findings)
