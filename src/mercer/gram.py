@@ -264,19 +264,6 @@ class _Store:
     def diagonal(self) -> FloatArray:
         return self.kernel.diag(self.data)
 
-    @cached_property
-    def is_convex(self) -> bool:
-        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
-        return self.look_at(self.data)
-
-    def look_at(self, rows: Data) -> bool:
-        """Whether the matrix of these rows is positive semidefinite; False where they are too many to tell."""
-        if rows.n > MAX_POINTS:
-            return False
-        look, refuted = first_refuted(self.kernel, rows)
-        self.n_values += look.n_values
-        return not refuted
-
     def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         slots = self._keep(rows)
         if slots is None:
@@ -296,6 +283,19 @@ class _Store:
         total = np.zeros(self.data.n if rows is None else rows.size)
         combine_rows(self._arena, slots, self._columns(rows), weights, total, self.backend.n_threads)
         return total
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
+        return self.look_at(self.data)
+
+    def look_at(self, rows: Data) -> bool:
+        """Whether the matrix of these rows is positive semidefinite; False where they are too many to tell."""
+        if rows.n > MAX_POINTS:
+            return False
+        look, refuted = first_refuted(self.kernel, rows)
+        self.n_values += look.n_values
+        return not refuted
 
     def _columns(self, chosen: IndexArray | None) -> IndexArray:
         return np.arange(self.data.n) if chosen is None else chosen
