@@ -14,7 +14,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
-from mercer.solution import Status
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -143,6 +143,15 @@ def _midpoint(least: float, most: float) -> float:
     return 0.5 * (least + most)
 
 
+def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, beta: FloatArray) -> Evaluation:
+    """Return the evaluation of `beta` with the primal objective at this bias in the place of the multipliers'.
+
+    For a machine that has been predicting with it since before anybody evaluated the point.
+    """
+    values = finite(gram.kernel, gram.matvec(beta))
+    return replace(evaluation, primal=problem.loss.primal(inner(beta, values), values + bias))
+
+
 def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:
     """Return the status that `evaluation` proves, given how the solver ended.
 
@@ -159,7 +168,10 @@ def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: floa
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a certificate is about: enough to compute it again."""
+    """What a certificate is about: enough to compute it again.
+
+    `bias` is that of the machine, where it is not the one that the evaluation finds.
+    """
 
     problem: Problem
     kernel: Kernel
@@ -167,6 +179,7 @@ class Evidence:
     idx: IndexArray | None
     beta: FloatArray
     convex: bool
+    bias: float | None = None
 
     def gram(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix; with `independent`, evaluated by NumPy rather than by the native tiles."""
@@ -247,7 +260,10 @@ class Certificate:
                 "Use `mercer verify MODEL TABLE`, or fit again."
             )
         evidence = self.evidence
-        evaluation = evaluate(evidence.problem, evidence.gram(independent=True), evidence.beta)
+        gram = evidence.gram(independent=True)
+        evaluation = evaluate(evidence.problem, gram, evidence.beta)
+        if evidence.bias is not None:
+            evaluation = at_bias(evidence.bias, evaluation, evidence.problem, gram, evidence.beta)
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
         return replace(self, status=status, **_numbers(evaluation))  # type: ignore[arg-type]

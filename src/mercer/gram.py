@@ -13,7 +13,7 @@ from mercer._core import combine_rows, gather_rows
 from mercer.backends import Backend, select_backend
 from mercer.data import Data
 from mercer.kernels import Kernel
-from mercer.kernels.diagnosis import Diagnosis, diagnose
+from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose, first_refuted
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -141,15 +141,25 @@ class Gram:
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """Whether the kernel is positive semidefinite: proved by its algebra, or looked at on these rows."""
-        return diagnose(self.kernel, self.data if self._idx is None else self.data.rows(self._idx))
+        """What there is to say about the kernel on these rows, for people; :attr:`is_convex` costs less.
 
-    @property
+        Where there are too many rows to conclude anything for all, no more than 500 are looked at.
+        """
+        return diagnose(self.kernel, self._rows(), MAX_POINTS if self.n <= MAX_POINTS else 500)
+
+    @cached_property
     def is_convex(self) -> bool:
-        """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum."""
-        if self.kernel.is_psd:
+        """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum.
+
+        Proved by the kernel's algebra; or, up to 2,000 rows, found out from the values between all of them. What is
+        known of the origin holds for all its views.
+        """
+        if self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
-        return self.diagnosis.verdict == "not refuted" and self.diagnosis.complete
+        return self._store.look_at(self._rows()) if self._idx is not None else self._store.is_convex
+
+    def _rows(self) -> Data:
+        return self.data if self._idx is None else self.data.rows(self._idx)
 
     def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
         """Return K[rows, cols]; None means all. The result is a view of an array with padded rows."""
@@ -273,6 +283,19 @@ class _Store:
         total = np.zeros(self.data.n if rows is None else rows.size)
         combine_rows(self._arena, slots, self._columns(rows), weights, total, self.backend.n_threads)
         return total
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
+        return self.look_at(self.data)
+
+    def look_at(self, rows: Data) -> bool:
+        """Whether the matrix of these rows is positive semidefinite; False where they are too many to tell."""
+        if rows.n > MAX_POINTS:
+            return False
+        look, refuted = first_refuted(self.kernel, rows)
+        self.n_values += look.n_values
+        return not refuted
 
     def _columns(self, chosen: IndexArray | None) -> IndexArray:
         return np.arange(self.data.n) if chosen is None else chosen
