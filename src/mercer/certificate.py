@@ -20,6 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 _EPS = float(np.finfo(np.float64).eps)
+_FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
+_MOSTLY = 0.6  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ class Evaluation:
     dual: float
     dual_infeasibility: float
     rounding: float
+    objective_rounding: float
     n_free: int
     n_bounded: int
 
@@ -59,17 +62,26 @@ class Evaluation:
     @property
     def relative_gap(self) -> float:
         """(P - D) / max(1, |P|, |D|)."""
-        return relative_gap(self.primal, self.dual)
+        return relative_gap(self.primal, self.dual, self.objective_rounding)
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return (P - D) / max(1, |P|, |D|); infinite where the primal point is infeasible."""
+def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
+    """Return (P - D) / max(1, |P|, |D|), rounded up; infinite where the primal point is infeasible.
+
+    `rounding` is how far both objectives may be off, together.
+    """
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / max(1.0, abs(primal), abs(dual))
+    return (primal - dual) / max(1.0, max(abs(primal), abs(dual)) - rounding)
 
 
-def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> Evaluation:
+def evaluate(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    check: Callable[[], None] | None = None,
+    hint: FloatArray | None = None,
+) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
 
     Parameters
@@ -80,6 +92,9 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
     beta : ndarray of shape (n,)
     check : callable, optional
         Called between pieces of work; what it raises ends the evaluation.
+    hint : ndarray of shape (n,), optional
+        A gradient that somebody believes in. It decides which variables are evaluated in double precision at once,
+        and so what the evaluation costs, but nothing that it says.
 
     Raises
     ------
@@ -88,14 +103,16 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
 
     Notes
     -----
-    Costs n times the number of support vectors in kernel values.
+    Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
+    precision may be off, only variables whose part in the conditions is then still open are evaluated in double: the
+    violation, the gap and the bias are those of double precision all the same (see :func:`_values`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
     size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place,
     or of as many more as the distances in it have lost (`Gram.roundoff`).
     """
-    values = finite(gram.kernel, gram.matvec(beta, check=check))
     ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
+    values, doubt = _values(problem, gram, beta, ridge_part + problem.linear, check, hint)
     gradient = values + ridge_part + problem.linear
     multipliers, violation = _optimality(problem, beta, gradient)
     quadratic = inner(beta, values)
@@ -113,9 +130,71 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
         dual=-(0.5 * quadratic + 0.5 * inner(beta, ridge_part) + inner(problem.linear, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
         rounding=4.0 * _EPS * gram.roundoff * float(lengths.max(initial=0.0)) * inner(np.abs(beta), lengths),
+        objective_rounding=0.5 * inner(np.abs(beta), doubt),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
     )
+
+
+def _values(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    offset: FloatArray,
+    check: Callable[[], None] | None,
+    hint: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    """K beta, and how far each element may be off: 0 where it could matter.
+
+    Free variables are evaluated in double precision. A variable at a bound takes part in the conditions only by
+    being on the right side: of the multiplier of its group, and of the best gradient among those that can move the
+    other way. Where its gradient in single precision is further from both than the proved bound, that is settled, and
+    so is its slack: it is 0, or it enters the primal and the dual objective by the same amount. All others are
+    evaluated in double precision, until none is open.
+    """
+    every = np.arange(problem.n)
+    few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
+    doubt = None if few or not problem.loss.settles_by_side else gram.single_precision_bound(beta)
+    if doubt is None or not np.isfinite(doubt).all():
+        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
+    free = (beta > problem.lower) & (beta < problem.upper)
+    exact = free if hint is None else free | ~_settled(problem, beta, hint, doubt, margin=2.0)
+    if np.count_nonzero(exact) > _MOSTLY * problem.n:
+        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
+    values = np.empty(problem.n)
+    chosen = every[~exact]
+    values[chosen] = gram.matvec(beta, chosen, check, single=True)
+    chosen = every[exact]
+    while chosen.size:
+        values[chosen] = gram.matvec(beta, chosen, check)
+        doubt[chosen] = 0.0
+        chosen = every[~_settled(problem, beta, values + offset, doubt) & (doubt > 0.0)]
+    return finite(gram.kernel, values), doubt
+
+
+def _settled(
+    problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
+) -> npt.NDArray[np.bool_]:
+    """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
+    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
+    low, high = gradient - margin * doubt, gradient + margin * doubt
+    settled = np.zeros(problem.n, dtype=bool)
+    for group in range(max(1, problem.n_groups)):
+        member = np.ones(problem.n, dtype=bool) if problem.groups is None else problem.groups == group
+        free = member & can_grow & can_shrink
+        least = float(np.where(member & can_grow, high, np.inf).min())  # the true one is no larger
+        most = float(np.where(member & can_shrink, low, -np.inf).max())  # the true one is no smaller
+        if problem.groups is None:
+            levels = np.zeros(1)
+        elif free.any():
+            levels = np.array([low[free].mean(), high[free].mean(), least, most])
+        else:
+            lowest = float(np.where(member & can_grow, low, np.inf).min())
+            highest = float(np.where(member & can_shrink, high, -np.inf).max())
+            levels = np.array([_midpoint(lowest, most), _midpoint(least, highest), least, most])
+        settled |= member & ~can_shrink & (low > levels.max())
+        settled |= member & ~can_grow & (high < levels.min())
+    return settled
 
 
 def _optimality(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, float]:
@@ -179,7 +258,7 @@ class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
     All numbers are recomputed in float64 from the machine and the data by code that shares nothing with the
-    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
+    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives, their rounding and counts are sums,
     `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
 
     Attributes
@@ -197,6 +276,9 @@ class Certificate:
         How far the dual point is outside its box or off its equality constraint.
     rounding : float
         Estimate of the rounding error of a decision value in float64.
+    objective_rounding : float
+        Bound on how far primal and dual may be off, both by the same amount: the gap is not. It comes from decision
+        values that settle nothing and are known in single precision only; 0 where there are none.
     n_support, n_free, n_bounded : int
         Support vectors: all, strictly inside their box, at their upper bound.
     n_iter, n_kernel_values : int
@@ -219,6 +301,7 @@ class Certificate:
     kkt_violation: float
     dual_infeasibility: float
     rounding: float
+    objective_rounding: float
     n_support: int
     n_free: int
     n_bounded: int
@@ -281,6 +364,7 @@ def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
         "kkt_violation": evaluation.violation,
         "dual_infeasibility": evaluation.dual_infeasibility,
         "rounding": evaluation.rounding,
+        "objective_rounding": evaluation.objective_rounding,
         "n_support": evaluation.n_free + evaluation.n_bounded,
         "n_free": evaluation.n_free,
         "n_bounded": evaluation.n_bounded,
@@ -341,10 +425,11 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         primal=primal,
         dual=dual,
         gap=primal - dual,
-        relative_gap=relative_gap(primal, dual),
+        relative_gap=relative_gap(primal, dual, sum(p.objective_rounding for p in parts)),
         kkt_violation=max(p.kkt_violation for p in parts),
         dual_infeasibility=max(p.dual_infeasibility for p in parts),
         rounding=max(p.rounding for p in parts),
+        objective_rounding=sum(p.objective_rounding for p in parts),
         n_support=sum(p.n_support for p in parts),
         n_free=sum(p.n_free for p in parts),
         n_bounded=sum(p.n_bounded for p in parts),

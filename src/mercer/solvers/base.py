@@ -236,7 +236,7 @@ def drive(
             if not state.finished:
                 continue
             try:
-                evaluation = evaluate(problem, gram, state.beta, check)
+                evaluation = evaluate(problem, gram, state.beta, check, hint=state.gradient)
             except _Skip:
                 ended, evaluation = Status.INTERRUPTED, None
                 break
