@@ -211,7 +211,7 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
     const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
     require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
                 (size <= 1 || matrix.stride(0) >= padded) && (padded == 0 || matrix.stride(1) == 1),
-            "the matrix must have a row per variable, padded with zeros to a multiple of 8 columns");
+            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
     require(static_cast<int64_t>(gradient.shape(0)) == size && static_cast<int64_t>(lower.shape(0)) == size &&
                 static_cast<int64_t>(upper.shape(0)) == size,
             "beta, gradient, lower and upper must have the same length");

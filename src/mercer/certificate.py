@@ -39,18 +39,22 @@ class Evaluation:
         that the optimality conditions leave. A machine with one group has bias b = -multipliers[0].
     violation : float
         Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
-        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)).
+        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
+    excess : float
+        The same where it is negative too: by how much the conditions hold.
     """
 
     values: FloatArray
     gradient: FloatArray
     multipliers: FloatArray
     violation: float
+    excess: float
     primal: float
     dual: float
     dual_infeasibility: float
     rounding: float
     objective_rounding: float
+    mass: float  # sum of |beta|
     n_free: int
     n_bounded: int
 
@@ -63,6 +67,11 @@ class Evaluation:
     def relative_gap(self) -> float:
         """(P - D) / max(1, |P|, |D|)."""
         return relative_gap(self.primal, self.dual, self.objective_rounding)
+
+    @property
+    def relative_gap_rounding(self) -> float:
+        """About how far the relative gap is off because float64 rounds."""
+        return self.rounding * self.mass / max(1.0, abs(self.primal), abs(self.dual))
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
@@ -108,16 +117,16 @@ def evaluate(
     violation, the gap and the bias are those of double precision all the same (see :func:`_values`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
-    size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place,
-    or of as many more as the distances in it have lost (`Gram.roundoff`).
+    size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as
+    the products and distances in it have lost (`Gram.roundoff`). |k(x_i, x_j)| is at most sqrt(k_ii k_jj) for a
+    positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
     ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
     values, doubt = _values(problem, gram, beta, ridge_part + problem.linear, check, hint)
     gradient = values + ridge_part + problem.linear
-    multipliers, violation = _optimality(problem, beta, gradient)
+    multipliers, excess = _optimality(problem, beta, gradient)
     quadratic = inner(beta, values)
     decision = values - multipliers[0] if problem.n_groups else values
-    lengths = np.sqrt(np.abs(gram.diag()))
     outside = np.maximum(problem.lower - beta, beta - problem.upper)
     drift = problem.group_totals(beta) - problem.group_totals(problem.start)
     at_bound = (beta <= problem.lower) | (beta >= problem.upper)
@@ -125,15 +134,26 @@ def evaluate(
         values=values,
         gradient=gradient,
         multipliers=multipliers,
-        violation=violation,
+        violation=max(0.0, excess),
+        excess=excess,
         primal=problem.loss.primal(quadratic, decision),
         dual=-(0.5 * quadratic + 0.5 * inner(beta, ridge_part) + inner(problem.linear, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
-        rounding=4.0 * _EPS * gram.roundoff * float(lengths.max(initial=0.0)) * inner(np.abs(beta), lengths),
+        rounding=_rounding(gram, beta),
         objective_rounding=0.5 * inner(np.abs(beta), doubt),
+        mass=float(np.abs(beta).sum()),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
     )
+
+
+def _rounding(gram: Gram, beta: FloatArray) -> float:
+    if gram.kernel.is_psd:
+        lengths = np.sqrt(np.abs(gram.diag()))
+        size, terms = float(lengths.max(initial=0.0)), lengths * beta
+    else:
+        size, terms = gram.value_bound(), beta
+    return 8.0 * _EPS * gram.roundoff * size * inner(terms, terms) ** 0.5
 
 
 def _values(
@@ -198,21 +218,20 @@ def _settled(
 
 
 def _optimality(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, float]:
-    """Multiplier of each group and the largest violation."""
+    """Multiplier of each group, and the largest violation, negative where the conditions hold with room to spare."""
     can_grow, can_shrink = beta < problem.upper, beta > problem.lower
     if problem.groups is None:
-        growing = np.where(can_grow, -gradient, 0.0).max(initial=0.0)
-        shrinking = np.where(can_shrink, gradient, 0.0).max(initial=0.0)
+        growing = np.where(can_grow, -gradient, -np.inf).max(initial=-np.inf)
+        shrinking = np.where(can_shrink, gradient, -np.inf).max(initial=-np.inf)
         return np.zeros(0), float(max(growing, shrinking))
-    multipliers, worst = np.zeros(problem.n_groups), 0.0
+    multipliers, worst = np.zeros(problem.n_groups), -float("inf")
     for group in range(problem.n_groups):
         member = problem.groups == group
         free = member & can_grow & can_shrink
         least = float(np.where(member & can_grow, gradient, np.inf).min())
         most = float(np.where(member & can_shrink, gradient, -np.inf).max())
         multipliers[group] = gradient[free].mean() if free.any() else _midpoint(least, most)
-        if least < most:
-            worst = max(worst, most - least)
+        worst = max(worst, most - least)
     return multipliers, worst
 
 
@@ -225,13 +244,15 @@ def _midpoint(least: float, most: float) -> float:
 def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:
     """Return the status that `evaluation` proves, given how the solver ended.
 
-    It is `optimal` only if the violation is at most `tol` (and the relative gap at most `tol_gap`) beyond what
-    rounding could have made up; for a problem that is not known to be convex, `stationary` in its place.
+    It is `optimal` only if the violation is at most `tol`, and the relative gap at most `tol_gap`, and rounding could
+    not have hidden more: it is below these limits itself, or the conditions hold with that much room. For a problem
+    that is not known to be convex it is `stationary` in its place.
     """
     met = evaluation.violation <= tol and (tol_gap is None or evaluation.relative_gap <= tol_gap)
-    if not met:
+    if not met:  # nor where they are NaN
         return ended
-    if evaluation.rounding > tol:
+    certain = evaluation.rounding <= tol or evaluation.excess + 2.0 * evaluation.rounding <= tol
+    if not certain or (tol_gap is not None and evaluation.relative_gap_rounding > tol_gap):
         return Status.STALLED
     return Status.OPTIMAL if convex else Status.STATIONARY
 
@@ -346,6 +367,7 @@ class Certificate:
             ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
+            ("rounding", f"{self.rounding:.2g} of a decision value, at most {self.objective_rounding:.2g} of both objectives"),
             ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound)"),
             ("iterations", f"{self.n_iter}"),
             ("kernel values", f"{self.n_kernel_values:,}"),

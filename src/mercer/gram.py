@@ -21,7 +21,7 @@ IndexArray = npt.NDArray[np.int64]
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
 _FRESH_ROWS = 64  # evaluated at a time before they are kept
-_PADDING = 8  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
+_PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
 
 @final
@@ -120,6 +120,10 @@ class Gram:
         """About how large the relative error of a kernel value is, in units of roundoff."""
         return self._store.backend.roundoff
 
+    def value_bound(self) -> float:
+        """Return a bound on |k(x_i, x_j)|; see :meth:`mercer.backends.Backend.value_bound`."""
+        return self._store.backend.value_bound(self.data)
+
     @property
     def values_per_call(self) -> int:
         """About how many kernel values to ask for at a time; see :class:`mercer.backends.Backend`."""
@@ -167,6 +171,8 @@ class Gram:
         Where `out` is float32, values may be evaluated in single precision. Where `rows` and `cols` are the same
         object, only half of them are.
         """
+        if out.size == 0:
+            return
         row_idx = self._translate(rows)
         if rows is cols and out.size <= 2 * self.values_per_call:
             at = np.arange(self.n) if row_idx is None else row_idx
@@ -265,10 +271,14 @@ class Gram:
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> Array:
     """Return an uninitialised array with rows padded to a multiple of 8 columns, the padding being zeros."""
-    width = -(-n_cols // _PADDING) * _PADDING
-    array = np.empty((n_rows, width), dtype=dtype)
+    array = np.empty((n_rows, padded_width(n_cols)), dtype=dtype)
     array[:, n_cols:] = 0.0
     return array
+
+
+def padded_width(n_cols: int) -> int:
+    """Return the number of columns of a padded array."""
+    return -(-n_cols // _PADDING) * _PADDING
 
 
 @final

@@ -53,7 +53,7 @@ void run_program(const Program& program, const TileSides<Real>& sides, int n_row
     using V = VecOf<Real>;
     constexpr int kLane = kLanesOf<Real>;
     if (program.is_gaussian())
-        return gaussian_tile(static_cast<Real>(program.arguments[1] * Exponent<double>::kLog2eHi), sides, n_rows,
+        return gaussian_tile(static_cast<Real>(program.arguments[1] * Exponent<double>::kLog2e), sides, n_rows,
                              n_columns, tile);
     if (program.is_dot()) return;
     const int size = n_rows * n_columns;

@@ -12,7 +12,7 @@ from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
-from mercer.backends.rounding import bound_combination
+from mercer.backends.rounding import NormClasses, bound_combination, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.kernels.program import Op, Program
@@ -68,14 +68,14 @@ class NativeBackend(Backend):
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
         self.keeping_pays = _row_length(data) > _SHORT_ROW
-        self.values_per_call = int(min(6e7, 8e9 / (_row_length(data) + 20)))
+        self.values_per_call = int(min(3e7, 6e9 / (_row_length(data) + 20)))
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
-        self.roundoff = 1.0 if direct else 1.0 + 2.0 * reach
+        self.roundoff = 1.0 + 0.25 * _longest_row(data) ** 0.5 + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
-        centred = uses_distance(program) and not direct and isinstance(data, Dense)
-        self._centre = np.ascontiguousarray(data.mean()) if centred else None
+        centred = isinstance(data, Dense) and uses_distance(program) and not direct
+        self._centre = data.mean() if centred else None  # type: ignore[attr-defined]
         self._tables: dict[int, tuple[Data, Table]] = {}
-        self._norms: dict[int, tuple[Data, FloatArray]] = {}
+        self._norms: dict[int, tuple[Data, NormClasses]] = {}
         self._table(data)
 
     def block(
@@ -128,25 +128,34 @@ class NativeBackend(Backend):
         """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
         if self._direct:
             return None
-        left_norms, right_norms = self._packed_norms(left), self._packed_norms(right)
         return bound_combination(
             self._program,
             max(_longest_row(left), _longest_row(right)),
-            left_norms if left_rows is None else left_norms[left_rows],
-            right_norms if right_rows is None else right_norms[right_rows],
+            self._norm_classes(left),
+            left_rows,
+            self._norm_classes(right),
+            right_rows,
             weights,
             0.0 if self._centre is None else float(np.linalg.norm(self._centre)),
         )
 
-    def _packed_norms(self, data: Data) -> FloatArray:
+    def value_bound(self, data: Data) -> float:
+        """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
+        return value_bound(
+            self._program,
+            float(self._norm_classes(data).largest[0]),
+            0.0 if self._centre is None else float(np.linalg.norm(self._centre)),
+        )
+
+    def _norm_classes(self, data: Data) -> NormClasses:
         held = self._norms.get(id(data))
         if held is not None:
             return held[1]
         assert isinstance(data, Vectors)
         with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.sqrt(data.sq_norms(self._centre)) * _NORM_ROUNDING
-        self._norms[id(data)] = (data, norms)
-        return norms
+            classes = NormClasses(np.sqrt(data.sq_norms(self._centre)) * _NORM_ROUNDING)
+        self._norms[id(data)] = (data, classes)
+        return classes
 
     def _threads_for(self, n_values: int) -> int:
         # Starting a thread costs some 20 microseconds; below a millisecond of work it does not pay.

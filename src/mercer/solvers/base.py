@@ -34,11 +34,13 @@ class State:
     Attributes
     ----------
     beta, gradient : ndarray of shape (n,)
-        The point, always feasible, and the solver's gradient there.
+        The point, always feasible, and the gradient there as far as the solver keeps it up to date.
     n_iter : int
         Steps so far.
     violation : float
         Largest KKT violation by that gradient.
+    dual : float
+        Dual objective there.
     finished : bool
         Whether the solver has nothing left to do at its tolerance, by that gradient.
     """
@@ -47,6 +49,7 @@ class State:
     gradient: FloatArray
     n_iter: int = 0
     violation: float = float("inf")
+    dual: float = 0.0
     finished: bool = False
 
 
@@ -228,7 +231,7 @@ def drive(
         state = solver.init(problem, gram, tol, start)
         while True:
             solver.advance(state, _slice(limits, began), limits.max_iter)
-            trace.append(_trace_row(problem, state, began))
+            trace.append(_trace_row(state, began))
             stopped = _stop_reason(limits, state, began, interruption, callback, trace[-1])
             if stopped is not None and not state.finished:
                 ended, evaluation = stopped, None
@@ -324,10 +327,8 @@ def _stop_reason(
     return None
 
 
-def _trace_row(problem: Problem, state: State, began: float) -> TraceRow:
-    # With g = (K + D) beta + q, the dual objective is -1/2 beta'(g + q).
-    dual = -0.5 * inner(state.beta, state.gradient + problem.linear)
-    return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, dual)
+def _trace_row(state: State, began: float) -> TraceRow:
+    return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, state.dual)
 
 
 def _rough_bias(problem: Problem, state: State) -> float:
