@@ -24,7 +24,16 @@ def inner(a: FloatArray, b: FloatArray) -> float:
 
 
 class Loss(ABC):
-    """The part of the primal objective that depends on the decision values."""
+    """The part of the primal objective that depends on the decision values.
+
+    Attributes
+    ----------
+    settles_by_side : bool
+        Whether a variable at a bound that is on the right side adds the same to the primal and to the dual objective
+        whatever its decision value is: the duality gap then needs no more than the side.
+    """
+
+    settles_by_side: bool = False
 
     @abstractmethod
     def primal(self, quadratic: float, decision: FloatArray) -> float:

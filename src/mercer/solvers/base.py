@@ -23,11 +23,13 @@ class State:
     Attributes
     ----------
     beta, gradient : ndarray of shape (n,)
-        The point, always feasible, and the solver's gradient there.
+        The point, always feasible, and the gradient there as far as the solver keeps it up to date.
     n_iter : int
         Steps so far.
     violation : float
         Largest KKT violation by that gradient.
+    dual : float
+        Dual objective there.
     finished : bool
         Whether the solver has nothing left to do at its tolerance, by that gradient.
     """
@@ -36,6 +38,7 @@ class State:
     gradient: FloatArray
     n_iter: int = 0
     violation: float = float("inf")
+    dual: float = 0.0
     finished: bool = False
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.certificate import Evaluation, Evidence, conclude, evaluate
 from mercer.gram import Gram
-from mercer.problems import Problem, inner
+from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
@@ -18,8 +18,8 @@ SLICE_SECONDS = 0.05
 """How long a solver works before the driver looks at the clock, the callback and Ctrl-C."""
 
 _PATIENCE = 3  # rounds between true gradients without progress before a fit counts as stalled
-_GAIN = 1e-12  # a smaller relative rise of the dual objective is no progress
-_PROGRESS = 0.8  # nor is a violation that falls by less than this factor
+_GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
+_PROGRESS = 0.8  # nor does a violation that falls by less than this factor
 _STATE_ARRAYS = 12  # arrays of length n that problem, state, selection and evaluation hold at a time
 
 
@@ -41,7 +41,8 @@ def drive(
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
 
     A solver that says it has finished is not believed: the point is evaluated in float64 apart from it, and it
-    goes on from the true gradient until the evaluation agrees, or three rounds have brought nothing (`stalled`).
+    goes on from the true gradient until the evaluation agrees, or three rounds have brought little (`stalled`): the
+    result is then the best of the points that were evaluated.
     Where the time is up or a stop was asked for before the first step, the result is the starting point; that costs
     no kernel values unless the point is a warm start, whose evaluation the certificate needs.
 
@@ -82,7 +83,7 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check)
+            return evaluate(problem, gram, state.beta, check, hint=state.gradient)
         except _Skip:
             return None
 
@@ -98,7 +99,7 @@ def drive(
         state = working = solver.init(problem, gram, tol, start)
     while ended is None:
         solver.advance(working, _slice(limits, began), limits.max_iter)
-        trace.append(_trace_row(problem, state, began))
+        trace.append(_trace_row(state, began))
         ended = _stop_reason(limits, state, began, interruption, callback, trace[-1])
         if not state.finished:
             continue
@@ -107,7 +108,8 @@ def drive(
             ended = Status.INTERRUPTED
             break
         verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
-        if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or patience.ends_at(evaluation):
+        idle = patience.ends_at(evaluation, state.beta)
+        if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
             ended = verdict
         elif ended is None:
             if evaluation.violation <= tol:  # and yet the relative gap is too large
@@ -116,6 +118,8 @@ def drive(
             evaluation = None
     if evaluation is None:
         evaluation = evaluated()
+    if ended is Status.STALLED and evaluation is not None:
+        evaluation = _best(problem, gram, evaluation, state, patience)
     solution = Solution(
         beta=state.beta,
         bias=_rough_bias(problem, state),
@@ -133,20 +137,38 @@ def drive(
     return solution if evaluation is None else solution.certify(evaluation)
 
 
+def _best(problem: Problem, gram: Gram, evaluation: Evaluation, state: State, patience: _Patience) -> Evaluation:
+    """The evaluation with the largest dual objective so far; `state.beta` becomes its point.
+
+    Rounding can lead a solver away from where it started. From 0, where it often starts, the objective is 0.
+    """
+    if patience.best is not None and patience.best[0].dual > evaluation.dual:
+        evaluation, state.beta = patience.best
+    if evaluation.dual < 0.0 and not problem.start.any():
+        state.beta = problem.start.copy()
+        evaluation = evaluate(problem, gram, state.beta)
+    return evaluation
+
+
 class _Patience:
-    """Notices when rounds from one true gradient to the next bring nothing any more."""
+    """Notices when rounds from one true gradient to the next bring little any more, and remembers the best point.
+
+    Where rounding or a hopeless condition lets the objective creep, it could creep for hours.
+    """
 
     def __init__(self) -> None:
+        self.best: tuple[Evaluation, FloatArray] | None = None
         self._violation = float("inf")
-        self._dual = -float("inf")
         self._idle = 0
 
-    def ends_at(self, evaluation: Evaluation) -> bool:
-        rise = evaluation.dual - self._dual
-        better = evaluation.violation < _PROGRESS * self._violation or rise > _GAIN * max(1.0, abs(evaluation.dual))
-        self._idle = 0 if better else self._idle + 1
+    def ends_at(self, evaluation: Evaluation, beta: FloatArray) -> bool:
+        last = self.best[0] if self.best is not None else None
+        fell = evaluation.violation < _PROGRESS * self._violation
+        rose = last is not None and evaluation.dual - last.dual > _GAIN * abs(last.primal - last.dual)
+        self._idle = 0 if fell or rose else self._idle + 1
         self._violation = min(self._violation, evaluation.violation)
-        self._dual = max(self._dual, evaluation.dual)
+        if last is None or evaluation.dual > last.dual:
+            self.best = evaluation, beta.copy()
         return self._idle >= _PATIENCE
 
 
@@ -183,10 +205,8 @@ def _stop_reason(
     return None
 
 
-def _trace_row(problem: Problem, state: State, began: float) -> TraceRow:
-    # With g = (K + D) beta + q, the dual objective is -1/2 beta'(g + q).
-    dual = -0.5 * inner(state.beta, state.gradient + problem.linear)
-    return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, dual)
+def _trace_row(state: State, began: float) -> TraceRow:
+    return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, state.dual)
 
 
 def _rough_bias(problem: Problem, state: State) -> float:
