@@ -1,6 +1,8 @@
 #include "mercer/gather.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "mercer/parallel.hpp"
 
@@ -9,60 +11,116 @@ namespace {
 
 constexpr int64_t kRowsPerTask = 16;
 constexpr int64_t kColumnsPerTask = 1024;
+constexpr int64_t kRowsAtATime = 4;  // an index is looked up once for so many rows
 
-template <class Real>
+template <class Kept, class Real>
 struct GatherJob {
-    const KeptRows& kept;
+    const KeptRows<Kept>& kept;
     Real* out;
     int64_t out_stride;
 };
 
-template <class Real>
+template <class Kept, class Real>
 void gather_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const GatherJob<Real>*>(context);
+    const auto& job = *static_cast<const GatherJob<Kept, Real>*>(context);
     const int64_t last = std::min((task + 1) * kRowsPerTask, job.kept.n_slots);
     for (int64_t i = task * kRowsPerTask; i < last; ++i) {
-        const double* row = job.kept.values + job.kept.slots[i] * job.kept.stride;
+        if (job.kept.slots[i] < 0) continue;
+        const Kept* row = job.kept.values + job.kept.slots[i] * job.kept.stride;
         Real* out = job.out + i * job.out_stride;
-        for (int64_t j = 0; j < job.kept.n_columns; ++j) out[j] = static_cast<Real>(row[job.kept.columns[j]]);
+        if (job.kept.columns == nullptr)
+            for (int64_t j = 0; j < job.kept.n_columns; ++j) out[j] = static_cast<Real>(row[j]);
+        else
+            for (int64_t j = 0; j < job.kept.n_columns; ++j) out[j] = static_cast<Real>(row[job.kept.columns[j]]);
     }
 }
 
-template <class Real>
-void run_gather(const KeptRows& kept, Real* out, int64_t out_stride, int n_threads) {
-    GatherJob<Real> job{kept, out, out_stride};
-    parallel_for((kept.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, gather_task<Real>, &job);
-}
-
+template <class Kept>
 struct CombineJob {
-    const KeptRows& kept;
+    const KeptRows<Kept>& kept;
     const double* weights;
     double* out;
 };
 
-void combine_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const CombineJob*>(context);
-    const int64_t first = task * kColumnsPerTask, last = std::min(first + kColumnsPerTask, job.kept.n_columns);
-    for (int64_t i = 0; i < job.kept.n_slots; ++i) {
-        const double* row = job.kept.values + job.kept.slots[i] * job.kept.stride;
+template <class Kept, class Place>
+void combine_columns(const CombineJob<Kept>& job, int64_t first, int64_t last, Place place) {
+    const KeptRows<Kept>& kept = job.kept;
+    auto row = [&](int64_t i) { return kept.values + kept.slots[i] * kept.stride; };
+    int64_t i = 0;
+    for (; i + kRowsAtATime <= kept.n_slots; i += kRowsAtATime) {
+        const Kept *a = row(i), *b = row(i + 1), *c = row(i + 2), *d = row(i + 3);
+        const double *w = job.weights + i, wa = w[0], wb = w[1], wc = w[2], wd = w[3];
+        for (int64_t j = first; j < last; ++j) {
+            const int64_t at = place(j);
+            job.out[j] += (wa * static_cast<double>(a[at]) + wb * static_cast<double>(b[at])) +
+                          (wc * static_cast<double>(c[at]) + wd * static_cast<double>(d[at]));
+        }
+    }
+    for (; i < kept.n_slots; ++i) {
+        const Kept* a = row(i);
         const double weight = job.weights[i];
-        for (int64_t j = first; j < last; ++j) job.out[j] += weight * row[job.kept.columns[j]];
+        for (int64_t j = first; j < last; ++j) job.out[j] += weight * static_cast<double>(a[place(j)]);
+    }
+}
+
+template <class Kept>
+void combine_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const CombineJob<Kept>*>(context);
+    const int64_t first = task * kColumnsPerTask, last = std::min(first + kColumnsPerTask, job.kept.n_columns);
+    const int64_t* columns = job.kept.columns;
+    if (columns == nullptr)
+        combine_columns(job, first, last, [](int64_t j) { return j; });
+    else
+        combine_columns(job, first, last, [columns](int64_t j) { return columns[j]; });
+}
+
+struct CompleteJob {
+    const SymmetricMatrix& matrix;
+    const int64_t* missing;
+    int64_t n_missing;
+    const float* square;
+    int64_t square_stride;
+    std::vector<int64_t> place;  // of a variable among the missing ones, -1 if it is not
+};
+
+void complete_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const CompleteJob*>(context);
+    const int64_t first = task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.n_missing);
+    for (int64_t j = 0; j < job.matrix.size; ++j) {  // columns outside: a cache line of row j serves several rows
+        const float* column = job.matrix.values + j * job.matrix.stride;
+        const int64_t b = job.place[static_cast<std::size_t>(j)];
+        for (int64_t a = first; a < last; ++a)
+            job.matrix.values[job.missing[a] * job.matrix.stride + j] =
+                b < 0 ? column[job.missing[a]] : job.square[a * job.square_stride + b];
     }
 }
 
 }  // namespace
 
-void gather(const KeptRows& kept, double* out, int64_t out_stride, int n_threads) {
-    run_gather(kept, out, out_stride, n_threads);
+void complete(const SymmetricMatrix& matrix, const int64_t* missing, int64_t n_missing, const float* square,
+              int64_t square_stride, int n_threads) {
+    std::vector<int64_t> place(static_cast<std::size_t>(matrix.size), -1);
+    for (int64_t a = 0; a < n_missing; ++a) place[static_cast<std::size_t>(missing[a])] = a;
+    CompleteJob job{matrix, missing, n_missing, square, square_stride, std::move(place)};
+    parallel_for((n_missing + kRowsPerTask - 1) / kRowsPerTask, n_threads, complete_task, &job);
 }
 
-void gather(const KeptRows& kept, float* out, int64_t out_stride, int n_threads) {
-    run_gather(kept, out, out_stride, n_threads);
+template <class Kept, class Real>
+void gather(const KeptRows<Kept>& kept, Real* out, int64_t out_stride, int n_threads) {
+    GatherJob<Kept, Real> job{kept, out, out_stride};
+    parallel_for((kept.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, gather_task<Kept, Real>, &job);
 }
 
-void combine(const KeptRows& kept, const double* weights, double* out, int n_threads) {
-    CombineJob job{kept, weights, out};
-    parallel_for((kept.n_columns + kColumnsPerTask - 1) / kColumnsPerTask, n_threads, combine_task, &job);
+template <class Kept>
+void combine(const KeptRows<Kept>& kept, const double* weights, double* out, int n_threads) {
+    CombineJob<Kept> job{kept, weights, out};
+    parallel_for((kept.n_columns + kColumnsPerTask - 1) / kColumnsPerTask, n_threads, combine_task<Kept>, &job);
 }
+
+template void gather(const KeptRows<double>&, double*, int64_t, int);
+template void gather(const KeptRows<double>&, float*, int64_t, int);
+template void gather(const KeptRows<float>&, float*, int64_t, int);
+template void combine(const KeptRows<double>&, const double*, double*, int);
+template void combine(const KeptRows<float>&, const double*, double*, int);
 
 }  // namespace mercer

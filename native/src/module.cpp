@@ -164,8 +164,8 @@ TileRequest make_request(const CompiledKernel& kernel, const Table& left, const 
     const Program program = kernel.view();
     require(!program.direct || !left.sparse(), "distances from differences are for dense tables");
     const bool centred = centre && program.uses_sqdist;  // inner products need no centre, and are exact without one
-    return {program, left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr,
-            false,   n_threads};
+    return {program,  left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr, false,
+            n_threads};
 }
 
 template <class Real>
@@ -242,19 +242,36 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
     return {n, beta.data(), gradient.data(), lower.data(), upper.data(), groups ? groups->data() : nullptr, n_groups};
 }
 
-KeptRows make_kept(const MatrixOf<const double>& values, const ConstIndices& slots, const ConstIndices& columns) {
-    require(values.shape(1) <= 1 || values.stride(1) == 1, "kept rows must be contiguous");
-    Table::check_indices(slots.data(), static_cast<int64_t>(slots.shape(0)), static_cast<int64_t>(values.shape(0)));
-    Table::check_indices(columns.data(), static_cast<int64_t>(columns.shape(0)), static_cast<int64_t>(values.shape(1)));
-    return {values.data(),  values.stride(0),
-            slots.data(),   static_cast<int64_t>(slots.shape(0)),
-            columns.data(), static_cast<int64_t>(columns.shape(0))};
+void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<const float> square, int n_threads) {
+    const auto size = static_cast<int64_t>(matrix.shape(0)), n_missing = static_cast<int64_t>(missing.shape(0));
+    require(static_cast<int64_t>(matrix.shape(1)) == size && (size <= 1 || matrix.stride(1) == 1),
+            "the matrix must be square, with contiguous rows");
+    require(static_cast<int64_t>(square.shape(0)) == n_missing && static_cast<int64_t>(square.shape(1)) == n_missing &&
+                (n_missing <= 1 || square.stride(1) == 1),
+            "the square must have a row and a column per missing row, with contiguous rows");
+    Table::check_indices(missing.data(), n_missing, size);
+    nb::gil_scoped_release release;
+    complete({matrix.data(), matrix.stride(0), size}, missing.data(), n_missing, square.data(), square.stride(0),
+             n_threads);
 }
 
-template <class Real>
-void gather_rows(MatrixOf<const double> values, ConstIndices slots, ConstIndices columns, MatrixOf<Real> out,
-                 int n_threads) {
-    const KeptRows kept = make_kept(values, slots, columns);
+template <class Kept>
+KeptRows<Kept> make_kept(const MatrixOf<const Kept>& values, const ConstIndices& slots,
+                         const std::optional<ConstIndices>& columns, int64_t least_slot) {
+    require(values.shape(1) <= 1 || values.stride(1) == 1, "kept rows must be contiguous");
+    const auto n_slots = static_cast<int64_t>(slots.shape(0)), n_kept = static_cast<int64_t>(values.shape(0));
+    for (int64_t i = 0; i < n_slots; ++i)
+        require(slots.data()[i] >= least_slot && slots.data()[i] < n_kept, "slots must be those of kept rows");
+    const auto width = static_cast<int64_t>(values.shape(1));
+    const int64_t n_columns = columns ? static_cast<int64_t>(columns->shape(0)) : width;
+    if (columns) Table::check_indices(columns->data(), n_columns, width);
+    return {values.data(), values.stride(0), slots.data(), n_slots, columns ? columns->data() : nullptr, n_columns};
+}
+
+template <class Kept, class Real>
+void gather_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
+                 MatrixOf<Real> out, int n_threads) {
+    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, -1);
     require(static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
                 static_cast<int64_t>(out.shape(1)) == kept.n_columns && (out.shape(1) <= 1 || out.stride(1) == 1),
             "out must have a row per slot, a column per column and contiguous rows");
@@ -262,9 +279,10 @@ void gather_rows(MatrixOf<const double> values, ConstIndices slots, ConstIndices
     gather(kept, out.data(), out.stride(0), n_threads);
 }
 
-void combine_rows(MatrixOf<const double> values, ConstIndices slots, ConstIndices columns, ConstDoubles weights,
-                  Doubles out, int n_threads) {
-    const KeptRows kept = make_kept(values, slots, columns);
+template <class Kept>
+void combine_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
+                  ConstDoubles weights, Doubles out, int n_threads) {
+    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, 0);
     require(
         static_cast<int64_t>(weights.shape(0)) == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_columns,
         "weights must have one number per slot, out one per column");
@@ -272,11 +290,19 @@ void combine_rows(MatrixOf<const double> values, ConstIndices slots, ConstIndice
     combine(kept, weights.data(), out.data(), n_threads);
 }
 
+template <class Kept, class Real>
+void bind_gather(nb::module_& m) {
+    m.def("gather_rows", &gather_rows<Kept, Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+}
+
 // Functions of a matrix in double or in single precision.
 template <class Real>
 void bind_by_precision(nb::module_& m) {
-    m.def("gather_rows", &gather_rows<Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
-          nb::arg("columns").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    bind_gather<Real, float>(m);
+    m.def("combine_rows", &combine_rows<Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
     m.def("block", &block<Real>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
@@ -303,9 +329,9 @@ NB_MODULE(_core, m) {
     m.def(
         "has_isa", [](const std::string& name) { return find_implementation(name.c_str()) != nullptr; },
         nb::arg("name"));
-    m.def("combine_rows", &combine_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
-          nb::arg("columns").noconvert(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
-          nb::arg("n_threads"));
+    bind_gather<double, double>(m);
+    m.def("complete_square", &complete_square, nb::arg("matrix").noconvert(), nb::arg("missing").noconvert(),
+          nb::arg("square").noconvert(), nb::arg("n_threads"));
     bind_by_precision<double>(m);
     bind_by_precision<float>(m);
     m.def("matvec", &matvec<false>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),

@@ -83,8 +83,7 @@ class Outlet {
             for (; c + kLanes <= n_columns; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
             lanes_[row + r - first_row_] = total;
             // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
-            for (; c < n_columns; ++c)
-                sink_.sums[row + r] += static_cast<double>(tile[r * stride + c]) * weights[c];
+            for (; c < n_columns; ++c) sink_.sums[row + r] += static_cast<double>(tile[r * stride + c]) * weights[c];
         }
     }
 
@@ -141,7 +140,8 @@ void dense_rows_task(void* context, int64_t task) {
                                     static_cast<double>(job.centre_norm), job.request.program,
                                     packed + g * kTileRows * p, norms + g * kTileRows, offsets + g * kTileRows);
     }
-    Outlet<Real> outlet(job.sink, job.request.symmetric, first_row, min64(n_groups * kTileRows, left.count - first_row));
+    Outlet<Real> outlet(job.sink, job.request.symmetric, first_row,
+                        min64(n_groups * kTileRows, left.count - first_row));
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
         const int64_t column = panel * kColumns;
         for (int64_t g = 0; g < n_groups; ++g) {

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 _Float = npt.NDArray[np.float64]
 _Real = npt.NDArray[np.floating]  # float64 or float32
+_Single = npt.NDArray[np.float32]
 _Index = npt.NDArray[np.int64]
 
 class Table:
@@ -59,10 +60,11 @@ def matvec_single(
     out: _Float,
     n_threads: int,
 ) -> None: ...
-def gather_rows(values: _Float, slots: _Index, columns: _Index, out: _Real, n_threads: int) -> None: ...
+def gather_rows(values: _Real, slots: _Index, columns: _Index | None, out: _Real, n_threads: int) -> None: ...
 def combine_rows(
-    values: _Float, slots: _Index, columns: _Index, weights: _Float, out: _Float, n_threads: int
+    values: _Real, slots: _Index, columns: _Index | None, weights: _Float, out: _Float, n_threads: int
 ) -> None: ...
+def complete_square(matrix: _Single, missing: _Index, square: _Single, n_threads: int) -> None: ...
 def solve_block(
     isa: str,
     newton: bool,

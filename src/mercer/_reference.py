@@ -45,14 +45,22 @@ def matvec(
     return block(program, left, left_rows, right, right_rows) @ vectors
 
 
-def gather_rows(values: FloatArray, slots: IndexArray, columns: IndexArray) -> FloatArray:
-    """Return the chosen columns of the chosen rows of a matrix; both may repeat."""
-    return values[np.ix_(slots, columns)]
+def gather_rows(values: FloatArray, slots: IndexArray, columns: IndexArray | None) -> FloatArray:
+    """Return the chosen columns (None: all) of the chosen rows of a matrix; both may repeat."""
+    return values[slots] if columns is None else values[np.ix_(slots, columns)]
 
 
-def combine_rows(values: FloatArray, slots: IndexArray, columns: IndexArray, weights: FloatArray) -> FloatArray:
+def combine_rows(values: FloatArray, slots: IndexArray, columns: IndexArray | None, weights: FloatArray) -> FloatArray:
     """Return the chosen columns of the weighted sum of the chosen rows."""
     return weights @ gather_rows(values, slots, columns)
+
+
+def complete_square(matrix: FloatArray, missing: IndexArray, square: FloatArray) -> FloatArray:
+    """Return a symmetric matrix whose missing rows come from its columns and, among themselves, from `square`."""
+    complete = matrix.copy()
+    complete[missing] = matrix[:, missing].T
+    complete[np.ix_(missing, missing)] = square
+    return complete
 
 
 def _chosen(table: Any, rows: IndexArray | None) -> FloatArray:

@@ -121,11 +121,11 @@ def evaluate(
     the products and distances in it have lost (`Gram.roundoff`). |k(x_i, x_j)| is at most sqrt(k_ii k_jj) for a
     positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
-    ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
-    values, doubt = _values(problem, gram, beta, ridge_part + problem.linear, check, hint)
-    gradient = values + ridge_part + problem.linear
+    offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
+    values, doubt = _values(problem, gram, beta, offset, check, hint)
+    gradient = values + offset
     multipliers, excess = _optimality(problem, beta, gradient)
-    quadratic = inner(beta, values)
+    quadratic, sizes = inner(beta, values), np.abs(beta)
     decision = values - multipliers[0] if problem.n_groups else values
     outside = np.maximum(problem.lower - beta, beta - problem.upper)
     drift = problem.group_drift(beta)
@@ -137,11 +137,11 @@ def evaluate(
         violation=max(0.0, excess),
         excess=excess,
         primal=problem.loss.primal(quadratic, decision),
-        dual=-(0.5 * quadratic + 0.5 * inner(beta, ridge_part) + inner(problem.linear, beta)),
+        dual=-0.5 * (quadratic + inner(problem.linear + offset, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
         rounding=_rounding(gram, beta),
-        objective_rounding=0.5 * inner(np.abs(beta), doubt),
-        mass=float(np.abs(beta).sum()),
+        objective_rounding=0.5 * inner(sizes, doubt),
+        mass=float(sizes.sum()),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
     )
@@ -292,8 +292,9 @@ class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
     All numbers are recomputed in float64 from the machine and the data by code that shares nothing with the
-    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives, their rounding and counts are sums,
-    `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
+    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives, their rounding and
+    counts are sums, `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status`
+    is the worst.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ class Gram:
             backend, reason = select_backend(kernel, data, n_jobs=n_jobs)
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
-        self._store = _Store(kernel, data, limit if keep_rows and backend.keeping_pays else 0, backend, reason)
+        self._store = _Store(kernel, data, limit, keep_rows and backend.keeping_pays, backend, reason)
         self._idx: IndexArray | None = None
 
     @property
@@ -109,6 +109,21 @@ class Gram:
     def n_values(self) -> int:
         """Kernel values evaluated so far, by this Gram matrix and all its views."""
         return self._store.n_values
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that kept rows may take, here and in what builds on this."""
+        return self._store.memory_limit
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that evaluate kernel values."""
+        return self._store.backend.n_threads
+
+    @property
+    def keeping_pays(self) -> bool:
+        """Whether a row that will be asked for again is worth keeping, and is not kept already."""
+        return self._store.backend.keeping_pays and not self._store.kept_width
 
     @property
     def peak_bytes(self) -> int:
@@ -295,14 +310,17 @@ def padded_width(n_cols: int) -> int:
 class _Store:
     """What a Gram matrix and its views share: the backend, the counts, and rows kept within the budget."""
 
-    def __init__(self, kernel: Kernel, data: Data, memory_limit: int, backend: Backend, reason: str) -> None:
+    def __init__(
+        self, kernel: Kernel, data: Data, memory_limit: int, keeps: bool, backend: Backend, reason: str
+    ) -> None:
         self.kernel = kernel
         self.data = data
         self.backend = backend
         self.backend_reason = reason
         self.n_values = 0
         self.peak_bytes = 0
-        self._capacity = min(data.n, memory_limit // max(1, 8 * data.n))
+        self.memory_limit = memory_limit
+        self._capacity = min(data.n, memory_limit // max(1, 8 * data.n)) if keeps else 0
         self._slots = np.full(data.n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
         self._owners = np.full(self._capacity, -1, dtype=np.int64)
         self._last_used = np.zeros(self._capacity, dtype=np.int64)
@@ -324,7 +342,7 @@ class _Store:
             self._evaluate_block(rows, cols, out)
         else:
             assert self._arena is not None
-            gather_rows(self._arena, slots, self._columns(cols), out, self.backend.n_threads)
+            gather_rows(self._arena, slots, cols, out, self.backend.n_threads)
 
     def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
@@ -335,7 +353,7 @@ class _Store:
             return self.backend.matvec(self.data, rows, self.data, cols, weights[:, None], single=single)[:, 0]
         assert self._arena is not None
         total = np.zeros(self.data.n if rows is None else rows.size)
-        combine_rows(self._arena, slots, self._columns(rows), weights, total, self.backend.n_threads)
+        combine_rows(self._arena, slots, rows, weights, total, self.backend.n_threads)
         return total
 
     @cached_property
@@ -350,9 +368,6 @@ class _Store:
         look, refuted = first_refuted(self.kernel, rows)
         self.n_values += look.n_values
         return not refuted
-
-    def _columns(self, chosen: IndexArray | None) -> IndexArray:
-        return np.arange(self.data.n) if chosen is None else chosen
 
     def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ vectors, evaluated anew."""
@@ -370,6 +385,8 @@ class _Store:
 
     def _keep(self, rows: IndexArray) -> IndexArray | None:
         """Slots of `rows` among the kept ones, evaluating those that are missing; None where they do not fit."""
+        if not self._capacity:
+            return None
         distinct = np.unique(rows)
         if distinct.size > self._capacity:
             return None

@@ -19,21 +19,55 @@ SIZES = [(1, 1, 1, 1), (3, 5, 4, 2), (7, 33, 7, 33), (20, 50, 65, 129), (300, 70
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_gather_rows(sizes, threads, dtype):
+@pytest.mark.parametrize("dtypes", [(np.float64, np.float64), (np.float64, np.float32), (np.float32, np.float32)])
+@pytest.mark.parametrize("every", [False, True])
+def test_gather_rows(sizes, threads, dtypes, every):
     values, slots, columns, _ = kept(*sizes)
-    out = np.full((slots.size, columns.size), np.nan, dtype=dtype)
+    values, columns = values.astype(dtypes[0]), None if every else columns
+    expected = _reference.gather_rows(values, slots, columns).astype(dtypes[1])
+    out = np.full(expected.shape, np.nan, dtype=dtypes[1])
+    slots[::3] = -1  # left alone
+    expected[::3] = np.nan
     _core.gather_rows(values, slots, columns, out, threads)
-    np.testing.assert_array_equal(out, _reference.gather_rows(values, slots, columns).astype(dtype))
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_combine_rows_adds_to_what_is_there(sizes, threads):
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("every", [False, True])
+def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every):
     values, slots, columns, weights = kept(*sizes)
-    out = np.ones(columns.size)
+    values, columns = values.astype(dtype), None if every else columns
+    expected = 1.0 + _reference.combine_rows(values.astype(float), slots, columns, weights)
+    out = np.ones(expected.size)
     _core.combine_rows(values, slots, columns, weights, out, threads)
-    np.testing.assert_allclose(out, 1.0 + _reference.combine_rows(values, slots, columns, weights), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("n", "n_missing"), [(0, 0), (1, 1), (5, 0), (5, 2), (70, 33), (70, 70)])
+def test_complete_square(n, n_missing, threads):
+    rng = np.random.default_rng(n)
+    whole = rng.normal(size=(n, n)).astype(np.float32)
+    whole += whole.T
+    missing = rng.permutation(n)[:n_missing]
+    matrix = whole.copy()
+    matrix[missing] = np.nan
+    square = np.ascontiguousarray(whole[np.ix_(missing, missing)])
+    expected = _reference.complete_square(matrix, missing, square)
+    _core.complete_square(matrix, missing, square, threads)
+    np.testing.assert_array_equal(matrix, whole)
+    np.testing.assert_array_equal(expected, whole)
+
+
+@pytest.mark.parametrize("slot", [-2, 3])
+def test_slots_are_checked(slot):
+    out = np.zeros((1, 4))
+    with pytest.raises(ValueError, match="slots must be those of kept rows"):
+        _core.gather_rows(np.zeros((3, 4)), np.array([slot]), None, out, 1)
+    with pytest.raises(ValueError, match="slots must be those of kept rows"):
+        _core.combine_rows(np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, np.ones(1), np.zeros(4), 1)
 
 
 def test_every_native_function_has_its_twin():

@@ -1,23 +1,36 @@
-// Elements of kept rows: out[i][j] = kept[slots[i]][columns[j]].
+// Elements of kept rows, in double or in single precision: kept[slots[i]][columns[j]].
 #pragma once
 
 #include <cstdint>
 
 namespace mercer {
 
+template <class Kept>
 struct KeptRows {
-    const double* values;
+    const Kept* values;
     int64_t stride;
     const int64_t* slots;
     int64_t n_slots;
-    const int64_t* columns;
+    const int64_t* columns;  // null: 0, 1, 2, ...
     int64_t n_columns;
 };
 
-void gather(const KeptRows&, double* out, int64_t out_stride, int n_threads);
-void gather(const KeptRows&, float* out, int64_t out_stride, int n_threads);
+// out[i][j] = kept[slots[i]][columns[j]]; rows without a slot (-1) are left as they are.
+template <class Kept, class Real>
+void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads);
 
-// out[j] += sum_i weights[i] kept[slots[i]][columns[j]], in the order of the slots for every j.
-void combine(const KeptRows&, const double* weights, double* out, int n_threads);
+// out[j] += sum_i weights[i] kept[slots[i]][columns[j]], in an order that depends on the slots alone.
+template <class Kept>
+void combine(const KeptRows<Kept>&, const double* weights, double* out, int n_threads);
+
+// Completes a symmetric matrix that lacks some rows: square[a][b] = matrix[missing[a]][missing[b]], and what is left of
+// these rows is copied from their columns.
+struct SymmetricMatrix {
+    float* values;
+    int64_t stride;
+    int64_t size;
+};
+void complete(const SymmetricMatrix&, const int64_t* missing, int64_t n_missing, const float* square,
+              int64_t square_stride, int n_threads);
 
 }  // namespace mercer

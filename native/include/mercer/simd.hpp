@@ -135,16 +135,15 @@ struct Exponent;
 // kLn2Hi with such integers are exact.
 template <>
 struct Exponent<double> {
-    static constexpr double kShift = 0x1.8p52, kLog2e = 0x1.71547652b82fep0,
-                            kLn2Hi = 0x1.62e42fefa0000p-1, kLn2Lo = 0x1.cf79abc9e3b3ap-40;
+    static constexpr double kShift = 0x1.8p52, kLog2e = 0x1.71547652b82fep0, kLn2Hi = 0x1.62e42fefa0000p-1,
+                            kLn2Lo = 0x1.cf79abc9e3b3ap-40;
     static constexpr double kLeast = -1020.0, kMost = 1024.0, kNoOverflow = 1023.5;
     static constexpr int kSignificand = 52;
 };
 
 template <>
 struct Exponent<float> {
-    static constexpr float kShift = 0x1.8p23f, kLog2e = 0x1.715476p0f, kLn2Hi = 0x1.62e4p-1f,
-                           kLn2Lo = 0x1.7f7d1cp-20f;
+    static constexpr float kShift = 0x1.8p23f, kLog2e = 0x1.715476p0f, kLn2Hi = 0x1.62e4p-1f, kLn2Lo = 0x1.7f7d1cp-20f;
     static constexpr float kLeast = -124.0f, kMost = 128.0f, kNoOverflow = 127.5f;
     static constexpr int kSignificand = 23;
 };
@@ -153,8 +152,8 @@ struct Exponent<float> {
 template <class Real>
 MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
     using Int = typename Simd<Real>::Int;
-    return reinterpret_cast<VecOf<Real>>(reinterpret_cast<Int>(s) + (reinterpret_cast<Int>(shifted)
-                                                                     << Exponent<Real>::kSignificand));
+    return reinterpret_cast<VecOf<Real>>(reinterpret_cast<Int>(s) +
+                                         (reinterpret_cast<Int>(shifted) << Exponent<Real>::kSignificand));
 }
 
 // 2^t for t <= 0 or NaN; results below 2^kLeast are 0. The relative error is that of t times ln 2, and two

@@ -22,7 +22,7 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 
 
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
-_SHORT_ROW = 64  # multiplications that cost about as much as looking a value up
+_SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
 
 
 def select_isa() -> str:
@@ -67,7 +67,7 @@ class NativeBackend(Backend):
     ) -> None:
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
-        self.keeping_pays = _row_length(data) > _SHORT_ROW
+        self.keeping_pays = _row_length(data) > (_SHORT_ROW if isinstance(data, Dense) else _SHORT_SPARSE_ROW)
         self.values_per_call = int(min(3e7, 6e9 / (_row_length(data) + 20)))
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
         self.roundoff = 1.0 + 0.25 * _longest_row(data) ** 0.5 + (0.0 if direct else 2.0 * reach)

@@ -15,6 +15,7 @@ from mercer.backends.native import select_isa
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
+from mercer.solvers.row_cache import RowCache
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
@@ -28,6 +29,7 @@ EXACT_PROBLEM = 300
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
 _WORKING_SETS = (512, 1024, 2048, 4096)
+_SHARE = 30  # and no less than this part of the variables: every round looks at all of them
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
@@ -56,6 +58,7 @@ class BatchState(State):
     max_iter: int = -1
     matrix: Array | None = None  # memory for K[W, W], with padded rows; K itself where the working set is everything
     is_whole: bool = False  # whether it holds all of K
+    cache: RowCache | None = None
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     single: bool = False  # whether kernel values are evaluated in single precision
     largest: float = 0.0  # of |k(x, x)|
@@ -104,6 +107,8 @@ class BatchSMO(Solver[BatchState]):
         state.largest = float(np.abs(gram.diag()).max(initial=0.0))
         width = float((problem.upper - problem.lower).max(initial=0.0))
         state.single = problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
+        if state.single and not state.takes_everything and gram.keeping_pays:
+            state.cache = RowCache(gram)
         state.work = self._begin(state)
         return state
 
@@ -125,6 +130,8 @@ class BatchSMO(Solver[BatchState]):
         state.moved = 0.0
         state.n_refreshes += 1
         state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
+        if state.cache is not None:
+            state.cache.forget()
         state.work = self._rounds(state)
 
     def _begin(self, state: BatchState) -> Iterator[None]:
@@ -162,9 +169,11 @@ class BatchSMO(Solver[BatchState]):
 
     def _follow(self, state: BatchState, chosen: IndexArray, change: FloatArray, moved: IndexArray) -> Iterator[None]:
         """Update the gradient of all active variables."""
-        yield from state.gram.accumulate(
-            state.gradient, chosen[moved], change[moved], rows=state.active, single=state.single
-        )
+        cols, weights = chosen[moved], change[moved]
+        if state.single and state.cache is not None:
+            yield from state.cache.accumulate(state.gradient, cols, weights, state.active)
+        else:
+            yield from state.gram.accumulate(state.gradient, cols, weights, rows=state.active, single=state.single)
         if state.problem.ridge is not None:
             state.gradient[chosen] += state.problem.ridge[chosen] * change
         state.moved += inner(change, change)
@@ -202,7 +211,7 @@ class BatchSMO(Solver[BatchState]):
         p, at = state.problem, state.active
         a = _Active(state)
         n_free = np.count_nonzero((a.beta > a.lower) & (a.beta < a.upper))
-        wanted = 1.25 * n_free + 256  # room for all free variables and for new ones
+        wanted = max(1.25 * n_free + 256, p.n / _SHARE)  # room for all free variables and for new ones
         size = next((s for s in _WORKING_SETS if s >= wanted), _WORKING_SETS[-1])
         previous = state.previous
         if at is not None and previous.size:
@@ -225,7 +234,10 @@ class BatchSMO(Solver[BatchState]):
             width = padded_width(chosen.size)
             matrix = matrix.reshape(-1)[: chosen.size * width].reshape(chosen.size, width)
             matrix[:, chosen.size :] = 0.0
-        yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
+        if state.single and state.cache is not None:
+            yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
+        else:
+            yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         if state.problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
         state.is_whole = state.takes_everything

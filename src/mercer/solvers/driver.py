@@ -124,7 +124,7 @@ def drive(
         evaluation = _best(problem, gram, evaluation, state, patience)
     solution = Solution(
         beta=state.beta,
-        bias=_rough_bias(problem, state),
+        bias=_rough_bias(problem, state) if evaluation is None else evaluation.bias,
         ended=ended,
         n_iter=state.n_iter,
         seconds=time.perf_counter() - began,

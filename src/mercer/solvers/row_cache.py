@@ -1,0 +1,96 @@
+"""Rows of the Gram matrix that a solver asks for again and again, kept in single precision."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import combine_rows, complete_square, gather_rows
+from mercer.gram import Gram
+
+Array = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_SPARE_BYTES = 128 << 20  # of rows, beside as much as the input takes
+
+
+@final
+class RowCache:
+    """Keeps the rows of variables that move, until it is full.
+
+    A row is evaluated over the columns that are active then. Active variables only become fewer until
+    :meth:`forget`, so it is good for all that are active later.
+
+    Parameters
+    ----------
+    gram : Gram
+    memory_limit : int
+        Bytes.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        self._gram = gram
+        limit = min(gram.memory_limit, _SPARE_BYTES + gram.data.nbytes)
+        self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
+        self._arena = np.empty((self._capacity, gram.n), dtype=np.float32)  # pages are claimed when they are written
+        self._slots = np.full(gram.n, -1, dtype=np.int64)
+        self._used = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that kept rows take."""
+        return 4 * self._gram.n * self._used
+
+    def forget(self) -> None:
+        """Drop all rows: they do not hold what columns that become active again need."""
+        self._slots[:] = -1
+        self._used = 0
+
+    def accumulate(
+        self, out: FloatArray, cols: IndexArray, weights: FloatArray, active: IndexArray | None
+    ) -> Iterator[None]:
+        """Add K[active, cols] @ weights to `out[active]`; yields after pieces of bounded work."""
+        yield from self._keep(cols, active)
+        slots = self._slots[cols]
+        kept = slots >= 0
+        if kept.any():
+            change = np.zeros(self._gram.n if active is None else active.size)
+            chosen = np.ascontiguousarray(weights[kept])
+            combine_rows(self._arena, slots[kept], active, chosen, change, self._gram.n_threads)
+            if active is None:
+                out += change
+            else:
+                out[active] += change
+            yield
+        if not kept.all():
+            yield from self._gram.accumulate(out, cols[~kept], weights[~kept], rows=active, single=True)
+
+    def fill_square(self, out: Array, chosen: IndexArray) -> Generator[None]:
+        """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
+        slots = self._slots[chosen]
+        new = np.flatnonzero(slots < 0)
+        gather_rows(self._arena, slots, chosen, out, self._gram.n_threads)
+        yield
+        square = np.empty((new.size, new.size), dtype=np.float32)
+        fresh = chosen[new]
+        yield from self._gram.fill_block(square, fresh, fresh)
+        complete_square(out, new, square, self._gram.n_threads)
+
+    def _keep(self, cols: IndexArray, active: IndexArray | None) -> Iterator[None]:
+        missing = cols[self._slots[cols] < 0][: self._capacity - self._used]
+        height = max(1, self._gram.values_per_call // self._gram.n)
+        for first in range(0, missing.size, height):
+            part = missing[first : first + height]
+            rows = self._arena[self._used : self._used + part.size]
+            if active is None:
+                yield from self._gram.fill_block(rows, part, None)
+            else:
+                narrow = np.empty((part.size, active.size), dtype=np.float32)
+                yield from self._gram.fill_block(narrow, part, active)
+                rows[:, active] = narrow
+            self._slots[part] = np.arange(self._used, self._used + part.size)
+            self._used += part.size
