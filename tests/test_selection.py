@@ -98,8 +98,6 @@ def test_the_seal_gives_one_clean_look():
     second = sealed.open(len, "another look")
     assert not second.opening.clean
     assert [opening.number for opening in sealed.openings] == [1, 2]
-    assert "another look (not clean: the test part had been looked at before)" in str(second.opening)
-    assert "(clean)" in str(first.opening)
 
 
 def test_a_look_that_fails_was_a_look():

@@ -153,7 +153,7 @@ def fit_command(
         from mercer import SVC, InseparableError
         from mercer.cli.output import print_fit
         from mercer.cli.progress import ConsoleProgress
-        from mercer.intake import take_in
+        from mercer.intake import read_labels, take_in
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
@@ -165,7 +165,7 @@ def fit_command(
     _check_output(path, inputs=(table,))
     if path.exists() and not path.is_file():
         raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
-    intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
+    intake = take_in(read, read_labels(read, name, task), drop=drop, keep=keep, missing=missing)
     with ConsoleProgress() as progress:
         progress(Progress("fit"))
         machine = SVC(
@@ -177,7 +177,7 @@ def fit_command(
                 name,
                 machine,
                 rows=intake.rows,
-                missing="impute" if intake.missing == "impute" else "error",
+                missing="impute" if missing == "impute" else "error",
             )
         except InseparableError as error:
             raise _inseparable(error) from error
