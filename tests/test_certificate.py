@@ -17,8 +17,8 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.problems import c_svc, nearest_points
-from mercer.solution import Status
 from mercer.solvers import Limits, solve
+from mercer.status import Status
 
 HOSTILE = hostile_tables()
 FORMULAS = {

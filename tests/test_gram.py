@@ -291,7 +291,7 @@ def test_wrong_arguments():
 def test_padding_is_zero():
     for shape in ((3, 8), (3, 9), (0, 5), (2, 0)):
         block = padded_block(*shape)
-        assert block.shape == (shape[0], -(-shape[1] // 8) * 8)
+        assert block.shape == (shape[0], -(-shape[1] // 16) * 16)
         assert (block[:, shape[1] :] == 0.0).all()
 
 

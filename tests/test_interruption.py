@@ -8,14 +8,25 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import plain
 from cases import blobs
-from mercer import SVC, Status
+from mercer import RBF, SVC, Linear, Polynomial, Sigmoid, Status
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import Callable
+from mercer.model import as_model
+from mercer.multiclass import make_tasks, train
+from mercer.problems import c_svc
+from mercer.solvers import BatchSMO
+from mercer.table import as_table
+from mercer.verification import verify
 
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
 PROGRAM = """
@@ -118,14 +129,19 @@ def test_each_press_counts(presses, status):
     before = machine.decision_function(X[:50])
     assert np.isfinite(before).all()
     certificate = machine.certificate_
-    assert certificate.status is machine.solution_.status is Status.INTERRUPTED
+    assert certificate.status is Status.INTERRUPTED
+    assert machine.solution_.status is status
     assert certificate.gap > 0.0
+    # Reading changes nothing: the machine is certified with the bias that it predicts with.
+    np.testing.assert_array_equal(machine.decision_function(X[:50]), before)
+    assert certificate.verify().primal == pytest.approx(certificate.primal, rel=1e-9)
     found = plain.figures(
         plain.gaussian(X, X, machine.kernel_.gamma), 2.0 * y - 1.0, 1e4, machine.solution_.beta, machine.solution_.bias
     )
     assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
     assert certificate.dual == pytest.approx(found.dual, rel=1e-9)
-    assert machine.solution_.bias == pytest.approx(found.bias, rel=1e-6, abs=1e-6)
+    if status is Status.INTERRUPTED:
+        assert machine.solution_.bias == pytest.approx(found.bias, rel=1e-6, abs=1e-6)
     # What the certificate speaks of is what predicts.
     np.testing.assert_array_equal(machine.intercept_, [machine.solution_.bias])
 
@@ -196,3 +212,90 @@ def test_a_handler_of_someone_else_is_put_back():
         assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+# Kernel, classes, scheme, features. The labels are noise: few fits come to their end soon.
+WATCHED = [
+    (RBF(gamma=0.5), 2, "ovo", 2),
+    (RBF(gamma=0.01), 2, "ovo", 300),
+    (RBF(gamma=0.05), 26, "ovo", 20),
+    (RBF(gamma=0.05), 26, "ovr", 20),
+    (RBF(gamma=0.05), 10, "ovo", 100),
+    (Linear(), 2, "ovo", 1000),
+    (Linear() ** 3 + RBF(gamma=0.1), 3, "ovr", 50),
+    (Polynomial(9, 1.0, 1.0), 4, "ovo", 10),
+    (Sigmoid(0.1, 1.0), 2, "ovo", 10),
+    (Sigmoid(0.1, 1.0), 10, "ovo", 10),
+    (Callable(lambda A, B: A @ B.T + 1.0), 2, "ovo", 10),
+]
+every_watched = pytest.mark.parametrize(("kernel", "n_classes", "scheme", "p"), WATCHED, ids=str)
+
+
+def watched_gram(kernel, n_classes, p, n=6000):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
+    return Gram(kernel, as_data(X), keep_rows=n_classes > 2, n_jobs=1), labels
+
+
+class Watch:
+    """In the place of an interruption: notes processor time between two looks at it, and asks for a stop at last."""
+
+    insisted = False
+
+    def __init__(self, looks):
+        self.looks, self.seconds, self.last = looks, [], time.process_time()
+
+    @property
+    def requested(self):
+        now = time.process_time()
+        self.seconds.append(now - self.last)
+        self.last = now
+        return len(self.seconds) > self.looks
+
+
+@every_watched
+def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
+    """In processor time, for the clock on the wall says little beside other work."""
+    gram, labels = watched_gram(kernel, n_classes, p)
+    watch = Watch(looks=10)
+    machines = train(gram, labels, n_classes, 1e3, scheme=scheme, interruption=watch)
+    print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
+    assert len(machines.solutions) <= len(watch.seconds)
+    # Some 0.1 s; what this must notice are pieces of work that grow with the number of rows or classes.
+    assert max(watch.seconds[: watch.looks]) < 1.0
+
+
+@every_watched
+def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_classes, scheme, p):
+    gram, labels = watched_gram(kernel, n_classes, p)
+    task = make_tasks(labels, n_classes, scheme)[0]
+    gram = gram if task.rows.size == gram.n else gram.restrict(task.rows)
+    solver = BatchSMO()
+    state = solver.init(c_svc(task.signs, 1e3), gram, 1e-3, None)
+    for _ in range(20):
+        if state.finished:
+            break
+        before = gram.n_values
+        solver.advance(state, 0.0, -1)
+        # Kept rows are evaluated whole, for all the rows of the origin.
+        assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_the_model_of_an_interrupted_fit_verifies(presses):
+    X, y = noise(n=1000)
+
+    def callback(progress):
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine = SVC(C=1e4, tol=1e-10, callback=callback).fit(X, y)
+    model = as_model(machine, X, y)
+    table = as_table(pd.DataFrame(X).rename(columns=str).assign(y=y))
+    assert model.certificate.status is Status.INTERRUPTED
+    assert verify(model, table).findings == ()
+    np.testing.assert_allclose(model.decision_values(table).ravel(), machine.decision_function(X), rtol=1e-9, atol=1e-9)
+    (part,) = model.parts
+    tampered = replace(model, parts=(replace(part, bias=part.bias + 0.1),))
+    assert any("a bias is" in finding for finding in verify(tampered, table).findings)

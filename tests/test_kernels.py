@@ -33,6 +33,7 @@ from mercer.kernels import (
     from_dict,
     stack_depth,
 )
+from mercer.kernels.diagnosis import first_refuted
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 LOWERED = [case for case in KERNELS if case.lowered]
@@ -441,6 +442,33 @@ def test_points_are_chosen_evenly_and_the_answer_says_so():
     np.testing.assert_array_equal(found.witness.idx, [0, 2, 5, 8, 11, 14, 17])
     assert (found.n_points, found.complete) == (7, False)
     assert "on a choice of 7 points" in str(found)
+
+
+def test_more_points_are_looked_at_only_while_they_refute_nothing():
+    X = as_data(rows(700, 2))
+    refuted, kept = diagnose(Sigmoid(1.0, 1.0), X), diagnose(Callable(lambda A, B: A @ B.T), X, max_points=600)
+    assert (refuted.n_points, refuted.complete, refuted.verdict) == (128, False, "violated")
+    assert (kept.n_points, kept.complete, kept.verdict) == (600, False, "not refuted")
+    K = np.eye(700)
+    i, j = np.setdiff1d(np.arange(700), np.arange(512) * 700 // 512)[:2]  # rows of the last look alone
+    K[i, j] = K[j, i] = -1.5
+    late = diagnose(Precomputed(), GivenValues(K))
+    assert (late.n_points, late.complete, late.verdict) == (700, True, "violated")
+    assert np.flatnonzero(np.abs(late.witness.c) > 1e-9).tolist() == [i, j]
+    assert late.witness.value == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize(("share", "refutes"), [(0.0, False), (0.5, False), (2.0, True), (1e6, True)])
+@pytest.mark.parametrize(("n", "rank"), [(60, 5), (60, 59), (128, 3)])
+def test_the_cheap_look_agrees_with_the_eigenvalues(n, rank, share, refutes):
+    A = np.random.default_rng(0).normal(size=(n, rank))
+    K = A @ A.T
+    values, vectors = np.linalg.eigh(K)
+    look, refuted = first_refuted(Precomputed(), GivenValues(K))
+    assert not refuted
+    assert 10 * n * 2.0**-53 * values[-1] <= look.tolerance <= 100 * n * 2.0**-53 * values[-1]
+    lowered = K - share * look.tolerance * np.outer(vectors[:, 0], vectors[:, 0])
+    assert first_refuted(Precomputed(), GivenValues(0.5 * (lowered + lowered.T)))[1] == refutes
 
 
 def test_asymmetry_refutes():

@@ -22,7 +22,7 @@ from mercer import RBF, SVC, Linear
 from mercer.io import model_file
 from mercer.io.model_file import ModelFileError, load_model, save_model
 from mercer.model import as_model, fit_model
-from mercer.solution import Status
+from mercer.status import Status
 from mercer.table import Table, TableError, as_table
 from mercer.verification import verify
 

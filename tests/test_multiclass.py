@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass import check_scheme, class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solution import Status
 from mercer.solvers import Interruption, Limits, solve
+from mercer.status import Status
 
 X, y = load_iris(return_X_y=True)
 X = np.tile(X, 17) / 17**0.5  # the same distances, in rows long enough that keeping kernel values pays
@@ -143,8 +144,30 @@ def test_a_request_ends_the_machine_at_hand_and_all_after_it():
     noise = Gram(Linear(), as_data(rng.normal(size=(3000, 5))))
     machines = train(noise, rng.integers(0, 3, 3000), 3, 1e6, callback=callback, interruption=interruption)
     assert machines.certificate.status is Status.INTERRUPTED
-    assert len(tasks) == 3
+    assert len(tasks) == 1
     assert [s.status for s in machines.solutions] == [Status.INTERRUPTED] * 3
+    assert [bool(s.trace) for s in machines.solutions] == [True, False, False]
+    assert [s.n_kernel_values for s in machines.solutions[1:]] == [0, 0]
+    assert [s.beta.any() for s in machines.solutions[1:]] == [False, False]
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 26])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_machines_that_no_time_is_left_for_cost_no_kernel_values(n_classes, scheme):
+    rng = np.random.default_rng(0)
+    shared = Gram(Sigmoid(1.0, 1.0), as_data(rng.normal(size=(2600, 5))))
+    machines = train(shared, np.arange(2600) % n_classes, n_classes, 1.0, scheme=scheme, limits=Limits(max_seconds=0.0))
+    assert {s.status for s in machines.solutions} == {Status.TIME_LIMIT}
+    assert shared.n_values == 0
+    assert machines.certificate.gap == sum(task.rows.size for task in machines.tasks)
+
+
+def test_a_matrix_is_looked_at_once_for_all_its_pairs():
+    K = KERNEL.block(as_data(X), as_data(X))
+    shared = Gram(Precomputed(), GivenValues(K))
+    train(shared, y, 3, 1.0, limits=Limits(max_iter=0))
+    assert shared.is_convex
+    assert shared.n_values == 128**2 + 150**2 + 3 * 100**2  # two looks; then the pairs' own blocks
 
 
 # Scores.

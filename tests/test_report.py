@@ -15,7 +15,7 @@ from mercer.metrics import Interval
 from mercer.report import prose
 from mercer.report.page import render, write_report
 from mercer.selection.search import KernelChoice
-from mercer.solution import Status
+from mercer.status import Status
 from mercer.study import study
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -164,14 +164,18 @@ TileRequest make_request(const CompiledKernel& kernel, const Table& left, const 
     const Program program = kernel.view();
     require(!program.direct || !left.sparse(), "distances from differences are for dense tables");
     const bool centred = centre && program.uses_sqdist;  // inner products need no centre, and are exact without one
-    return {program, left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr, n_threads};
+    return {program, left.rows(left_rows), right.rows(right_rows), centred ? centre->data() : nullptr,
+            false,   n_threads};
 }
 
 template <class Real>
 void block(const std::string& isa, const CompiledKernel& kernel, const Table& left,
            std::optional<ConstIndices> left_rows, const Table& right, std::optional<ConstIndices> right_rows,
            std::optional<ConstDoubles> centre, MatrixOf<Real> out, int n_threads) {
-    const TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
+    TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
+    // By identity: what two arrays of indices hold is not compared.
+    request.symmetric =
+        &left == &right && request.left.rows == request.right.rows && request.left.count == request.right.count;
     require(static_cast<int64_t>(out.shape(0)) == request.left.count &&
                 static_cast<int64_t>(out.shape(1)) == request.right.count &&
                 (out.size() == 0 || out.shape(1) <= 1 || out.stride(1) == 1),
@@ -207,7 +211,7 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
     const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
     require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
                 (size <= 1 || matrix.stride(0) >= padded) && (padded == 0 || matrix.stride(1) == 1),
-            "the matrix must have a row per variable, padded with zeros to a multiple of 8 columns");
+            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
     require(static_cast<int64_t>(gradient.shape(0)) == size && static_cast<int64_t>(lower.shape(0)) == size &&
                 static_cast<int64_t>(upper.shape(0)) == size,
             "beta, gradient, lower and upper must have the same length");

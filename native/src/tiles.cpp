@@ -28,38 +28,72 @@ int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Finished tiles of one task, on their way to the sink. Sums over columns are kept lane by lane until the task ends.
 template <class Real>
-void emit(const Sink<Real>& sink, const Real* tile, int n_rows, int n_columns, int stride, int64_t row,
-          int64_t column) {
-    if (sink.stored != nullptr) {
-        for (int r = 0; r < n_rows; ++r) {
-            Real* out = sink.stored + (row + r) * sink.stored_stride + column;
-            for (int c = 0; c < n_columns; ++c) out[c] = tile[r * stride + c];
-        }
-        return;
+class Outlet {
+  public:
+    Outlet(const Sink<Real>& sink, bool symmetric, int64_t first_row, int64_t n_rows)
+        : sink_(sink),
+          symmetric_(symmetric),
+          first_row_(first_row),
+          n_rows_(sums_lanes() ? n_rows : 0),
+          memory_(sizeof(Vec) * static_cast<std::size_t>(n_rows_)),
+          lanes_(memory_.as<Vec>()) {
+        for (int64_t r = 0; r < n_rows_; ++r) lanes_[r] = Vec{};
     }
-    if (sink.n_vectors == 1) {
-        const double* weights = sink.vectors + column;
+
+    void emit(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+        if (sink_.stored != nullptr) return store_tile(tile, n_rows, n_columns, stride, row, column);
+        if (sums_lanes()) return add_products(tile, n_rows, n_columns, stride, row, column);
         for (int r = 0; r < n_rows; ++r) {
-            // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
-            Vec total{};
+            double* out = sink_.sums + (row + r) * sink_.n_vectors;
+            for (int c = 0; c < n_columns; ++c) {
+                const auto value = static_cast<double>(tile[r * stride + c]);
+                const double* vector = sink_.vectors + (column + c) * sink_.n_vectors;
+                for (int64_t t = 0; t < sink_.n_vectors; ++t) out[t] += value * vector[t];
+            }
+        }
+    }
+
+    void finish() {
+        for (int64_t r = 0; r < n_rows_; ++r) sink_.sums[first_row_ + r] += sum(lanes_[r]);
+    }
+
+  private:
+    bool sums_lanes() const { return sink_.stored == nullptr && sink_.n_vectors == 1; }
+
+    void store_tile(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+        const int below = symmetric_ && row > column ? static_cast<int>(row - column) : 0;  // another task's copies
+        for (int r = 0; r < n_rows; ++r) {
+            Real* out = sink_.stored + (row + r) * sink_.stored_stride + column;
+            for (int c = below; c < n_columns; ++c) out[c] = tile[r * stride + c];
+        }
+        for (int c = 0; symmetric_ && c < n_columns; ++c) {
+            if (column + c < row + n_rows) continue;
+            Real* out = sink_.stored + (column + c) * sink_.stored_stride + row;
+            for (int r = 0; r < n_rows; ++r) out[r] = tile[r * stride + c];
+        }
+    }
+
+    void add_products(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+        const double* weights = sink_.vectors + column;
+        for (int r = 0; r < n_rows; ++r) {
+            Vec total = lanes_[row + r - first_row_];
             int c = 0;
             for (; c + kLanes <= n_columns; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
-            double rest = sum(total);
-            for (; c < n_columns; ++c) rest += static_cast<double>(tile[r * stride + c]) * weights[c];
-            sink.sums[row + r] += rest;
-        }
-        return;
-    }
-    for (int r = 0; r < n_rows; ++r) {
-        double* out = sink.sums + (row + r) * sink.n_vectors;
-        for (int c = 0; c < n_columns; ++c) {
-            const auto value = static_cast<double>(tile[r * stride + c]);
-            const double* vector = sink.vectors + (column + c) * sink.n_vectors;
-            for (int64_t t = 0; t < sink.n_vectors; ++t) out[t] += value * vector[t];
+            lanes_[row + r - first_row_] = total;
+            // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
+            for (; c < n_columns; ++c)
+                sink_.sums[row + r] += static_cast<double>(tile[r * stride + c]) * weights[c];
         }
     }
-}
+
+    const Sink<Real>& sink_;
+    bool symmetric_;
+    int64_t first_row_, n_rows_;
+    Scratch memory_;
+    Vec* lanes_;
+};
 
 template <class Real>
 struct Job {
@@ -107,18 +141,22 @@ void dense_rows_task(void* context, int64_t task) {
                                     static_cast<double>(job.centre_norm), job.request.program,
                                     packed + g * kTileRows * p, norms + g * kTileRows, offsets + g * kTileRows);
     }
+    Outlet<Real> outlet(job.sink, job.request.symmetric, first_row, min64(n_groups * kTileRows, left.count - first_row));
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
         const int64_t column = panel * kColumns;
         for (int64_t g = 0; g < n_groups; ++g) {
             const int64_t row = first_row + g * kTileRows;
+            if (job.request.symmetric && job.first_column + column + kColumns <= row) continue;
             (job.request.program.direct ? distance_tile<Real> : dense_tile<Real>)(packed + g * kTileRows * p,
                                                                                   job.panels + column * p, p, tile);
             run_program(job.request.program, job.sides(norms + g * kTileRows, offsets + g * kTileRows, panel, kColumns),
                         kTileRows, kColumns, tile, tile + kTileSize);
-            emit(job.sink, tile, static_cast<int>(min64(kTileRows, left.count - row)),
-                 static_cast<int>(min64(kColumns, job.n_columns - column)), kColumns, row, job.first_column + column);
+            outlet.emit(tile, static_cast<int>(min64(kTileRows, left.count - row)),
+                        static_cast<int>(min64(kColumns, job.n_columns - column)), kColumns, row,
+                        job.first_column + column);
         }
     }
+    outlet.finish();
 }
 
 template <class Real>
@@ -159,12 +197,14 @@ void sparse_rows(const Job<Real>& job, const Left& left_rows, const Right& right
     Scratch tile_memory(sizeof(Real) * (kMaxStack + 1) * kTileSize);
     Real* tile = tile_memory.as<Real>();
     Real right_norms[kColumns], zeros[kColumns] = {}, left_norms[kTileRows];
+    Outlet<Real> outlet(job.sink, job.request.symmetric, first_row, last_row - first_row);
     for (int64_t column = 0; column < right.count; column += kColumns) {
         const int count = static_cast<int>(min64(kColumns, right.count - column));
         const int64_t room = min64(p, count_entries(right_rows, right, column, count));
         Scratch dense(sizeof(Real) * static_cast<std::size_t>(room * kColumns));
         scatter_columns(right_rows, right, column, count, slots, dense.as<Real>(), right_norms);
         for (int64_t row = first_row; row < last_row; row += kTileRows) {
+            if (job.request.symmetric && column + kColumns <= row) continue;
             const int n_rows = static_cast<int>(min64(kTileRows, last_row - row));
             for (int r = 0; r < n_rows; ++r) {
                 const int64_t at = left.rows ? left.rows[row + r] : row + r;
@@ -173,10 +213,11 @@ void sparse_rows(const Job<Real>& job, const Left& left_rows, const Right& right
             }
             run_program<Real>(job.request.program, {left_norms, right_norms, zeros, zeros, 0}, n_rows, kColumns, tile,
                               tile + kTileSize);
-            emit(job.sink, tile, n_rows, count, kColumns, row, column);
+            outlet.emit(tile, n_rows, count, kColumns, row, column);
         }
         clear_slots(right_rows, right, column, count, slots);
     }
+    outlet.finish();
 }
 
 template <class Real>

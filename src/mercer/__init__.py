@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from mercer.kernels import Linear as Linear
     from mercer.kernels import Polynomial as Polynomial
     from mercer.kernels import Sigmoid as Sigmoid
-    from mercer.solution import IndefiniteKernelWarning as IndefiniteKernelWarning
-    from mercer.solution import InseparableError as InseparableError
-    from mercer.solution import Status as Status
+    from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
+    from mercer.status import InseparableError as InseparableError
+    from mercer.status import Status as Status
 
 __version__ = "0.1.0"
 
@@ -28,9 +28,9 @@ _HOMES = {
     "Linear": "kernels",
     "Polynomial": "kernels",
     "Sigmoid": "kernels",
-    "IndefiniteKernelWarning": "solution",
-    "InseparableError": "solution",
-    "Status": "solution",
+    "IndefiniteKernelWarning": "status",
+    "InseparableError": "status",
+    "Status": "status",
 }
 _MODULES = ("data", "estimators", "kernels", "problems", "solvers")
 __all__ = ["__version__", *_HOMES]

@@ -45,6 +45,16 @@ def matvec(
     return block(program, left, left_rows, right, right_rows) @ vectors
 
 
+def gather_rows(values: FloatArray, slots: IndexArray, columns: IndexArray) -> FloatArray:
+    """Return the chosen columns of the chosen rows of a matrix; both may repeat."""
+    return values[np.ix_(slots, columns)]
+
+
+def combine_rows(values: FloatArray, slots: IndexArray, columns: IndexArray, weights: FloatArray) -> FloatArray:
+    """Return the chosen columns of the weighted sum of the chosen rows."""
+    return weights @ gather_rows(values, slots, columns)
+
+
 def _chosen(table: Any, rows: IndexArray | None) -> FloatArray:
     dense = np.asarray(table.toarray() if hasattr(table, "toarray") else table, dtype=np.float64)
     return dense if rows is None else dense[rows]

@@ -14,12 +14,14 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
-from mercer.solution import Status
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 _EPS = float(np.finfo(np.float64).eps)
+_FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
+_MOSTLY = 0.6  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +39,22 @@ class Evaluation:
         that the optimality conditions leave. A machine with one group has bias b = -multipliers[0].
     violation : float
         Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
-        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)).
+        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
+    excess : float
+        The same where it is negative too: by how much the conditions hold.
     """
 
     values: FloatArray
     gradient: FloatArray
     multipliers: FloatArray
     violation: float
+    excess: float
     primal: float
     dual: float
     dual_infeasibility: float
     rounding: float
+    objective_rounding: float
+    mass: float  # sum of |beta|
     n_free: int
     n_bounded: int
 
@@ -59,17 +66,31 @@ class Evaluation:
     @property
     def relative_gap(self) -> float:
         """(P - D) / max(1, |P|, |D|)."""
-        return relative_gap(self.primal, self.dual)
+        return relative_gap(self.primal, self.dual, self.objective_rounding)
+
+    @property
+    def relative_gap_rounding(self) -> float:
+        """About how far the relative gap is off because float64 rounds."""
+        return self.rounding * self.mass / max(1.0, abs(self.primal), abs(self.dual))
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return (P - D) / max(1, |P|, |D|); infinite where the primal point is infeasible."""
+def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
+    """Return (P - D) / max(1, |P|, |D|), rounded up; infinite where the primal point is infeasible.
+
+    `rounding` is how far both objectives may be off, together.
+    """
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / max(1.0, abs(primal), abs(dual))
+    return (primal - dual) / max(1.0, max(abs(primal), abs(dual)) - rounding)
 
 
-def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> Evaluation:
+def evaluate(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    check: Callable[[], None] | None = None,
+    hint: FloatArray | None = None,
+) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
 
     Parameters
@@ -80,6 +101,9 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
     beta : ndarray of shape (n,)
     check : callable, optional
         Called between pieces of work; what it raises ends the evaluation.
+    hint : ndarray of shape (n,), optional
+        A gradient that somebody believes in. It decides which variables are evaluated in double precision at once,
+        and so what the evaluation costs, but nothing that it says.
 
     Raises
     ------
@@ -88,19 +112,21 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
 
     Notes
     -----
-    Costs n times the number of support vectors in kernel values.
+    Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
+    precision may be off, only variables whose part in the conditions is then still open are evaluated in double: the
+    violation, the gap and the bias are those of double precision all the same (see :func:`_values`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
-    size |beta_j k(x_i, x_j)| <= |beta_j| sqrt(k_ii k_jj), each with a relative error of a few units in the last place,
-    or of as many more as the distances in it have lost (`Gram.roundoff`).
+    size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as
+    the products and distances in it have lost (`Gram.roundoff`). |k(x_i, x_j)| is at most sqrt(k_ii k_jj) for a
+    positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
-    values = finite(gram.kernel, gram.matvec(beta, check=check))
     ridge_part = np.zeros(problem.n) if problem.ridge is None else problem.ridge * beta
+    values, doubt = _values(problem, gram, beta, ridge_part + problem.linear, check, hint)
     gradient = values + ridge_part + problem.linear
-    multipliers, violation = _optimality(problem, beta, gradient)
+    multipliers, excess = _optimality(problem, beta, gradient)
     quadratic = inner(beta, values)
     decision = values - multipliers[0] if problem.n_groups else values
-    lengths = np.sqrt(np.abs(gram.diag()))
     outside = np.maximum(problem.lower - beta, beta - problem.upper)
     drift = problem.group_totals(beta) - problem.group_totals(problem.start)
     at_bound = (beta <= problem.lower) | (beta >= problem.upper)
@@ -108,32 +134,104 @@ def evaluate(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[],
         values=values,
         gradient=gradient,
         multipliers=multipliers,
-        violation=violation,
+        violation=max(0.0, excess),
+        excess=excess,
         primal=problem.loss.primal(quadratic, decision),
         dual=-(0.5 * quadratic + 0.5 * inner(beta, ridge_part) + inner(problem.linear, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
-        rounding=4.0 * _EPS * gram.roundoff * float(lengths.max(initial=0.0)) * inner(np.abs(beta), lengths),
+        rounding=_rounding(gram, beta),
+        objective_rounding=0.5 * inner(np.abs(beta), doubt),
+        mass=float(np.abs(beta).sum()),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
     )
 
 
+def _rounding(gram: Gram, beta: FloatArray) -> float:
+    if gram.kernel.is_psd:
+        lengths = np.sqrt(np.abs(gram.diag()))
+        size, terms = float(lengths.max(initial=0.0)), lengths * beta
+    else:
+        size, terms = gram.value_bound(), beta
+    return 8.0 * _EPS * gram.roundoff * size * inner(terms, terms) ** 0.5
+
+
+def _values(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    offset: FloatArray,
+    check: Callable[[], None] | None,
+    hint: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    """K beta, and how far each element may be off: 0 where it could matter.
+
+    Free variables are evaluated in double precision. A variable at a bound takes part in the conditions only by
+    being on the right side: of the multiplier of its group, and of the best gradient among those that can move the
+    other way. Where its gradient in single precision is further from both than the proved bound, that is settled, and
+    so is its slack: it is 0, or it enters the primal and the dual objective by the same amount. All others are
+    evaluated in double precision, until none is open.
+    """
+    every = np.arange(problem.n)
+    few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
+    doubt = None if few or not problem.loss.settles_by_side else gram.single_precision_bound(beta)
+    if doubt is None or not np.isfinite(doubt).all():
+        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
+    free = (beta > problem.lower) & (beta < problem.upper)
+    exact = free if hint is None else free | ~_settled(problem, beta, hint, doubt, margin=2.0)
+    if np.count_nonzero(exact) > _MOSTLY * problem.n:
+        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
+    values = np.empty(problem.n)
+    chosen = every[~exact]
+    values[chosen] = gram.matvec(beta, chosen, check, single=True)
+    chosen = every[exact]
+    while chosen.size:
+        values[chosen] = gram.matvec(beta, chosen, check)
+        doubt[chosen] = 0.0
+        chosen = every[~_settled(problem, beta, values + offset, doubt) & (doubt > 0.0)]
+    return finite(gram.kernel, values), doubt
+
+
+def _settled(
+    problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
+) -> npt.NDArray[np.bool_]:
+    """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
+    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
+    low, high = gradient - margin * doubt, gradient + margin * doubt
+    settled = np.zeros(problem.n, dtype=bool)
+    for group in range(max(1, problem.n_groups)):
+        member = np.ones(problem.n, dtype=bool) if problem.groups is None else problem.groups == group
+        free = member & can_grow & can_shrink
+        least = float(np.where(member & can_grow, high, np.inf).min())  # the true one is no larger
+        most = float(np.where(member & can_shrink, low, -np.inf).max())  # the true one is no smaller
+        if problem.groups is None:
+            levels = np.zeros(1)
+        elif free.any():
+            levels = np.array([low[free].mean(), high[free].mean(), least, most])
+        else:
+            lowest = float(np.where(member & can_grow, low, np.inf).min())
+            highest = float(np.where(member & can_shrink, high, -np.inf).max())
+            levels = np.array([_midpoint(lowest, most), _midpoint(least, highest), least, most])
+        settled |= member & ~can_shrink & (low > levels.max())
+        settled |= member & ~can_grow & (high < levels.min())
+    return settled
+
+
 def _optimality(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, float]:
-    """Multiplier of each group and the largest violation."""
+    """Multiplier of each group, and the largest violation, negative where the conditions hold with room to spare."""
     can_grow, can_shrink = beta < problem.upper, beta > problem.lower
     if problem.groups is None:
-        growing = np.where(can_grow, -gradient, 0.0).max(initial=0.0)
-        shrinking = np.where(can_shrink, gradient, 0.0).max(initial=0.0)
+        growing = np.where(can_grow, -gradient, -np.inf).max(initial=-np.inf)
+        shrinking = np.where(can_shrink, gradient, -np.inf).max(initial=-np.inf)
         return np.zeros(0), float(max(growing, shrinking))
-    multipliers, worst = np.zeros(problem.n_groups), 0.0
+    multipliers, worst = np.zeros(problem.n_groups), -float("inf")
     for group in range(problem.n_groups):
         member = problem.groups == group
         free = member & can_grow & can_shrink
         least = float(np.where(member & can_grow, gradient, np.inf).min())
         most = float(np.where(member & can_shrink, gradient, -np.inf).max())
         multipliers[group] = gradient[free].mean() if free.any() else _midpoint(least, most)
-        if least < most:
-            worst = max(worst, most - least)
+        worst = max(worst, most - least)
     return multipliers, worst
 
 
@@ -143,23 +241,37 @@ def _midpoint(least: float, most: float) -> float:
     return 0.5 * (least + most)
 
 
+def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, beta: FloatArray) -> Evaluation:
+    """Return the evaluation of `beta` with the primal objective at this bias in the place of the multipliers'.
+
+    For a machine that has been predicting with it since before anybody evaluated the point.
+    """
+    values = finite(gram.kernel, gram.matvec(beta))
+    return replace(evaluation, primal=problem.loss.primal(inner(beta, values), values + bias))
+
+
 def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:
     """Return the status that `evaluation` proves, given how the solver ended.
 
-    It is `optimal` only if the violation is at most `tol` (and the relative gap at most `tol_gap`) beyond what
-    rounding could have made up; for a problem that is not known to be convex, `stationary` in its place.
+    It is `optimal` only if the violation is at most `tol`, and the relative gap at most `tol_gap`, and rounding could
+    not have hidden more: it is below these limits itself, or the conditions hold with that much room. For a problem
+    that is not known to be convex it is `stationary` in its place.
     """
     met = evaluation.violation <= tol and (tol_gap is None or evaluation.relative_gap <= tol_gap)
-    if not met:
+    if not met:  # nor where they are NaN
         return ended
-    if evaluation.rounding > tol:
+    certain = evaluation.rounding <= tol or evaluation.excess + 2.0 * evaluation.rounding <= tol
+    if not certain or (tol_gap is not None and evaluation.relative_gap_rounding > tol_gap):
         return Status.STALLED
     return Status.OPTIMAL if convex else Status.STATIONARY
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a certificate is about: enough to compute it again."""
+    """What a certificate is about: enough to compute it again.
+
+    `bias` is that of the machine, where it is not the one that the evaluation finds.
+    """
 
     problem: Problem
     kernel: Kernel
@@ -167,6 +279,7 @@ class Evidence:
     idx: IndexArray | None
     beta: FloatArray
     convex: bool
+    bias: float | None = None
 
     def gram(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix; with `independent`, evaluated by NumPy rather than by the native tiles."""
@@ -179,7 +292,7 @@ class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
     All numbers are recomputed in float64 from the machine and the data by code that shares nothing with the
-    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
+    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives, their rounding and counts are sums,
     `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
 
     Attributes
@@ -197,6 +310,9 @@ class Certificate:
         How far the dual point is outside its box or off its equality constraint.
     rounding : float
         Estimate of the rounding error of a decision value in float64.
+    objective_rounding : float
+        Bound on how far primal and dual may be off, both by the same amount: the gap is not. It comes from decision
+        values that settle nothing and are known in single precision only; 0 where there are none.
     n_support, n_free, n_bounded : int
         Support vectors: all, strictly inside their box, at their upper bound.
     n_iter, n_kernel_values : int
@@ -219,6 +335,7 @@ class Certificate:
     kkt_violation: float
     dual_infeasibility: float
     rounding: float
+    objective_rounding: float
     n_support: int
     n_free: int
     n_bounded: int
@@ -247,7 +364,10 @@ class Certificate:
                 "Use `mercer verify MODEL TABLE`, or fit again."
             )
         evidence = self.evidence
-        evaluation = evaluate(evidence.problem, evidence.gram(independent=True), evidence.beta)
+        gram = evidence.gram(independent=True)
+        evaluation = evaluate(evidence.problem, gram, evidence.beta)
+        if evidence.bias is not None:
+            evaluation = at_bias(evidence.bias, evaluation, evidence.problem, gram, evidence.beta)
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
         return replace(self, status=status, **_numbers(evaluation))  # type: ignore[arg-type]
@@ -263,6 +383,10 @@ class Certificate:
             ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
+            (
+                "rounding",
+                f"{self.rounding:.2g} of a decision value, at most {self.objective_rounding:.2g} of both objectives",
+            ),
             ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound)"),
             ("iterations", f"{self.n_iter}"),
             ("kernel values", f"{self.n_kernel_values:,}"),
@@ -281,6 +405,7 @@ def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
         "kkt_violation": evaluation.violation,
         "dual_infeasibility": evaluation.dual_infeasibility,
         "rounding": evaluation.rounding,
+        "objective_rounding": evaluation.objective_rounding,
         "n_support": evaluation.n_free + evaluation.n_bounded,
         "n_free": evaluation.n_free,
         "n_bounded": evaluation.n_bounded,
@@ -341,10 +466,11 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         primal=primal,
         dual=dual,
         gap=primal - dual,
-        relative_gap=relative_gap(primal, dual),
+        relative_gap=relative_gap(primal, dual, sum(p.objective_rounding for p in parts)),
         kkt_violation=max(p.kkt_violation for p in parts),
         dual_infeasibility=max(p.dual_infeasibility for p in parts),
         rounding=max(p.rounding for p in parts),
+        objective_rounding=sum(p.objective_rounding for p in parts),
         n_support=sum(p.n_support for p in parts),
         n_free=sum(p.n_free for p in parts),
         n_bounded=sum(p.n_bounded for p in parts),

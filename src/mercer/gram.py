@@ -13,14 +13,15 @@ from mercer._core import combine_rows, gather_rows
 from mercer.backends import Backend, select_backend
 from mercer.data import Data
 from mercer.kernels import Kernel
-from mercer.kernels.diagnosis import Diagnosis, diagnose
+from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose, first_refuted
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
-_PADDING = 8  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
+_FRESH_ROWS = 64  # evaluated at a time before they are kept
+_PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
 
 @final
@@ -119,6 +120,10 @@ class Gram:
         """About how large the relative error of a kernel value is, in units of roundoff."""
         return self._store.backend.roundoff
 
+    def value_bound(self) -> float:
+        """Return a bound on |k(x_i, x_j)|; see :meth:`mercer.backends.Backend.value_bound`."""
+        return self._store.backend.value_bound(self.data)
+
     @property
     def values_per_call(self) -> int:
         """About how many kernel values to ask for at a time; see :class:`mercer.backends.Backend`."""
@@ -141,15 +146,25 @@ class Gram:
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """Whether the kernel is positive semidefinite: proved by its algebra, or looked at on these rows."""
-        return diagnose(self.kernel, self.data if self._idx is None else self.data.rows(self._idx))
+        """What there is to say about the kernel on these rows, for people; :attr:`is_convex` costs less.
 
-    @property
+        Where there are too many rows to conclude anything for all, no more than 500 are looked at.
+        """
+        return diagnose(self.kernel, self._rows(), MAX_POINTS if self.n <= MAX_POINTS else 500)
+
+    @cached_property
     def is_convex(self) -> bool:
-        """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum."""
-        if self.kernel.is_psd:
+        """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum.
+
+        Proved by the kernel's algebra; or, up to 2,000 rows, found out from the values between all of them. What is
+        known of the origin holds for all its views.
+        """
+        if self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
-        return self.diagnosis.verdict == "not refuted" and self.diagnosis.complete
+        return self._store.look_at(self._rows()) if self._idx is not None else self._store.is_convex
+
+    def _rows(self) -> Data:
+        return self.data if self._idx is None else self.data.rows(self._idx)
 
     def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
         """Return K[rows, cols]; None means all. The result is a view of an array with padded rows."""
@@ -163,10 +178,19 @@ class Gram:
     def fill_block(self, out: Array, rows: IndexArray | None, cols: IndexArray | None) -> Iterator[None]:
         """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
 
-        Where `out` is float32, values may be evaluated in single precision.
+        Where `out` is float32, values may be evaluated in single precision. Where `rows` and `cols` are the same
+        object, only half of them are.
         """
-        row_idx, col_idx = self._translate(rows), self._translate(cols)
-        height = max(1, self.values_per_call // max(1, out.shape[1]))
+        if out.size == 0:
+            return
+        row_idx = self._translate(rows)
+        if rows is cols and out.size <= 2 * self.values_per_call:
+            at = np.arange(self.n) if row_idx is None else row_idx
+            self._store.block(at, at, out)
+            yield
+            return
+        col_idx = self._translate(cols)
+        height = max(1, self.values_per_call // max(1, out.shape[1], self._store.kept_width))
         for first in range(0, out.shape[0], height):
             part = slice(first, min(first + height, out.shape[0]))
             at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
@@ -174,22 +198,39 @@ class Gram:
             yield
 
     def accumulate(
-        self, out: FloatArray, cols: IndexArray, weights: FloatArray, *, single: bool = False
+        self,
+        out: FloatArray,
+        cols: IndexArray,
+        weights: FloatArray,
+        *,
+        rows: IndexArray | None = None,
+        single: bool = False,
     ) -> Iterator[None]:
-        """Add K[:, cols] @ weights to `out` (n,) in pieces of bounded work; yields after each of them.
+        """Add K[rows, cols] @ weights to `out[rows]` in pieces of bounded work; yields after each of them.
 
-        With `single`, kernel values may be evaluated in single precision; sums are double all the same.
+        `out` is of shape (n,); `rows` are all of them by default. With `single`, kernel values may be evaluated in
+        single precision; sums are double all the same.
         """
-        width = max(16, self.values_per_call // max(1, self.n))
-        col_idx = self._translate(cols)
+        n_rows = self.n if rows is None else rows.size
+        width = max(16, self.values_per_call // max(1, n_rows, self._store.kept_width))
+        row_idx, col_idx = self._translate(rows), self._translate(cols)
         assert col_idx is not None
         for first in range(0, cols.size, width):
             part = slice(first, first + width)
-            out += self._store.combine(self._idx, col_idx[part], weights[part], single)
+            change = self._store.combine(row_idx, col_idx[part], weights[part], single)
+            if rows is None:
+                out += change
+            else:
+                out[rows] += change
             yield
 
     def matvec(
-        self, vectors: FloatArray, rows: IndexArray | None = None, check: Callable[[], None] | None = None
+        self,
+        vectors: FloatArray,
+        rows: IndexArray | None = None,
+        check: Callable[[], None] | None = None,
+        *,
+        single: bool = False,
     ) -> FloatArray:
         """Return K[rows, :] @ vectors in float64; `check` is called between pieces of bounded work and may raise.
 
@@ -201,6 +242,9 @@ class Gram:
             Rows wanted; all of them by default.
         check : callable, optional
             For interruption.
+        single : bool, default False
+            Whether kernel values may be evaluated in single precision: about twice as fast, and off by no more than
+            :meth:`single_precision_bound`.
         """
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
         used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
@@ -212,10 +256,21 @@ class Gram:
         for first in range(0, n_rows, height):
             part = slice(first, min(first + height, n_rows))
             at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
-            out[part] = self._store.evaluate(at, col_idx, coefficients)
+            out[part] = self._store.evaluate(at, col_idx, coefficients, single)
             if check is not None:
                 check()
         return out if vectors.ndim == 2 else out[:, 0]
+
+    def single_precision_bound(self, vector: FloatArray) -> FloatArray | None:
+        """Return a proved bound on how far each element of `matvec` with `single` may be off, (n,).
+
+        None where there is no proof, or single precision is not used; see :class:`mercer.backends.Backend`.
+        """
+        used = np.flatnonzero(vector)
+        columns = self._translate(used)
+        return self._store.backend.single_precision_bound(
+            self.data, self._idx, self.data, columns, np.ascontiguousarray(vector[used])
+        )
 
     def _translate(self, idx: IndexArray | None) -> IndexArray | None:
         if idx is None:
@@ -226,10 +281,14 @@ class Gram:
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> Array:
     """Return an uninitialised array with rows padded to a multiple of 8 columns, the padding being zeros."""
-    width = -(-n_cols // _PADDING) * _PADDING
-    array = np.empty((n_rows, width), dtype=dtype)
+    array = np.empty((n_rows, padded_width(n_cols)), dtype=dtype)
     array[:, n_cols:] = 0.0
     return array
+
+
+def padded_width(n_cols: int) -> int:
+    """Return the number of columns of a padded array."""
+    return -(-n_cols // _PADDING) * _PADDING
 
 
 @final
@@ -254,6 +313,11 @@ class _Store:
     def diagonal(self) -> FloatArray:
         return self.kernel.diag(self.data)
 
+    @property
+    def kept_width(self) -> int:
+        """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
+        return self.data.n if self._capacity else 0
+
     def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         slots = self._keep(rows)
         if slots is None:
@@ -274,14 +338,27 @@ class _Store:
         combine_rows(self._arena, slots, self._columns(rows), weights, total, self.backend.n_threads)
         return total
 
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
+        return self.look_at(self.data)
+
+    def look_at(self, rows: Data) -> bool:
+        """Whether the matrix of these rows is positive semidefinite; False where they are too many to tell."""
+        if rows.n > MAX_POINTS:
+            return False
+        look, refuted = first_refuted(self.kernel, rows)
+        self.n_values += look.n_values
+        return not refuted
+
     def _columns(self, chosen: IndexArray | None) -> IndexArray:
         return np.arange(self.data.n) if chosen is None else chosen
 
-    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
+    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ vectors, evaluated anew."""
         n_cols = self.data.n if cols is None else cols.size
         self.n_values += rows.size * n_cols
-        return self.backend.matvec(self.data, rows, self.data, cols, vectors)
+        return self.backend.matvec(self.data, rows, self.data, cols, vectors, single=single)
 
     def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         self.n_values += out.size
@@ -306,8 +383,10 @@ class _Store:
             free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
             evicted = self._owners[free]
             self._slots[evicted[evicted >= 0]] = -1
-            fresh = np.empty((missing.size, self.data.n))
-            self._evaluate_block(missing, None, fresh)
-            self._arena[free] = fresh
+            for first in range(0, missing.size, _FRESH_ROWS):
+                part = slice(first, first + _FRESH_ROWS)
+                fresh = np.empty((missing[part].size, self.data.n))
+                self._evaluate_block(missing[part], None, fresh)
+                self._arena[free[part]] = fresh
             self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
         return self._slots[rows]

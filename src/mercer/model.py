@@ -216,9 +216,10 @@ class TrainingSet:
         support_rows = np.flatnonzero(beta.any(axis=1))
         parts = []
         for task, solution, own in zip(machines.tasks, machines.solutions, beta[support_rows].T, strict=True):
-            certificate = solution.certificate  # first, as it settles the bias of an interrupted machine
             support = np.flatnonzero(own)
-            parts.append(Part(task.positive, task.negative, support, own[support], float(solution.bias), certificate))
+            parts.append(
+                Part(task.positive, task.negative, support, own[support], float(solution.bias), solution.certificate)
+            )
         by_class = np.ones(len(self.classes)) if class_weight is None else class_weight
         return Model(
             encoder=self.encoder,

@@ -14,6 +14,7 @@ from mercer.gram import Gram
 from mercer.problems import c_svc
 from mercer.solvers import Interruption, Limits, Solution, solve
 from mercer.solvers.base import Callback
+from mercer.solvers.interruption import entered
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -131,23 +132,38 @@ def train(
         `max_seconds` and `max_iter` are for all machines together and for each machine, respectively.
     warm_start : Machines, optional
         Of the same rows and classes, for other values of C or kernel parameters.
-    callback, interruption
+    callback : callable, optional
         See :func:`mercer.solvers.solve`.
+    interruption : Interruption, optional
+        Entered by the caller, where one Ctrl-C shall stop more than this.
 
     Returns
     -------
     Machines
-        All of them, even when a limit ended the training early: the machines after that are untrained
-        (all coefficients 0) and their certificates say so.
+        All of them, even when the time limit or Ctrl-C ended the training early: the machines after that take no step
+        and cost no kernel values. They are what they started from, all coefficients 0 or the warm start (whose
+        certificate does cost its kernel values, once), and their certificates say how far from the optimum that is.
+
+    Raises
+    ------
+    ValueError
+        If kernel values overflow, or C is not positive.
+    InseparableError
+        If C is infinite and two classes cannot be separated.
+
+    Notes
+    -----
+    The machines are independent of each other and of their order; see :func:`mercer.solvers.solve` for what each
+    costs. Of a kernel without a proof, the whole Gram matrix is looked at first, up to 2,000 rows: where it is
+    positive semidefinite, so are those of all class pairs.
     """
     labels = np.asarray(codes, dtype=np.int64)
     penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
     limits = limits or Limits()
-    interruption = interruption or Interruption()
     tasks = make_tasks(labels, n_classes, scheme)
     solutions: list[Solution] = []
     spent = 0.0
-    with interruption:
+    with entered(interruption) as shared:
         for number, task in enumerate(tasks):
             solution = solve(
                 c_svc(task.signs, penalties[task.rows]),
@@ -155,7 +171,7 @@ def train(
                 limits=_remaining(limits, spent),
                 start=None if warm_start is None else warm_start.solutions[number].beta,
                 callback=_numbered(callback, number + 1, len(tasks)),
-                interruption=interruption,
+                interruption=shared,
             )
             spent += solution.seconds
             solutions.append(solution)

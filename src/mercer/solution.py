@@ -1,52 +1,40 @@
-"""What a solver returns: a point, how it ended, and how it got there."""
+"""What a solver returns: a point, how it got there, and its certificate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, evaluate
+from mercer.status import Status
+
 FloatArray = npt.NDArray[np.float64]
 
 
-class Status(StrEnum):
-    """How a fit ended; :attr:`advice` says what to make of it."""
+@dataclass(frozen=True)
+class Limits:
+    """When to stop.
 
-    OPTIMAL = "optimal"
-    MAX_ITER = "max_iter"
-    TIME_LIMIT = "time_limit"
-    INTERRUPTED = "interrupted"
-    STALLED = "stalled"
-    STATIONARY = "stationary"
-    INFEASIBLE = "infeasible"
-    UNVERIFIED = "unverified"
+    Attributes
+    ----------
+    tol : float
+        Largest KKT violation.
+    tol_gap : float, optional
+        Largest relative duality gap, besides.
+    max_iter : int
+        Most steps of the solver; -1 for no limit.
+    max_seconds : float, optional
+        Wall-clock limit; the certificate comes on top.
+    """
 
-    @property
-    def advice(self) -> str:
-        """What this status means and what to do about it, in a sentence or two."""
-        return _ADVICE[self]
-
-    @property
-    def is_final(self) -> bool:
-        """Whether going on would not improve the result."""
-        return self in (Status.OPTIMAL, Status.STATIONARY, Status.STALLED, Status.INFEASIBLE)
-
-
-_ADVICE = {
-    Status.OPTIMAL: "The optimality conditions hold to the tolerance asked for.",
-    Status.MAX_ITER: "The limit on iterations was reached: the machine is usable, but not yet optimal.",
-    Status.TIME_LIMIT: "The time limit was reached: the machine is usable, but not yet optimal.",
-    Status.INTERRUPTED: "The fit was interrupted: the machine is usable, but not yet optimal.",
-    Status.STALLED: "Rounding in float64 is too coarse here for the tolerance asked for: a lower violation can either "
-    "not be reached or not be told. Ask for a larger tolerance, or lower C, gamma or the degree.",
-    Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
-    "conditions hold, but there may be better ones.",
-    Status.INFEASIBLE: "The classes cannot be separated with this kernel, so there is no machine with C = inf. "
-    "Use a finite C.",
-    Status.UNVERIFIED: "The fit was interrupted before its certificate was computed; it is computed on first use.",
-}
+    tol: float = 1e-3
+    tol_gap: float | None = None
+    max_iter: int = -1
+    max_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,23 +59,103 @@ class TraceRow:
     dual: float
 
 
-class InseparableError(ValueError):
-    """C = inf was asked for, but the classes cannot be separated.
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Where a solver ended. Nothing in it changes afterwards.
 
     Attributes
     ----------
-    weights : ndarray of shape (n,)
-        The certificate: nonnegative, summing to 1 over each class, and such that the two weighted means of the
-        classes coincide in feature space (to rounding), so no hyperplane can have the classes on different sides.
-    distance : float
-        Distance of the two means, in feature space.
+    beta : ndarray of shape (n,)
+        Signed dual coefficients: f(x) = sum_i beta_i k(x_i, x) + b.
+    bias : float
+        b.
+    ended : Status
+        What stopped the solver; what that is worth is the certificate's `status`.
+    n_iter : int
+        Steps.
+    seconds : float
+        Wall time, that of the certificate included.
+    trace : list of TraceRow
+        One for every look at the clock; empty where a limit or Ctrl-C came before the first step.
+    solver, reason : str
+        Which algorithm, and why that one.
+    limits : Limits
+        What was asked for.
+    evidence : Evidence or None
+        What the certificate is about; None once pickled, for it refers to the training data.
+    n_kernel_values, peak_memory_bytes : int
+        See :class:`mercer.Certificate`.
+    certified : Certificate or None
+        The certificate that came with the fit; None where Ctrl-C skipped it.
     """
 
-    def __init__(self, message: str, weights: FloatArray, distance: float) -> None:
-        super().__init__(message)
-        self.weights = weights
-        self.distance = distance
+    beta: FloatArray
+    bias: float
+    ended: Status
+    n_iter: int
+    seconds: float
+    trace: list[TraceRow] = field(repr=False)
+    solver: str
+    reason: str
+    limits: Limits
+    evidence: Evidence | None = field(repr=False)
+    n_kernel_values: int
+    peak_memory_bytes: int
+    certified: Certificate | None = field(default=None, repr=False)
 
+    @property
+    def status(self) -> Status:
+        """The certificate's status, or `unverified` where the fit was interrupted before it was computed."""
+        return Status.UNVERIFIED if self.certified is None else self.certified.status
 
-class IndefiniteKernelWarning(UserWarning):
-    """The kernel is not positive semidefinite on the training rows, or not known to be."""
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The certificate; computed on first use where the fit was interrupted before it could be.
+
+        Raises
+        ------
+        ValueError
+            If there is none and the training data are not at hand: pickling leaves them behind.
+        """
+        if self.certified is not None:
+            return self.certified
+        if self.evidence is None:
+            raise ValueError(
+                "this machine cannot be certified any more: its fit was interrupted before the certificate was "
+                "computed, and pickling left the training data behind. It predicts all the same; to have a "
+                "certificate, read it before pickling, or fit again (warm_start=True goes on from here)."
+            )
+        problem, gram = self.evidence.problem, self.evidence.gram()
+        evaluation = at_bias(self.bias, evaluate(problem, gram, self.beta), problem, gram, self.beta)
+        return self._certify(replace(self.evidence, bias=self.bias), evaluation)
+
+    def certify(self, evaluation: Evaluation) -> Solution:
+        """Return it with the certificate that `evaluation` supports, and with the bias that it found."""
+        assert self.evidence is not None
+        return replace(self, bias=evaluation.bias, certified=self._certify(self.evidence, evaluation))
+
+    def after(self, earlier: Solution) -> Solution:
+        """Return it with the work of an earlier stage of the same fit counted as its own."""
+        effort = {
+            "n_iter": self.n_iter + earlier.n_iter,
+            "seconds": self.seconds + earlier.seconds,
+            "n_kernel_values": self.n_kernel_values + earlier.n_kernel_values,
+        }
+        certified = None if self.certified is None else replace(self.certified, **effort)  # type: ignore[arg-type]
+        return replace(self, **effort, certified=certified)  # type: ignore[arg-type]
+
+    def _certify(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
+        return certify(
+            evidence,
+            evaluation,
+            self.ended,
+            tol=self.limits.tol,
+            tol_gap=self.limits.tol_gap,
+            n_iter=self.n_iter,
+            n_kernel_values=self.n_kernel_values,
+            seconds=self.seconds,
+            peak_memory_bytes=self.peak_memory_bytes,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "evidence": None}

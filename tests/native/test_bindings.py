@@ -206,7 +206,7 @@ def test_any_number_of_threads_is_taken(threads):
 
 
 def qp_arguments(size=3, **changed):
-    matrix = np.zeros((size, 8))
+    matrix = np.zeros((size, 16))
     matrix[:, :size] = np.eye(size)
     arguments = {
         "isa": "baseline",
@@ -225,10 +225,10 @@ def qp_arguments(size=3, **changed):
 
 QPS = {
     "unpadded matrix": {"matrix": np.eye(3)},
-    "matrix of another size": {"matrix": np.zeros((4, 8))},
+    "matrix of another size": {"matrix": np.zeros((4, 16))},
     "matrix in columns": {"matrix": np.zeros((8, 3)).T},
-    "overlapping rows": {"matrix": np.lib.stride_tricks.as_strided(np.zeros(64), (3, 8), (8, 8))},
-    "integer matrix": {"matrix": np.zeros((3, 8), dtype=int)},
+    "overlapping rows": {"matrix": np.lib.stride_tricks.as_strided(np.zeros(64), (3, 16), (8, 8))},
+    "integer matrix": {"matrix": np.zeros((3, 16), dtype=int)},
     "short gradient": {"gradient": np.zeros(2)},
     "short lower": {"lower": np.zeros(2)},
     "short upper": {"upper": np.zeros(2)},

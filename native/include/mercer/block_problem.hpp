@@ -20,7 +20,7 @@ struct BlockProblem {
     int64_t n_groups;             // 0: no equality constraint at all
 };
 
-constexpr int64_t kBlockPadding = 8;
+constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision
 
 enum class BlockEnd : int { solved, limit, stalled };
 

@@ -46,7 +46,8 @@ MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const 
     if (!centre) return;
     double products[Width] = {};
     for (int64_t k = 0; k < n_features; ++k)
-        for (int r = 0; r < Width; ++r) products[r] += centre[k] * static_cast<double>(packed[k * Width + r]);
+        for (int r = 0; r < Width; ++r)
+            products[r] = multiply_add(centre[k], static_cast<double>(packed[k * Width + r]), products[r]);
     for (int r = 0; r < Width; ++r) offsets[r] = static_cast<Real>(products[r] + centre_norm);
 }
 

@@ -29,13 +29,14 @@ MERCER_INLINE VecOf<Real> squared_distance(VecOf<Real> dot, Real left_norm, VecO
     return max(VecOf<Real>{}, left_norm + right_norms - 2 * dot);
 }
 
+// exp(scale d^2) for scale <= 0, with scale given as a multiple of ln 2.
 template <class Real>
 void gaussian_tile(Real scale, const TileSides<Real>& sides, int n_rows, int n_columns, Real* tile) {
     for (int r = 0; r < n_rows; ++r)
         for (int c = 0; c < n_columns; c += kLanesOf<Real>) {
             Real* at = tile + r * n_columns + c;
-            store(at, exp(scale * squared_distance<Real>(load_vector(at), sides.left_norms[r],
-                                                         load_vector(sides.right_norms + c))));
+            store(at, exp2_nonpositive<Real>(scale * squared_distance<Real>(load_vector(at), sides.left_norms[r],
+                                                                            load_vector(sides.right_norms + c))));
         }
 }
 
@@ -52,7 +53,8 @@ void run_program(const Program& program, const TileSides<Real>& sides, int n_row
     using V = VecOf<Real>;
     constexpr int kLane = kLanesOf<Real>;
     if (program.is_gaussian())
-        return gaussian_tile(static_cast<Real>(program.arguments[1]), sides, n_rows, n_columns, tile);
+        return gaussian_tile(static_cast<Real>(program.arguments[1] * Exponent<double>::kLog2e), sides, n_rows,
+                             n_columns, tile);
     if (program.is_dot()) return;
     const int size = n_rows * n_columns;
     Real* next = stack;

@@ -9,25 +9,33 @@
 namespace mercer::MERCER_ISA {
 
 // Curvature below this share of k(x,x) + k(z,z) is rounding; the step then goes as far as the box lets it.
-constexpr double kFlat = 1e-15;
-constexpr double kTiny = 1e-300;  // a diagonal may be 0 or, where the kernel is indefinite, negative
+template <class Real>
+constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 : 1e-7);
+template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
+constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
+// Gradients are followed in the precision of the matrix; what rounding makes of them in single precision shows when the
+// caller looks at the true gradient. Points are always double.
 template <class Real>
 class PairSteps {
+    using V = VecOf<Real>;
+    static constexpr int kWidth = kLanesOf<Real>;
+    static constexpr Real kInf = static_cast<Real>(kInfinity);
+
   public:
     explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
-          memory_(sizeof(double) * static_cast<std::size_t>(4 * padded_ + 1)),
-          gradient_(memory_.as<double>()),
+          memory_(sizeof(Real) * static_cast<std::size_t>(4 * padded_ + 1)),
+          gradient_(memory_.as<Real>()),
           grow_(gradient_ + padded_),
           shrink_(grow_ + padded_),
           diagonal_(shrink_ + padded_) {
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
-            gradient_[u] = real ? block.gradient[u] : 0.0;
-            diagonal_[u] = real ? block.matrix[u * block.stride + u] : 1.0;
-            grow_[u] = kInfinity, shrink_[u] = -kInfinity;
+            gradient_[u] = real ? static_cast<Real>(block.gradient[u]) : 0;
+            diagonal_[u] = real ? block.matrix[u * block.stride + u] : 1;
+            grow_[u] = kInf, shrink_[u] = -kInf;
             if (real) mark(u);
         }
         extremes_ = scan(0, block.size);
@@ -48,7 +56,7 @@ class PairSteps {
             }
             ++result.n_iter;
         }
-        for (int64_t u = 0; u < block_.size; ++u) block_.gradient[u] = gradient_[u];
+        for (int64_t u = 0; u < block_.size; ++u) block_.gradient[u] = static_cast<double>(gradient_[u]);
         if (result.end == BlockEnd::limit) {
             result.violation = block_violation(block_);
             if (result.violation <= tol) result.end = BlockEnd::solved;
@@ -58,18 +66,18 @@ class PairSteps {
 
   private:
     void mark(int64_t u) {
-        grow_[u] = can_grow(block_, u) ? 0.0 : kInfinity;
-        shrink_[u] = can_shrink(block_, u) ? 0.0 : -kInfinity;
+        grow_[u] = can_grow(block_, u) ? 0 : kInf;
+        shrink_[u] = can_shrink(block_, u) ? 0 : -kInf;
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
     // The smallest of g + grow and the largest of g + shrink, lane by lane, with where they are.
     struct LaneExtremes {
-        Vec least = broadcast(kInfinity), most = broadcast(-kInfinity);
-        Vec least_at = broadcast(-1.0), most_at = broadcast(-1.0);
+        V least = fill(kInf), most = fill(-kInf);
+        V least_at = fill(Real{-1}), most_at = fill(Real{-1});
 
-        MERCER_INLINE void see(Vec up, Vec low, Vec position) {
+        MERCER_INLINE void see(V up, V low, V position) {
             least_at = up < least ? position : least_at;
             least = min(up, least);
             most_at = low > most ? position : most_at;
@@ -77,28 +85,29 @@ class PairSteps {
         }
 
         void reduce(Extremes& e) const {
-            for (int lane = 0; lane < kLanes; ++lane) {
-                if (better(least[lane] < e.up_gradient, least[lane] == e.up_gradient, least_at[lane], e.up))
-                    e.up_gradient = least[lane], e.up = static_cast<int64_t>(least_at[lane]);
-                if (better(most[lane] > e.low_gradient, most[lane] == e.low_gradient, most_at[lane], e.low))
-                    e.low_gradient = most[lane], e.low = static_cast<int64_t>(most_at[lane]);
+            for (int lane = 0; lane < kWidth; ++lane) {
+                const double lowest = least[lane], highest = most[lane];
+                if (better(lowest < e.up_gradient, lowest == e.up_gradient, least_at[lane], e.up))
+                    e.up_gradient = lowest, e.up = static_cast<int64_t>(least_at[lane]);
+                if (better(highest > e.low_gradient, highest == e.low_gradient, most_at[lane], e.low))
+                    e.low_gradient = highest, e.low = static_cast<int64_t>(most_at[lane]);
             }
         }
 
         // Ties go to the smaller index, whatever the width of the vectors.
-        static bool better(bool strictly, bool equal, double at, int64_t held) {
-            return strictly || (equal && at >= 0.0 && at < static_cast<double>(held));
+        static bool better(bool strictly, bool equal, Real at, int64_t held) {
+            return strictly || (equal && at >= 0 && at < static_cast<Real>(held));
         }
     };
 
     // Extremes of a group, by whole vectors; what a vector holds beyond the group's edges is masked.
     Extremes scan(int64_t first, int64_t last) const {
         LaneExtremes lanes;
-        for (int64_t u = first / kLanes * kLanes; u < last; u += kLanes) {
-            const Vec g = load(gradient_ + u), position = positions(u);
-            const auto inside = (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
-            lanes.see(inside ? g + load(grow_ + u) : broadcast(kInfinity),
-                      inside ? g + load(shrink_ + u) : broadcast(-kInfinity), position);
+        for (int64_t u = first / kWidth * kWidth; u < last; u += kWidth) {
+            const V g = load_vector(gradient_ + u), position = positions(u);
+            const auto inside = (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
+            lanes.see(inside ? g + load_vector(grow_ + u) : fill(kInf),
+                      inside ? g + load_vector(shrink_ + u) : fill(-kInf), position);
         }
         Extremes e;
         lanes.reduce(e);
@@ -106,16 +115,16 @@ class PairSteps {
     }
 
     // g += step (K_i - K_j), and the extremes of what comes out: one pass over memory, in two independent chains.
-    Extremes update_and_scan(double step, const Real* row_i, const Real* row_j) {
+    Extremes update_and_scan(Real step, const Real* row_i, const Real* row_j) {
         LaneExtremes lanes[2];
         int64_t u = 0;
         auto advance = [&](LaneExtremes& chain) MERCER_LAMBDA_INLINE {
-            const Vec g = load(gradient_ + u) + step * (load(row_i + u) - load(row_j + u));
+            const V g = load_vector(gradient_ + u) + step * (load_vector(row_i + u) - load_vector(row_j + u));
             store(gradient_ + u, g);
-            chain.see(g + load(grow_ + u), g + load(shrink_ + u), positions(u));
-            u += kLanes;
+            chain.see(g + load_vector(grow_ + u), g + load_vector(shrink_ + u), positions(u));
+            u += kWidth;
         };
-        while (u + 2 * kLanes <= padded_) advance(lanes[0]), advance(lanes[1]);
+        while (u + 2 * kWidth <= padded_) advance(lanes[0]), advance(lanes[1]);
         while (u < padded_) advance(lanes[0]);
         Extremes e;
         lanes[0].reduce(e);
@@ -123,37 +132,38 @@ class PairSteps {
         return e;
     }
 
-    MERCER_INLINE static Vec positions(int64_t u) {
-        Vec numbers{};
-        for (int lane = 0; lane < kLanes; ++lane) numbers[lane] = lane;
-        return numbers + static_cast<double>(u);
+    MERCER_INLINE static V positions(int64_t u) {
+        V numbers{};
+        for (int lane = 0; lane < kWidth; ++lane) numbers[lane] = static_cast<Real>(lane);
+        return numbers + static_cast<Real>(u);
     }
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
     int64_t select_partner(int64_t first, int64_t last, const Extremes& e) const {
         const Real* matrix_row = row(e.up);
-        const double own = diagonal_[e.up];
-        Vec best[2] = {broadcast(-1.0), broadcast(-1.0)}, best_at[2] = {broadcast(-1.0), broadcast(-1.0)};
-        int64_t u = first / kLanes * kLanes;
+        const Real own = diagonal_[e.up], level = static_cast<Real>(e.up_gradient);
+        V best[2] = {fill(Real{-1}), fill(Real{-1})}, best_at[2] = {fill(Real{-1}), fill(Real{-1})};
+        int64_t u = first / kWidth * kWidth;
         auto advance = [&](int chain) MERCER_LAMBDA_INLINE {
-            const Vec position = positions(u);
-            const Vec difference = load(gradient_ + u) + load(shrink_ + u) - e.up_gradient;
-            const Vec scale = own + load(diagonal_ + u);
-            const Vec curvature = max(scale - 2.0 * load(matrix_row + u), kFlat * max(scale, -scale) + kTiny);
+            const V position = positions(u);
+            const V difference = load_vector(gradient_ + u) + load_vector(shrink_ + u) - level;
+            const V scale = own + load_vector(diagonal_ + u);
+            const V curvature =
+                max(scale - 2 * load_vector(matrix_row + u), kFlat<Real> * max(scale, -scale) + kTiny<Real>);
             const auto allowed =
-                (difference > 0.0) & (position >= static_cast<double>(first)) & (position < static_cast<double>(last));
-            const Vec gain = allowed ? difference * difference / curvature : broadcast(-1.0);
+                (difference > 0) & (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
+            const V gain = allowed ? difference * difference / curvature : fill(Real{-1});
             best_at[chain] = gain > best[chain] ? position : best_at[chain];
             best[chain] = max(gain, best[chain]);
-            u += kLanes;
+            u += kWidth;
         };
-        while (u + 2 * kLanes <= last) advance(0), advance(1);
+        while (u + 2 * kWidth <= last) advance(0), advance(1);
         while (u < last) advance(0);
-        double top = -1.0, at = -1.0;
+        Real top = -1, at = -1;
         for (int chain = 0; chain < 2; ++chain)
-            for (int lane = 0; lane < kLanes; ++lane) {
-                const double gain = best[chain][lane], where = best_at[chain][lane];
-                if (where >= 0.0 && (gain > top || (gain == top && where < at))) top = gain, at = where;
+            for (int lane = 0; lane < kWidth; ++lane) {
+                const Real gain = best[chain][lane], where = best_at[chain][lane];
+                if (where >= 0 && (gain > top || (gain == top && where < at))) top = gain, at = where;
             }
         return static_cast<int64_t>(at);
     }
@@ -171,10 +181,11 @@ class PairSteps {
         int64_t j = select_partner(block_.group_starts[group], block_.group_starts[group + 1], worst);
         if (j < 0) j = worst.low;  // every gain overflowed or was not a number
         double* beta = block_.beta;
-        const double scale = diagonal_[i] + diagonal_[j];
-        const double curvature = __builtin_fmax(scale - 2.0 * row(i)[j], kFlat * __builtin_fabs(scale) + kTiny);
+        const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
+        const double curvature = __builtin_fmax(scale - 2.0 * static_cast<double>(row(i)[j]),
+                                                kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
         const double room_i = block_.upper[i] - beta[i], room_j = beta[j] - block_.lower[j];
-        double step = (gradient_[j] - gradient_[i]) / curvature;
+        double step = (static_cast<double>(gradient_[j]) - static_cast<double>(gradient_[i])) / curvature;
         if (!(step < room_i)) step = room_i;
         if (!(step < room_j)) step = room_j;
         if (!__builtin_isfinite(step)) return false;  // unbounded: there is no minimum along this line
@@ -183,7 +194,7 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         mark(i), mark(j);
-        extremes_ = update_and_scan(step, row(i), row(j));
+        extremes_ = update_and_scan(static_cast<Real>(step), row(i), row(j));
         return true;
     }
 
@@ -193,30 +204,32 @@ class PairSteps {
         violation = 0.0;
         for (int64_t u = 0; u < block_.size; ++u) {
             const double g = gradient_[u];
-            const double wrong = g < 0.0 ? (grow_[u] == 0.0 ? -g : 0.0) : (shrink_[u] == 0.0 ? g : 0.0);
+            const double wrong = g < 0.0 ? (grow_[u] == 0 ? -g : 0.0) : (shrink_[u] == 0 ? g : 0.0);
             violation = __builtin_fmax(violation, wrong);
-            const double gain = wrong * wrong / __builtin_fmax(diagonal_[u], 1e-300);
+            const double gain = wrong * wrong / curvature_of(u);
             if (gain > best) best = gain, chosen = u;
         }
         if (violation <= tol || chosen < 0) return false;
         const double old = block_.beta[chosen];
-        double next = old - gradient_[chosen] / __builtin_fmax(diagonal_[chosen], 1e-300);
+        double next = old - static_cast<double>(gradient_[chosen]) / curvature_of(chosen);
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
         if (next == old) return false;
         block_.beta[chosen] = next;
         mark(chosen);
         const Real* matrix_row = row(chosen);
-        const double step = next - old;
-        for (int64_t u = 0; u < padded_; u += kLanes)
-            store(gradient_ + u, load(gradient_ + u) + step * load(matrix_row + u));
+        const Real step = static_cast<Real>(next - old);
+        for (int64_t u = 0; u < padded_; u += kWidth)
+            store(gradient_ + u, load_vector(gradient_ + u) + step * load_vector(matrix_row + u));
         return true;
     }
+
+    double curvature_of(int64_t u) const { return __builtin_fmax(static_cast<double>(diagonal_[u]), 1e-300); }
 
     const BlockProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_;
     Extremes extremes_;  // of all variables, kept up to date: what the next step needs where there is one group
-    double *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
+    Real *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
 };
 
 }  // namespace mercer::MERCER_ISA

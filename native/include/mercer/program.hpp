@@ -23,7 +23,9 @@ struct Program {
         return false;
     }
     bool is_dot() const { return length == 1 && ops[0] == Op::dot; }
-    bool is_gaussian() const { return length == 3 && ops[0] == Op::sqdist && ops[1] == Op::scale && ops[2] == Op::exp; }
+    bool is_gaussian() const {
+        return length == 3 && ops[0] == Op::sqdist && ops[1] == Op::scale && ops[2] == Op::exp && arguments[1] <= 0.0;
+    }
 };
 
 }  // namespace mercer

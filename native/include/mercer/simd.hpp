@@ -102,63 +102,104 @@ MERCER_INLINE double sum(Vec v) {
     return total;
 }
 
-// exp(x) to about one unit in the last place: x = n ln 2 + r with |r| <= ln(2)/2, Taylor to r^13 / 13!
-// (remainder below 5e-18), then n is added to the exponent. Results below the normal range are 0, above it +inf.
-MERCER_INLINE Vec exp(Vec x) {
-    constexpr double kLog2e = 0x1.71547652b82fep0, kLn2Hi = 0x1.62e42fefa0000p-1, kLn2Lo = 0x1.cf79abc9e3b3ap-40;
-    constexpr double kShift = 0x1.8p52;  // adding it leaves the rounded integer in the low bits of the significand
-    const Vec clamped = min(max(x, broadcast(-708.0)), broadcast(709.0));
-    const Vec shifted = clamped * kLog2e + kShift;
-    const Vec n = shifted - kShift;
-    const Vec r = (clamped - n * kLn2Hi) - n * kLn2Lo;
-    Vec s = broadcast(1.0 / 6227020800.0);
-    s = s * r + 1.0 / 479001600.0;
-    s = s * r + 1.0 / 39916800.0;
-    s = s * r + 1.0 / 3628800.0;
-    s = s * r + 1.0 / 362880.0;
-    s = s * r + 1.0 / 40320.0;
-    s = s * r + 1.0 / 5040.0;
-    s = s * r + 1.0 / 720.0;
-    s = s * r + 1.0 / 120.0;
-    s = s * r + 1.0 / 24.0;
-    s = s * r + 1.0 / 6.0;
-    s = s * r + 0.5;
-    s = s * r + 1.0;
-    s = s * r + 1.0;
-    const Simd<double>::Int exponent = (reinterpret_cast<Simd<double>::Int>(shifted) + 1023) << 52;
-    Vec result = s * reinterpret_cast<Vec>(exponent);
-    result = x < -708.0 ? Vec{} : result;
-    result = x > 709.0 ? broadcast(__builtin_inf()) : result;
+// 2^f for |f| <= 1/2: minimax polynomials, 1 at 0, with relative errors of 3e-17 and 2e-8.
+MERCER_INLINE Vec power_of_two(Vec f) {
+    Vec s = broadcast(0x1.e79a71499363ep-32);
+    s = s * f + 0x1.e61b5e1eff552p-28;
+    s = s * f + 0x1.b5267dcc0dd43p-24;
+    s = s * f + 0x1.62bfc793bb70ep-20;
+    s = s * f + 0x1.ffcbfba9018bep-17;
+    s = s * f + 0x1.4309130edd427p-13;
+    s = s * f + 0x1.5d87fe78cd8c0p-10;
+    s = s * f + 0x1.3b2ab6fba00fep-7;
+    s = s * f + 0x1.c6b08d7049fe7p-5;
+    s = s * f + 0x1.ebfbdff82c5a4p-3;
+    s = s * f + 0x1.62e42fefa39efp-1;
+    return s * f + 1.0;
+}
+
+MERCER_INLINE VecOf<float> power_of_two(VecOf<float> f) {
+    VecOf<float> s = fill(0x1.41fbbcp-13f);
+    s = s * f + 0x1.5f3e54p-10f;
+    s = s * f + 0x1.3b2d4cp-7f;
+    s = s * f + 0x1.c6aee8p-5f;
+    s = s * f + 0x1.ebfbdcp-3f;
+    s = s * f + 0x1.62e430p-1f;
+    return s * f + 1.0f;
+}
+
+template <class Real>
+struct Exponent;
+
+// kShift + x holds the rounded integer x in the low bits of the significand; ln 2 = kLn2Hi + kLn2Lo, and products of
+// kLn2Hi with such integers are exact.
+template <>
+struct Exponent<double> {
+    static constexpr double kShift = 0x1.8p52, kLog2e = 0x1.71547652b82fep0,
+                            kLn2Hi = 0x1.62e42fefa0000p-1, kLn2Lo = 0x1.cf79abc9e3b3ap-40;
+    static constexpr double kLeast = -1020.0, kMost = 1024.0, kNoOverflow = 1023.5;
+    static constexpr int kSignificand = 52;
+};
+
+template <>
+struct Exponent<float> {
+    static constexpr float kShift = 0x1.8p23f, kLog2e = 0x1.715476p0f, kLn2Hi = 0x1.62e4p-1f,
+                           kLn2Lo = 0x1.7f7d1cp-20f;
+    static constexpr float kLeast = -124.0f, kMost = 128.0f, kNoOverflow = 127.5f;
+    static constexpr int kSignificand = 23;
+};
+
+// s 2^n for n in the low bits of `shifted`: n is added to the exponent. NaN stays NaN.
+template <class Real>
+MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
+    using Int = typename Simd<Real>::Int;
+    return reinterpret_cast<VecOf<Real>>(reinterpret_cast<Int>(s) + (reinterpret_cast<Int>(shifted)
+                                                                     << Exponent<Real>::kSignificand));
+}
+
+// 2^t for t <= 0 or NaN; results below 2^kLeast are 0. The relative error is that of t times ln 2, and two
+// units of roundoff.
+template <class Real>
+MERCER_INLINE VecOf<Real> exp2_nonpositive(VecOf<Real> t) {
+    using E = Exponent<Real>;
+    const VecOf<Real> clamped = max(fill(E::kLeast), t);
+    const VecOf<Real> shifted = clamped + E::kShift;
+    const VecOf<Real> result = scale_by_power<Real>(power_of_two(clamped - (shifted - E::kShift)), shifted);
+    return t < E::kLeast ? VecOf<Real>{} : result;
+}
+
+// exp(x) to about two units in the last place; results below 2^kLeast are 0, above the largest number +inf.
+template <class V>
+MERCER_INLINE V exp(V x) {
+    using Real = decltype(x[0] + x[0]);
+    using E = Exponent<Real>;
+    const V t = x * E::kLog2e;
+    const V shifted = min(max(fill(E::kLeast), t), fill(E::kNoOverflow)) + E::kShift;
+    const V n = shifted - E::kShift;
+    const V fraction = min(max(fill(Real{-1}), ((x - n * E::kLn2Hi) - n * E::kLn2Lo) * E::kLog2e), fill(Real{1}));
+    // The largest powers are made in two steps: 2^kMost itself is not a number of this precision.
+    const V half = scale_by_power<Real>(power_of_two(fraction), shifted - 1);
+    V result = half + half;
+    result = t < E::kLeast ? V{} : result;
+    result = t >= E::kMost ? fill(static_cast<Real>(__builtin_inf())) : result;
     return x == x ? result : x;
 }
 
-// The same in single precision: Taylor to r^7 / 7! (remainder below 6e-9), results below the normal range are 0.
-MERCER_INLINE VecOf<float> exp(VecOf<float> x) {
-    using Int = Simd<float>::Int;
-    constexpr float kLog2e = 0x1.715476p0f, kLn2Hi = 0x1.62e4p-1f, kLn2Lo = 0x1.7f7d1cp-20f, kShift = 0x1.8p23f;
-    const VecOf<float> clamped = min(max(x, fill(-87.0f)), fill(88.0f));
-    const VecOf<float> shifted = clamped * kLog2e + kShift;
-    const VecOf<float> n = shifted - kShift;
-    const VecOf<float> r = (clamped - n * kLn2Hi) - n * kLn2Lo;
-    VecOf<float> s = fill(1.0f / 5040.0f);
-    s = s * r + 1.0f / 720.0f;
-    s = s * r + 1.0f / 120.0f;
-    s = s * r + 1.0f / 24.0f;
-    s = s * r + 1.0f / 6.0f;
-    s = s * r + 0.5f;
-    s = s * r + 1.0f;
-    s = s * r + 1.0f;
-    const Int exponent = (reinterpret_cast<Int>(shifted) + 127) << 23;
-    VecOf<float> result = s * reinterpret_cast<VecOf<float>>(exponent);
-    result = x < -87.0f ? VecOf<float>{} : result;
-    result = x > 88.0f ? fill(__builtin_inff()) : result;
-    return x == x ? result : x;
-}
-
-// tanh(x) with an absolute error of about the unit roundoff.
+// tanh(x) to within some ten units in the last place, also where x is small: below 1/16 by the Taylor series to x^13
+// (remainder below 4e-18 x), above it by exponentials.
 template <class V>
 MERCER_INLINE V tanh(V x) {
-    return 1 - 2 / (exp(2 * x) + 1);
+    using Real = decltype(x[0] + x[0]);
+    const V s = x * x;
+    V series = fill(static_cast<Real>(21844.0 / 6081075.0));
+    series = series * s - static_cast<Real>(1382.0 / 155925.0);
+    series = series * s + static_cast<Real>(62.0 / 2835.0);
+    series = series * s - static_cast<Real>(17.0 / 315.0);
+    series = series * s + static_cast<Real>(2.0 / 15.0);
+    series = series * s - static_cast<Real>(1.0 / 3.0);
+    const V small = x + x * (s * series);
+    const V large = 1 - 2 / (exp(2 * x) + 1);
+    return s < static_cast<Real>(1.0 / 256.0) ? small : large;
 }
 
 }  // namespace mercer::MERCER_ISA

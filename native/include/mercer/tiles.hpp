@@ -10,6 +10,7 @@ struct TileRequest {
     Program program;
     RowsView left, right;
     const double* centre;  // subtracted from every row before distances are taken; may be null
+    bool symmetric;        // left and right are the same rows: one triangle is evaluated, the other one copied
     int n_threads;
 };
 

@@ -55,3 +55,17 @@ class Backend(ABC):
 
         With `single`, kernel values may be evaluated in single precision; sums are double all the same.
         """
+
+    @abstractmethod
+    def value_bound(self, data: Data) -> float:
+        """Return a bound on |k(x_i, x_j)| over these rows, or over those evaluated so far where no other is known."""
+
+    def single_precision_bound(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
+    ) -> FloatArray | None:
+        """Return how far `matvec` with `single` may be from K(left, right) @ weights, (left rows,).
+
+        None where `single` changes nothing, or where the backend has no proof.
+        """
+        del left, left_rows, right, right_rows, weights
+        return None

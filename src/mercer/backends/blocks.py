@@ -21,6 +21,7 @@ class BlockBackend(Backend):
         self._kernel = kernel
         self.keeping_pays = not isinstance(kernel, Precomputed)  # those are kept already, by the caller
         self.n_threads = 1
+        self._largest = 0.0
 
     def block(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
@@ -48,8 +49,15 @@ class BlockBackend(Backend):
         out = np.zeros((n, vectors.shape[1]))
         for first, last in self._row_blocks(n, columns.n):
             rows = np.arange(first, last) if left_rows is None else left_rows[first:last]
-            out[first:last] = self._kernel.block(left.rows(rows), columns) @ vectors
+            block = self._kernel.block(left.rows(rows), columns)
+            self._largest = max(self._largest, float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
+            out[first:last] = block @ vectors
         return out
+
+    def value_bound(self, data: Data) -> float:
+        """Return the largest |k(x, z)| that `matvec` has seen; see :class:`Backend`."""
+        del data
+        return self._largest
 
     def _row_blocks(self, n_rows: int, n_columns: int) -> list[tuple[int, int]]:
         height = max(1, self.values_per_call // max(1, n_columns))

@@ -12,6 +12,7 @@ from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
+from mercer.backends.rounding import NormClasses, bound_combination, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.kernels.program import Op, Program
@@ -20,6 +21,7 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 """Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
 
 
+_NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
 _SHORT_ROW = 64  # multiplications that cost about as much as looking a value up
 
 
@@ -66,14 +68,14 @@ class NativeBackend(Backend):
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
         self.keeping_pays = _row_length(data) > _SHORT_ROW
-        self.values_per_call = int(min(6e7, 8e9 / (_row_length(data) + 20)))
+        self.values_per_call = int(min(3e7, 6e9 / (_row_length(data) + 20)))
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
-        self.roundoff = 1.0 if direct else 1.0 + 2.0 * reach
-        uses_distance = any(op == Op.SQDIST for op, _ in program)
-        self._centre = (
-            np.ascontiguousarray(data.mean()) if uses_distance and not direct and isinstance(data, Dense) else None
-        )
+        self.roundoff = 1.0 + 0.25 * _longest_row(data) ** 0.5 + (0.0 if direct else 2.0 * reach)
+        self._program, self._direct = program, direct
+        centred = isinstance(data, Dense) and uses_distance(program) and not direct
+        self._centre = data.mean() if centred else None  # type: ignore[attr-defined]
         self._tables: dict[int, tuple[Data, Table]] = {}
+        self._norms: dict[int, tuple[Data, NormClasses]] = {}
         self._table(data)
 
     def block(
@@ -120,6 +122,41 @@ class NativeBackend(Backend):
         )
         return out
 
+    def single_precision_bound(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
+    ) -> FloatArray | None:
+        """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
+        if self._direct:
+            return None
+        return bound_combination(
+            self._program,
+            max(_longest_row(left), _longest_row(right)),
+            self._norm_classes(left),
+            left_rows,
+            self._norm_classes(right),
+            right_rows,
+            weights,
+            0.0 if self._centre is None else float(np.linalg.norm(self._centre)),
+        )
+
+    def value_bound(self, data: Data) -> float:
+        """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
+        return value_bound(
+            self._program,
+            float(self._norm_classes(data).largest[0]),
+            0.0 if self._centre is None else float(np.linalg.norm(self._centre)),
+        )
+
+    def _norm_classes(self, data: Data) -> NormClasses:
+        held = self._norms.get(id(data))
+        if held is not None:
+            return held[1]
+        assert isinstance(data, Vectors)
+        with np.errstate(over="ignore", invalid="ignore"):
+            classes = NormClasses(np.sqrt(data.sq_norms(self._centre)) * _NORM_ROUNDING)
+        self._norms[id(data)] = (data, classes)
+        return classes
+
     def _threads_for(self, n_values: int) -> int:
         # Starting a thread costs some 20 microseconds; below a millisecond of work it does not pay.
         return self.n_threads if 60 * n_values > self.values_per_call else 1
@@ -139,6 +176,11 @@ class NativeBackend(Backend):
         return table
 
 
+def _longest_row(data: Data) -> int:
+    """Most products that an inner product of a row adds up."""
+    return data.p if isinstance(data, Dense) else int(np.diff(data.matrix.indptr).max(initial=0))  # type: ignore[attr-defined]
+
+
 def _row_length(data: Data) -> int:
     """Multiplications in one inner product: features, or stored entries of an average CSR row."""
     return data.p if isinstance(data, Dense) else int(data.nbytes / 12 / max(1, data.n))
@@ -150,13 +192,14 @@ def exponent_reach(program: Program, data: Data) -> float:
     Distances from inner products are off by a few units of roundoff of the squared distance *to the mean*; times the
     scale in exp(-scale d^2), that is the relative error of the kernel value, in units of roundoff.
     """
-    if all(op != Op.SQDIST for op, _ in program) or data.n == 0 or not isinstance(data, Vectors):
+    if not uses_distance(program) or data.n == 0 or not isinstance(data, Vectors):
         return 0.0
     scale = max((abs(a) for op, a in program if op == Op.SCALE), default=1.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(data, Dense):
-            away = data.array - data.mean().astype(data.dtype)
-            furthest = float(np.einsum("ij,ij->i", away, away, dtype=np.float64).max())
-        else:
-            furthest = float(data.sq_norms().max())
-        return scale * furthest
+        centre = data.mean() if isinstance(data, Dense) else None
+        return scale * float(data.sq_norms(centre).max())
+
+
+def uses_distance(program: Program) -> bool:
+    """Whether the program asks for squared distances."""
+    return any(op == Op.SQDIST for op, _ in program)

@@ -90,19 +90,19 @@ class Vectors(Data):
         """Return the largest absolute value in each column, (p,)."""
 
     @abstractmethod
-    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
-        """For each row, the sums over its entries x of x - centre and of its square."""
+    def _row_moments(self, centre: float | FloatArray) -> tuple[FloatArray, FloatArray]:
+        """For each row, the sums over its entries x of x - centre and of its square; dense rows take a vector too."""
 
     @property
     @abstractmethod
     def _row_entries(self) -> int:
         """Stored entries in a row, on average and at least 1."""
 
-    def sq_norms(self) -> FloatArray:
-        """Return the squared Euclidean norm of each row, (n,)."""
+    def sq_norms(self, centre: FloatArray | None = None) -> FloatArray:
+        """Return the squared Euclidean norm of each row, (n,), or of each row minus `centre` (dense rows only)."""
         norms = np.empty(self.n)
         for part in parts(self.n, self._row_entries):
-            norms[part] = self.rows(part)._row_moments(0.0)[1]
+            norms[part] = self.rows(part)._row_moments(0.0 if centre is None else centre)[1]
         return norms
 
     def mean(self, weights: npt.ArrayLike | None = None) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,21 @@ from mercer.backends import select_backend
 from mercer.certificate import Certificate
 from mercer.data import Data, Precomputed, Vectors, as_data
 from mercer.estimators.validation import (
+    check_callback,
     check_labels,
     check_number,
     check_penalty,
     check_sample_weight,
     check_table,
+    check_whole,
     class_weights,
     scaling_hint,
 )
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.solution import IndefiniteKernelWarning, Status
 from mercer.solvers import Limits, Progress, Solution
+from mercer.status import IndefiniteKernelWarning, Status
 
 _GO_ON = {
     Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
@@ -73,7 +76,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     multi_class : {"ovo", "ovr"}, default="ovo"
         One machine for each pair of classes, or one for each class against the rest.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Scores by class, or (with ``multi_class="ovo"``) the decision values of all pairs.
+        Scores by class, or the decision values of all pairs, which takes ``multi_class="ovo"``.
     max_iter : int, default=-1
         Most steps of the solver on one machine; -1 for no limit.
     max_seconds : float, optional
@@ -85,7 +88,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     verbose : int, default=0
-        1 says to stderr which solver and backend were chosen and why, and how it ended; 2 shows progress as well.
+        1 says on stderr which solver and backend were chosen and why, and how it ended; 2 shows progress as well.
     callback : callable, optional
         Called about every 50 ms with a :class:`mercer.solvers.Progress`; returning True stops the fit.
 
@@ -116,7 +119,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     certificate_ : Certificate
         Primal and dual objective, duality gap and violation, recomputed in float64 apart from the solver.
         It refers to the training data (it does not copy them) so that ``certificate_.verify()`` can compute it again;
-        pickling leaves them behind.
+        pickling leaves them behind. Reading it changes nothing: it is of the machine as it predicts.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -147,7 +150,8 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    Cortes & Vapnik (1995); Platt (1998); Fan, Chen & Lin (2005).
+    Cortes & Vapnik (1995), section 3; Fan, Chen & Lin (2005), equation (1) for the dual, and m(alpha) - M(alpha), the
+    violation that `tol` bounds; Chang & Lin (2011), LIBSVM, for the layout of `dual_coef_`.
 
     Examples
     --------
@@ -220,22 +224,39 @@ class SVC(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels of any kind that can be sorted.
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0.
+            Factors of C, >= 0; 0 leaves a row out.
 
         Returns
         -------
         SVC
             Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length, with
+            NaN or of one class only; for negative weights; and for kernel values that overflow.
+        InseparableError
+            If C is infinite and the classes cannot be separated.
+
+        Notes
+        -----
+        Costs between n * n_SV and some ten times as many kernel values for each machine, and memory for O(n) numbers
+        and a block of at most 4,096 rows and columns beyond the input. For a kernel without a proof that it is
+        positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
         limits = self._limits()
         C = check_penalty(self.C)
         multiclass.check_scheme("multi_class", self.multi_class)
-        multiclass.check_scheme("decision_function_shape", self.decision_function_shape)
+        self._check_shape(self.multi_class)
+        memory_limit = check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
+        n_jobs = check_whole("n_jobs", self.n_jobs)
+        check_callback(self.callback)
         spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
         data = check_table(self, X, precomputed=isinstance(spec, PrecomputedKernel), reset=True, y=y)
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
-        classes, codes = check_labels(y, data.n)
+        classes, codes = check_labels(y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
         present = np.bincount(codes[rows], minlength=classes.size)
@@ -248,7 +269,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         penalties = np.full(rows.size, np.inf) if np.isinf(C) else C * by_class[codes[rows]] * weights[rows]
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
-        gram = Gram(kernel, data, memory_limit=self.memory_limit, keep_rows=classes.size > 2, n_jobs=self.n_jobs)
+        gram = Gram(kernel, data, memory_limit=memory_limit, keep_rows=classes.size > 2, n_jobs=n_jobs)
         gram = gram if rows.size == data.n else gram.restrict(rows)
         if self.verbose:
             self._say(gram.backend_reason)
@@ -268,8 +289,18 @@ class SVC(ClassifierMixin, BaseEstimator):
         self._warn(gram, data)
         return self
 
+    def _check_shape(self, scheme: str) -> None:
+        """Refuse a shape of scores that there is none of."""
+        multiclass.check_scheme("decision_function_shape", self.decision_function_shape)
+        if scheme == "ovr" and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "decision_function_shape='ovo' asks for the decision values of pairs of classes, but with "
+                "multi_class='ovr' there are no machines for pairs; set decision_function_shape='ovr', or "
+                "multi_class='ovo'."
+            )
+
     def _limits(self) -> Limits:
-        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < -1:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
             raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
@@ -336,9 +367,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     def certificate_(self) -> Certificate:
         """The certificate of the whole; its `parts` are those of the machines."""
         check_is_fitted(self, "support_")
-        certificate = self._machines.certificate
-        self.intercept_ = self._machines.biases  # an unverified machine had rough ones, and got true ones just now
-        return certificate
+        return self._machines.certificate
 
     @property
     def coef_(self) -> npt.NDArray[np.float64]:
@@ -377,9 +406,23 @@ class SVC(ClassifierMixin, BaseEstimator):
             For more: one score a class; the largest wins. One-versus-one: votes, ties broken by confidence.
         ndarray of shape (m, n_classes * (n_classes - 1) / 2)
             With ``decision_function_shape="ovo"``: f of every pair (i, j), i < j, positive for class i.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`; or if ``decision_function_shape="ovo"`` is
+            asked of a machine that was fitted with ``multi_class="ovr"``.
+
+        Notes
+        -----
+        Costs m * n_SV kernel values, evaluated once for all the machines. scikit-learn's scores of one-versus-one are
+        the same.
         """
         raw = self._raw_decision(X)
-        if self.decision_function_shape == "ovo" and self._machines.scheme == "ovo" and raw.shape[1] > 1:
+        self._check_shape(self._machines.scheme)
+        if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
             return raw
         return self._machines.scores(raw)
 
@@ -393,6 +436,18 @@ class SVC(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (m,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs m * n_SV kernel values. Ties in votes are broken by confidence, as by scikit-learn with
+        ``break_ties=True``; the smaller class wins a tie in scores.
         """
         raw = self._raw_decision(X)
         return self.classes_[multiclass.winners(self._machines.scores(raw))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -71,22 +71,20 @@ def _text_message(X: Any) -> str:
     return "X must hold numbers, but holds text that could not be converted."
 
 
-def check_labels(y: Any, n: int) -> tuple[npt.NDArray[Any], IndexArray]:
+def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     """Return the classes in sorted order and the class number of each row.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Finite and of the right length, as :func:`check_table` has made sure.
 
     Raises
     ------
     ValueError
-        If `y` is missing, holds NaN, is not a classification target or holds one class only.
+        If `y` is not a classification target or holds one class only.
     """
-    if y is None:
-        raise ValueError("This SVC estimator requires y to be passed, but the target y is None.")
     labels = column_or_1d(y, warn=True)
-    if labels.size != n:
-        raise ValueError(f"y must have one label for each of the {n} rows of X, got {labels.size}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        bad = np.flatnonzero(~np.isfinite(labels))[:5]
-        raise ValueError(f"y must not hold NaN or infinity, but does in rows {', '.join(map(str, bad))}.")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if classes.size < 2:
@@ -145,6 +143,34 @@ def check_number(name: str, value: Any, *, above: float | None = None, at_least:
     if not good:
         raise ValueError(f"{name} must be a number {bound}, got {value!r}.")
     return float(value)
+
+
+def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None = None) -> int | None:
+    """Return an integer within bounds, or None.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or (at_least is not None and value < at_least):
+        bound = "" if at_least is None else f" >= {at_least}"
+        raise ValueError(f"{name} must be an integer{bound}{unit and f' ({unit})'} or None, got {value!r}.")
+    return int(value)
+
+
+def check_callback(callback: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises
+    ------
+    ValueError
+        If it is neither None nor callable.
+    """
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of one argument, the progress, or None, got {callback!r}.")
 
 
 def class_weights(

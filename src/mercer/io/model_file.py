@@ -26,7 +26,7 @@ from mercer.data import CSR, as_data
 from mercer.encoding import TableEncoder
 from mercer.kernels import from_dict
 from mercer.model import Model, Part, Training
-from mercer.solution import Status
+from mercer.status import Status
 from mercer.table import listing
 
 FORMAT = "mercer model"

@@ -23,6 +23,14 @@ _DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of 
 class Linear(Lowered):
     """The inner product, k(x, z) = <x, z>.
 
+    Has no parameters. Costs p multiplications a value, in a CSR row, one for each stored entry.
+
+    Raises
+    ------
+    TypeError, ValueError
+        In `block` and `diag`, as for all kernels of features: for data that are no rows of features, rows of different
+        length, and values that overflow.
+
     Examples
     --------
     >>> from mercer.data import as_data
@@ -61,6 +69,14 @@ class Polynomial(Lowered):
     ------
     TypeError, ValueError
         If a parameter is not of that kind.
+
+    Notes
+    -----
+    Costs an inner product and some log2(degree) multiplications a value. The parameters are those of scikit-learn.
+
+    References
+    ----------
+    Boser, Guyon & Vapnik (1992); Schölkopf & Smola (2002), section 2.3.
 
     Examples
     --------
@@ -115,6 +131,14 @@ class RBF(Lowered):
     ------
     TypeError, ValueError
         If more than one is given, or one is not of that kind.
+
+    Notes
+    -----
+    Costs an inner product and an exponential a value. `gamma` is scikit-learn's and LIBSVM's.
+
+    References
+    ----------
+    Schölkopf & Smola (2002), section 2.3.
 
     Examples
     --------
@@ -173,6 +197,14 @@ class Sigmoid(Lowered):
     TypeError, ValueError
         If a parameter is not of that kind.
 
+    Notes
+    -----
+    Costs an inner product and a hyperbolic tangent a value. The parameters are those of scikit-learn.
+
+    References
+    ----------
+    Lin & Lin (2003), A study on sigmoid kernels for SVM and the training of non-PSD kernels by SMO-type methods.
+
     Examples
     --------
     >>> Sigmoid(gamma=1, coef0=1).is_psd is None
@@ -214,6 +246,11 @@ class Callable(Kernel):
     ------
     TypeError
         If it is not callable.
+
+    Notes
+    -----
+    It is called by block, from one thread: never pair by pair, and never for one n × n matrix unless that is small.
+    Whether it is a kernel is unknown to the library, which looks at its values (:func:`mercer.kernels.diagnose`).
 
     Examples
     --------
@@ -273,6 +310,16 @@ class Callable(Kernel):
 @dataclass(frozen=True)
 class Precomputed(Kernel):
     """Kernel values that somebody else computed, given as data: see `mercer.data.Precomputed`.
+
+    Has no parameters. Whether the values are a kernel's is unknown to the library, which looks at them
+    (:func:`mercer.kernels.diagnose`); looking one up costs no arithmetic.
+
+    Raises
+    ------
+    TypeError
+        In `block` and `diag`, for rows of features in the place of kernel values.
+    ValueError
+        For rows that have no columns of their own, which serve for prediction only.
 
     Examples
     --------

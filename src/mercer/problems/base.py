@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +24,16 @@ def inner(a: FloatArray, b: FloatArray) -> float:
 
 
 class Loss(ABC):
-    """The part of the primal objective that depends on the decision values."""
+    """The part of the primal objective that depends on the decision values.
+
+    Attributes
+    ----------
+    settles_by_side : bool
+        Whether a variable at a bound that is on the right side adds the same to the primal and to the dual objective
+        whatever its decision value is: the duality gap then needs no more than the side.
+    """
+
+    settles_by_side: bool = False
 
     @abstractmethod
     def primal(self, quadratic: float, decision: FloatArray) -> float:
@@ -78,10 +89,31 @@ class Problem:
         return 0 if self.groups is None or self.groups.size == 0 else int(self.groups.max()) + 1
 
     def group_totals(self, beta: FloatArray) -> FloatArray:
-        """Return the sum of `beta` over each group."""
+        """Return the sum of `beta` over each group, rounded once."""
+        return np.array([math.fsum(beta[members]) for members in self._members()])
+
+    def balance(self, beta: FloatArray) -> None:
+        """Put each group's total right, in place, where rounding over many steps has made it drift.
+
+        The free variable of smallest size with room for the surplus takes it: there it can be told most exactly. A
+        group without such a variable stays as it is, for its variables are at bounds that mean something.
+        """
+        surpluses = self.group_totals(beta) - self.group_totals(self.start)
+        for members, surplus in zip(self._members(), surpluses, strict=True):
+            point, lower, upper = beta[members], self.lower[members], self.upper[members]
+            moved = point - surplus
+            fit = np.flatnonzero((lower < point) & (point < upper) & (lower < moved) & (moved < upper))
+            if surplus != 0.0 and fit.size:
+                least = fit[np.argmin(np.abs(point[fit]))]
+                beta[members[least]] = moved[least]
+
+    def _members(self) -> Iterator[IndexArray]:
+        """The variables of each group."""
         if self.groups is None:
-            return np.zeros(0)
-        return np.bincount(self.groups, weights=beta, minlength=self.n_groups).astype(np.float64)
+            return
+        order = np.argsort(self.groups, kind="stable")
+        ends = np.cumsum(np.bincount(self.groups, minlength=self.n_groups))
+        yield from np.split(order, ends[:-1])
 
     def make_feasible(self, beta: FloatArray) -> FloatArray:
         """Return a feasible point near `beta`: clipped to the box, then each group's total restored.

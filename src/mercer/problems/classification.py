@@ -24,6 +24,11 @@ class Hinge(Loss):
     y: FloatArray
     C: FloatArray
 
+    @property
+    def settles_by_side(self) -> bool:  # type: ignore[override]
+        """With finite C: the slack of a variable at 0 is 0, that of one at C is linear, as is its part in the dual."""
+        return bool(np.isfinite(self.C).all())
+
     def slacks(self, decision: FloatArray) -> FloatArray:
         """Return xi_i = max(0, 1 - y_i f(x_i))."""
         return np.maximum(0.0, 1.0 - self.y * decision)

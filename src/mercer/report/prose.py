@@ -12,7 +12,7 @@ from mercer.metrics import Interval
 from mercer.model import Model
 from mercer.selection.sealed import Opening
 from mercer.selection.search import Cell
-from mercer.solution import Status
+from mercer.status import Status
 from mercer.study import Study
 
 SIGNIFICANT = 0.05

@@ -16,9 +16,9 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.selection.contenders import Fold, Matrix
 from mercer.selection.progress import CostEstimate, Progress
-from mercer.solution import Status
 from mercer.solvers import Interruption, Limits
 from mercer.solvers.base import Callback
+from mercer.status import Status
 
 C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
 """C from 0.01 to 1000."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.solvers.base import Callback, FloatArray, Limits, Solution, drive
+from mercer.solution import Limits, Solution
+from mercer.solvers.base import Callback, FloatArray
 from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO
-from mercer.solvers.hard_margin import NAME as HARD_MARGIN
-from mercer.solvers.hard_margin import solve_hard_margin
-from mercer.solvers.interruption import Interruption
+from mercer.solvers.driver import drive
+from mercer.solvers.hard_margin import HardMargin
+from mercer.solvers.interruption import Interruption, entered
 
 
-def select_solver(problem: Problem, gram: Gram) -> tuple[str, str]:
-    """Return the name of the solver that :func:`solve` uses for this problem, and why.
+def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, str]:
+    """Return the solver that :func:`solve` uses for this problem, and why.
+
+    Costs nothing: no kernel value is evaluated.
 
     Examples
     --------
@@ -23,19 +24,19 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[str, str]:
     >>> from mercer.kernels import Linear
     >>> from mercer.problems import c_svc
     >>> gram = Gram(Linear(), as_data(np.array([[0.0], [1.0]])))
-    >>> select_solver(c_svc([-1, 1], np.inf), gram)[0]
+    >>> select_solver(c_svc([-1, 1], np.inf), gram)[0].name
     'hard margin by nearest points'
     """
-    if problem.name == "C-SVC" and np.isinf(problem.upper).any():
-        return HARD_MARGIN, "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
-    if problem.n <= EXACT_PROBLEM and gram.is_convex:
+    if HardMargin.solves(problem):
+        return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
+    if problem.n <= EXACT_PROBLEM and gram.kernel.is_psd:
         return (
-            BatchSMO.name,
+            BatchSMO(),
             f"n = {problem.n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end",
         )
     if problem.n <= WHOLE_PROBLEM:
-        return BatchSMO.name, f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
-    return BatchSMO.name, f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of the worst violators"
+        return BatchSMO(), f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
+    return BatchSMO(), f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of the worst violators"
 
 
 def solve(
@@ -61,7 +62,7 @@ def solve(
     callback : callable, optional
         Called with a :class:`Progress` every 50 ms or so; returning True stops the solver.
     interruption : Interruption, optional
-        Shared with other fits that one Ctrl-C shall stop.
+        Entered by the caller, where one Ctrl-C shall stop more than this. By default Ctrl-C stops this solver.
 
     Returns
     -------
@@ -73,7 +74,7 @@ def solve(
     InseparableError
         If C is infinite and the classes cannot be separated.
     ValueError
-        If `problem` and `gram` differ in size.
+        If `problem` and `gram` differ in size, or kernel values overflow.
 
     Examples
     --------
@@ -89,13 +90,10 @@ def solve(
     if problem.n != gram.n:
         raise ValueError(f"problem and gram must be of the same size, got {problem.n} and {gram.n}.")
     limits = limits or Limits()
-    interruption = interruption or Interruption()
-    name, reason = select_solver(problem, gram)
-    with interruption:
-        if name == HARD_MARGIN:
-            return solve_hard_margin(
-                problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption
+    solver, reason = select_solver(problem, gram)
+    with entered(interruption) as shared:
+        if isinstance(solver, HardMargin):
+            return solver.solve(
+                problem, gram, reason, limits=limits, start=start, callback=callback, interruption=shared
             )
-        return drive(
-            BatchSMO(), reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption
-        )
+        return drive(solver, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=shared)

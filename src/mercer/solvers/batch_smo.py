@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mercer._core import largest_violation, select_working_set, solve_block
 from mercer.backends.native import select_isa
-from mercer.gram import Gram, padded_block
+from mercer.gram import Gram, padded_block, padded_width
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
 
@@ -27,12 +27,14 @@ EXACT_PROBLEM = 300
 
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
-_WORKING_SETS = (2048, 4096)
+_WORKING_SETS = (512, 1024, 2048, 4096)
+_SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
-_PAIR_WORK = 20_000_000  # steps times variables in one native call: some 20 ms
+_PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
 _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
 _SINGLE_ROUNDOFF = 2.0**-24
+_NOISE = 2.0 * _SINGLE_ROUNDOFF  # of a gradient, relative to the length of the change that made it
 _SINGLE_REFRESHES = 2
 _SINGLE_NOISE = 0.1  # what rounding may make of one variable's move across its box; beyond, single precision is no use
 _NEWTON_CALLS = 40  # on one working set, all rounds together
@@ -52,7 +54,9 @@ class BatchState(State):
     groups: IndexArray | None = field(kw_only=True)
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
-    whole: Array | None = None  # the padded matrix, where the working set is everything
+    matrix: Array | None = None  # memory for K[W, W], with padded rows; K itself where the working set is everything
+    is_whole: bool = False  # whether it holds all of K
+    active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     single: bool = False  # whether kernel values are evaluated in single precision
     largest: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
@@ -99,7 +103,7 @@ class BatchSMO(Solver[BatchState]):
         )
         state.largest = float(np.abs(gram.diag()).max(initial=0.0))
         width = float((problem.upper - problem.lower).max(initial=0.0))
-        state.single = problem.n > WHOLE_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
+        state.single = problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
         state.work = self._begin(state)
         return state
 
@@ -117,6 +121,7 @@ class BatchSMO(Solver[BatchState]):
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
+        state.active = None
         state.moved = 0.0
         state.n_refreshes += 1
         state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
@@ -131,9 +136,9 @@ class BatchSMO(Solver[BatchState]):
         yield from self._rounds(state)
 
     def _rounds(self, state: BatchState) -> Iterator[None]:
-        problem = state.problem
         everything = state.takes_everything
-        stuck, dual = False, self._dual(state)
+        stuck = False
+        state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
         while True:
             state.violation = self._violation(state)
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
@@ -141,31 +146,52 @@ class BatchSMO(Solver[BatchState]):
                 return
             chosen = self._everything(state) if everything else self._select(state)
             matrix = yield from self._matrix(state, chosen)
-            before = state.beta[chosen]
+            before, gradient_before = state.beta[chosen], state.gradient[chosen]
             yield from self._solve_block(state, chosen, matrix)
             change = state.beta[chosen] - before
             moved = np.flatnonzero(change)
             stuck = moved.size == 0 or everything
             if not everything:
-                yield from state.gram.accumulate(state.gradient, chosen[moved], change[moved], single=state.single)
-                if problem.ridge is not None:
-                    state.gradient[chosen] += problem.ridge[chosen] * change
-                state.moved += inner(change, change)
-                dual, before_dual = self._dual(state), dual
-                if state.single and (stuck or dual <= before_dual):  # rounding has taken over
+                yield from self._follow(state, chosen, change, moved)
+                rise = -0.5 * inner(change, gradient_before + state.gradient[chosen])
+                state.dual += rise
+                if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
+                self._shrink(state)
             state.previous = chosen
+
+    def _follow(self, state: BatchState, chosen: IndexArray, change: FloatArray, moved: IndexArray) -> Iterator[None]:
+        """Update the gradient of all active variables."""
+        yield from state.gram.accumulate(
+            state.gradient, chosen[moved], change[moved], rows=state.active, single=state.single
+        )
+        if state.problem.ridge is not None:
+            state.gradient[chosen] += state.problem.ridge[chosen] * change
+        state.moved += inner(change, change)
+
+    def _shrink(self, state: BatchState) -> None:
+        """Leave variables out that are at a bound and violate nothing, until the true gradient is known."""
+        p, at = state.problem, state.active
+        active = _Active(state)
+        keep = np.ones(active.gradient.size, dtype=bool)
+        for group in range(max(1, p.n_groups)):
+            member = slice(None) if active.groups is None or p.n_groups < 2 else active.groups == group
+            gradient = active.gradient[member]
+            can_grow = active.beta[member] < active.upper[member]
+            can_shrink = active.beta[member] > active.lower[member]
+            least = float(gradient[can_grow].min(initial=np.inf)) if active.groups is not None else 0.0
+            most = float(gradient[can_shrink].max(initial=-np.inf)) if active.groups is not None else 0.0
+            keep[member] = np.where(can_grow, can_shrink | (gradient <= most), gradient >= least)
+        if np.count_nonzero(keep) <= _SHRUNK * keep.size:
+            state.active = np.flatnonzero(keep) if at is None else at[keep]
 
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
-        return 2.0 * _SINGLE_ROUNDOFF * state.largest * state.moved**0.5 if state.single else 0.0
-
-    def _dual(self, state: BatchState) -> float:
-        return -0.5 * inner(state.beta, state.gradient + state.problem.linear)
+        return _NOISE * state.largest * state.moved**0.5 if state.single else 0.0
 
     def _violation(self, state: BatchState) -> float:
-        p = state.problem
-        return largest_violation(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups)
+        a = _Active(state)
+        return largest_violation(a.beta, a.gradient, a.lower, a.upper, a.groups, state.problem.n_groups)
 
     def _everything(self, state: BatchState) -> IndexArray:
         if state.groups is None:
@@ -173,24 +199,36 @@ class BatchSMO(Solver[BatchState]):
         return np.argsort(state.groups, kind="stable")
 
     def _select(self, state: BatchState) -> IndexArray:
-        p = state.problem
-        n_free = np.count_nonzero((state.beta > p.lower) & (state.beta < p.upper))
+        p, at = state.problem, state.active
+        a = _Active(state)
+        n_free = np.count_nonzero((a.beta > a.lower) & (a.beta < a.upper))
         wanted = 1.25 * n_free + 256  # room for all free variables and for new ones
         size = next((s for s in _WORKING_SETS if s >= wanted), _WORKING_SETS[-1])
-        return select_working_set(
-            state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.previous, size
-        )
+        previous = state.previous
+        if at is not None and previous.size:
+            places = np.minimum(np.searchsorted(at, previous), at.size - 1)
+            previous = places[at[places] == previous]
+        chosen = select_working_set(a.beta, a.gradient, a.lower, a.upper, a.groups, p.n_groups, previous, size)
+        return chosen if at is None else at[chosen]
 
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
-        if state.whole is not None:
-            return state.whole
-        everything = state.takes_everything
-        matrix = padded_block(chosen.size, chosen.size, np.float32 if state.single else np.float64)
+        """K[chosen, chosen] with padded rows."""
+        if state.is_whole:
+            assert state.matrix is not None
+            return state.matrix
+        dtype = np.float32 if state.single else np.float64
+        matrix = state.matrix
+        if matrix is None or matrix.dtype != dtype or matrix.shape[0] < chosen.size:
+            state.matrix = None  # the old one goes before the new one comes
+            state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype)
+        if matrix.shape[0] > chosen.size:
+            width = padded_width(chosen.size)
+            matrix = matrix.reshape(-1)[: chosen.size * width].reshape(chosen.size, width)
+            matrix[:, chosen.size :] = 0.0
         yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         if state.problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
-        if everything:
-            state.whole = matrix
+        state.is_whole = state.takes_everything
         return matrix
 
     def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
@@ -203,11 +241,25 @@ class BatchSMO(Solver[BatchState]):
             end = yield from block.pair_steps(tol, steps=100 * chosen.size + 2000)
             if end is None:
                 return
-            exact = block.is_everything and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
+            exact = block.is_everything and not state.single
+            exact = exact and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
             if convex and (exact or end == _LIMIT) and block.n_free <= _MAX_FREE:
                 end = yield from block.newton_steps(block.rounding if exact else tol)
             if end != _LIMIT:
                 return
+
+
+@final
+class _Active:
+    """What is known of the active variables, in order."""
+
+    def __init__(self, state: BatchState) -> None:
+        p, at, groups = state.problem, state.active, state.groups
+        self.beta = state.beta if at is None else state.beta[at]
+        self.gradient = state.gradient if at is None else state.gradient[at]
+        self.lower = p.lower if at is None else p.lower[at]
+        self.upper = p.upper if at is None else p.upper[at]
+        self.groups = groups if at is None or groups is None else groups[at]
 
 
 @final
@@ -224,6 +276,7 @@ class _Block:
         else:
             self._starts = np.searchsorted(state.groups[chosen], np.arange(problem.n_groups + 1))
         self.is_everything = state.takes_everything
+        self._before = self._beta.copy()
         self._newton_calls = 0
 
     @property
@@ -242,11 +295,18 @@ class _Block:
             left = self._left(min(_PAIR_WORK // max(1, self._chosen.size), steps))
             if left == 0:
                 return None
-            end = self._run(newton=False, tol=tol, max_iter=left)
+            end = self._run(newton=False, tol=max(tol, self._noise()), max_iter=left)
             yield
             steps -= left
             if end != _LIMIT or steps <= 0:
                 return end
+
+    def _noise(self) -> float:
+        """About the violation below which single precision cannot bring the block."""
+        if self._matrix.dtype == np.float64:
+            return 0.0
+        change = self._beta - self._before
+        return _NOISE * self._state.largest * inner(change, change) ** 0.5
 
     def newton_steps(self, tol: float) -> Generator[None, None, int]:
         """Return how they ended."""
@@ -288,4 +348,5 @@ class _Block:
         if self.is_everything:
             state.gradient[self._chosen] = self._gradient
             state.violation = violation
+            state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
         return end

@@ -1,0 +1,217 @@
+"""The one loop: it runs a solver, keeps the limits, and does not believe the solver that it has finished."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from mercer.certificate import Evaluation, Evidence, conclude, evaluate
+from mercer.gram import Gram
+from mercer.problems import Problem
+from mercer.solution import Limits, Solution, TraceRow
+from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
+from mercer.solvers.interruption import Interruption
+from mercer.status import Status
+
+SLICE_SECONDS = 0.05
+"""How long a solver works before the driver looks at the clock, the callback and Ctrl-C."""
+
+_PATIENCE = 3  # rounds between true gradients without progress before a fit counts as stalled
+_GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
+_PROGRESS = 0.8  # nor does a violation that falls by less than this factor
+_STATE_ARRAYS = 12  # arrays of length n that problem, state, selection and evaluation hold at a time
+
+
+class _Skip(Exception):  # noqa: N818 - a request, not an error
+    """Raised inside an evaluation that the user does not want to wait for."""
+
+
+def drive(
+    solver: Solver[StateT],
+    reason: str,
+    problem: Problem,
+    gram: Gram,
+    *,
+    limits: Limits,
+    start: FloatArray | None = None,
+    callback: Callback | None = None,
+    interruption: Interruption | None = None,
+) -> Solution:
+    """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
+
+    A solver that says it has finished is not believed: the point is evaluated in float64 apart from it, and it
+    goes on from the true gradient until the evaluation agrees, or three rounds have brought little (`stalled`): the
+    result is then the best of the points that were evaluated.
+    Where the time is up or a stop was asked for before the first step, the result is the starting point; that costs
+    no kernel values unless the point is a warm start, whose evaluation the certificate needs.
+
+    Parameters
+    ----------
+    solver : Solver
+    reason : str
+        Why this one; for the solution.
+    problem, gram, limits, start, callback
+        See :func:`mercer.solvers.solve`.
+    interruption : Interruption, optional
+        Entered by the caller, so that Ctrl-C is one for all the machines of a fit.
+
+    Returns
+    -------
+    Solution
+        Always usable; its status says how far to trust it.
+
+    Raises
+    ------
+    ValueError
+        If kernel values overflow.
+    """
+    began = time.perf_counter()
+    values_before = gram.n_values
+    interruption = interruption or Interruption()
+    tol, convex = limits.tol, gram.kernel.is_psd is True
+    trace: list[TraceRow] = []
+    evaluation: Evaluation | None = None
+    patience = _Patience()
+
+    def check() -> None:
+        if interruption.insisted:
+            raise _Skip
+
+    def evaluated() -> Evaluation | None:
+        """The point, evaluated; None if the user does not wait for that."""
+        problem.balance(state.beta)
+        try:
+            check()
+            return evaluate(problem, gram, state.beta, check, hint=state.gradient)
+        except _Skip:
+            return None
+
+    ended = _out_of_time(limits, began, interruption)
+    if ended is None:
+        gram.diag()  # refuses kernel values that overflow, before any work
+        convex = gram.is_convex
+        ended = _out_of_time(limits, began, interruption)
+    state: State
+    if ended is not None:
+        state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
+    else:
+        state = working = solver.init(problem, gram, tol, start)
+    while ended is None:
+        solver.advance(working, _slice(limits, began), limits.max_iter)
+        trace.append(_trace_row(state, began))
+        ended = _stop_reason(limits, state, began, interruption, callback, trace[-1])
+        if not state.finished:
+            continue
+        evaluation = evaluated()
+        if evaluation is None:
+            ended = Status.INTERRUPTED
+            break
+        verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
+        idle = patience.ends_at(evaluation, state.beta)
+        if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
+            ended = verdict
+        elif ended is None:
+            if evaluation.violation <= tol:  # and yet the relative gap is too large
+                tol = 0.1 * evaluation.violation
+            solver.refresh(working, evaluation.gradient, tol)
+            evaluation = None
+    if evaluation is None:
+        evaluation = evaluated()
+    if ended is Status.STALLED and evaluation is not None:
+        evaluation = _best(problem, gram, evaluation, state, patience)
+    solution = Solution(
+        beta=state.beta,
+        bias=_rough_bias(problem, state),
+        ended=ended,
+        n_iter=state.n_iter,
+        seconds=time.perf_counter() - began,
+        trace=trace,
+        solver=solver.name,
+        reason=reason,
+        limits=limits,
+        evidence=Evidence(problem, gram.kernel, gram.data, gram.idx, state.beta, convex),
+        n_kernel_values=gram.n_values - values_before,
+        peak_memory_bytes=gram.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
+    )
+    return solution if evaluation is None else solution.certify(evaluation)
+
+
+def _best(problem: Problem, gram: Gram, evaluation: Evaluation, state: State, patience: _Patience) -> Evaluation:
+    """The evaluation with the largest dual objective so far; `state.beta` becomes its point.
+
+    Rounding can lead a solver away from where it started. From 0, where it often starts, the objective is 0.
+    """
+    if patience.best is not None and patience.best[0].dual > evaluation.dual:
+        evaluation, state.beta = patience.best
+    if evaluation.dual < 0.0 and not problem.start.any():
+        state.beta = problem.start.copy()
+        evaluation = evaluate(problem, gram, state.beta)
+    return evaluation
+
+
+class _Patience:
+    """Notices when rounds from one true gradient to the next bring little any more, and remembers the best point.
+
+    Where rounding or a hopeless condition lets the objective creep, it could creep for hours.
+    """
+
+    def __init__(self) -> None:
+        self.best: tuple[Evaluation, FloatArray] | None = None
+        self._violation = float("inf")
+        self._idle = 0
+
+    def ends_at(self, evaluation: Evaluation, beta: FloatArray) -> bool:
+        last = self.best[0] if self.best is not None else None
+        fell = evaluation.violation < _PROGRESS * self._violation
+        rose = last is not None and evaluation.dual - last.dual > _GAIN * abs(last.primal - last.dual)
+        self._idle = 0 if fell or rose else self._idle + 1
+        self._violation = min(self._violation, evaluation.violation)
+        if last is None or evaluation.dual > last.dual:
+            self.best = evaluation, beta.copy()
+        return self._idle >= _PATIENCE
+
+
+def _slice(limits: Limits, began: float) -> float:
+    if limits.max_seconds is None:
+        return SLICE_SECONDS
+    return min(SLICE_SECONDS, max(0.0, limits.max_seconds - (time.perf_counter() - began)))
+
+
+def _out_of_time(limits: Limits, began: float, interruption: Interruption) -> Status | None:
+    if interruption.requested:
+        return Status.INTERRUPTED
+    if limits.max_seconds is not None and time.perf_counter() - began >= limits.max_seconds:
+        return Status.TIME_LIMIT
+    return None
+
+
+def _stop_reason(
+    limits: Limits,
+    state: State,
+    began: float,
+    interruption: Interruption,
+    callback: Callback | None,
+    row: TraceRow,
+) -> Status | None:
+    progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, limits.tol)
+    if callback is not None and callback(progress) is True:
+        return Status.INTERRUPTED
+    out_of_time = _out_of_time(limits, began, interruption)
+    if out_of_time is not None:
+        return out_of_time
+    if 0 <= limits.max_iter <= state.n_iter:
+        return Status.MAX_ITER
+    return None
+
+
+def _trace_row(state: State, began: float) -> TraceRow:
+    return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, state.dual)
+
+
+def _rough_bias(problem: Problem, state: State) -> float:
+    """The bias by the solver's own gradient, for a model whose certificate nobody waited for."""
+    if problem.n_groups == 0:
+        return 0.0
+    free = (state.beta > problem.lower) & (state.beta < problem.upper)
+    return -float(state.gradient[free].mean()) if free.any() else -float(np.median(state.gradient))

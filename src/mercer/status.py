@@ -1,0 +1,79 @@
+"""How a fit ends: the status that its certificate carries, and the error and the warning that stand for others."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Status(StrEnum):
+    """How a fit ended; :attr:`advice` says what to make of it."""
+
+    OPTIMAL = "optimal"
+    MAX_ITER = "max_iter"
+    TIME_LIMIT = "time_limit"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    STATIONARY = "stationary"
+    INFEASIBLE = "infeasible"
+    UNVERIFIED = "unverified"
+
+    @property
+    def advice(self) -> str:
+        """What this status means and what to do about it, in a sentence or two."""
+        return _ADVICE[self]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether going on would not improve the result."""
+        return self in (Status.OPTIMAL, Status.STATIONARY, Status.STALLED, Status.INFEASIBLE)
+
+
+_ADVICE = {
+    Status.OPTIMAL: "The optimality conditions hold to the tolerance asked for.",
+    Status.MAX_ITER: "The limit on iterations was reached: the machine is usable, but not yet optimal.",
+    Status.TIME_LIMIT: "The time limit was reached: the machine is usable, but not yet optimal.",
+    Status.INTERRUPTED: "The fit was interrupted: the machine is usable, but not yet optimal.",
+    Status.STALLED: "Rounding in float64 is too coarse here for the tolerance asked for: a lower violation can either "
+    "not be reached or not be told. Ask for a larger tolerance, or lower C, gamma or the degree.",
+    Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
+    "conditions hold, but there may be better ones.",
+    Status.INFEASIBLE: "The classes cannot be separated with this kernel, so there is no machine with C = inf. "
+    "Use a finite C.",
+    Status.UNVERIFIED: "The fit was interrupted before its certificate was computed; it is computed on first use.",
+}
+
+
+class InseparableError(ValueError):
+    """C = inf was asked for, but there is no machine of maximal margin: the status `infeasible`, as an error.
+
+    Attributes
+    ----------
+    status : Status
+        `infeasible`.
+    weights : ndarray of shape (n,)
+        The certificate: nonnegative, summing to 1 over each class, and such that the two weighted means of the
+        classes coincide in feature space (to rounding), so no hyperplane can have the classes on different sides.
+        For a kernel that is not positive semidefinite, the two means whose "squared distance" is negative.
+    distance : float
+        Distance of the two means, in feature space; 0 where its square is negative.
+    """
+
+    status = Status.INFEASIBLE
+
+    def __init__(self, message: str, weights: FloatArray, distance: float) -> None:
+        super().__init__(message)
+        self.weights = weights
+        self.distance = distance
+
+    def __reduce__(self) -> tuple[type[InseparableError], tuple[str, FloatArray, float]]:
+        # Processes of a parallel search pass errors on by pickle, which would call with the message alone.
+        return type(self), (str(self), self.weights, self.distance)
+
+
+class IndefiniteKernelWarning(UserWarning):
+    """The kernel is not positive semidefinite on the training rows, or not known to be."""
