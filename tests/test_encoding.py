@@ -91,7 +91,8 @@ def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
         encoder.transform(Table((), (), longer)).toarray(), encoder.transform(Table((), (), longer[:, :200])).toarray()
     )
     assert encoder.strangers(Table((), (), longer)) == [
-        "features beyond number 199 occur in 1 of 3 rows, which the model does not know from training; they are not used"
+        "features beyond number 199 occur in 1 of 3 rows, which the model does not know from training; they are not "
+        "used"
     ]
     with pytest.raises(TableError, match="the model was trained on a sparse table of 200 features"):
         encoder.transform(table_of(x=[1.0]))

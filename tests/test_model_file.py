@@ -150,6 +150,75 @@ TAMPERINGS = {
 }
 
 
+CLAIMS = {
+    "gap": (dict(gap=-5.0), "the duality gap is -5 in the file"),
+    "relative gap": (dict(relative_gap=0.5), "the relative gap is 0.5 in the file"),
+    "dual": (dict(dual=3.0), "the dual objective is 3 in the file"),
+    "support vectors": (dict(n_support=1), "the number of support vectors is 1 in the file"),
+    "free ones": (dict(n_free=0), "the number of free support vectors is 0 in the file"),
+    "bounded ones": (dict(n_bounded=7), "the number of support vectors at their bound is 7 in the file"),
+    "violation": (dict(kkt_violation=0.0), "the KKT violation is 0 in the file"),
+    "status": (dict(status=Status.OPTIMAL), "the file says `optimal`, recomputing says `stalled`"),
+    "tolerance": (
+        dict(status=Status.OPTIMAL, tol=1e-12),
+        "the file says `optimal`, recomputing says `stalled`",
+    ),
+    "tolerance of the gap": (
+        dict(status=Status.OPTIMAL, tol=100.0, tol_gap=1e-12),
+        "the file says `optimal`, recomputing says `stalled`",
+    ),
+    "rounding": (dict(rounding=1e9), "the rounding of a decision value is 1e+09 in the file"),
+    "rounding hides no violation": (dict(rounding=1e9, kkt_violation=0.0), "the KKT violation is 0 in the file"),
+    "rounding of objectives": (
+        dict(objective_rounding=1e9, primal=1.0),
+        "the rounding of both objectives is 1e+09 in the file",
+    ),
+    "rounding hides no objective": (dict(objective_rounding=1e9, primal=1.0), "the primal objective is 1 in the file"),
+}
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_verifying_holds_a_file_to_what_it_claims(case, tmp_path):
+    table = as_table(mixed_frame(80))
+    with pytest.warns(UserWarning, match="ended as"):
+        model = fit_model(table, "outcome", SVC(C=1e4, max_iter=3))
+    assert verify(model, table).findings == ()
+    claims, finding = CLAIMS[case]
+    part = replace(model.parts[0], certificate=replace(model.parts[0].certificate, **claims))
+    save_model(tmp_path / "m.mercer", replace(model, parts=(part,)))
+    findings = verify(load_model(tmp_path / "m.mercer"), table).findings
+    assert any(sentence.startswith(finding) for sentence in findings), findings
+
+
+@pytest.mark.parametrize(
+    "claims", [dict(status=Status.STALLED), dict(status=Status.MAX_ITER), dict(kkt_violation=0.5), dict(rounding=0.0)]
+)
+def test_a_machine_that_is_better_than_it_claims_is_no_disagreement(claims):
+    table, model = fitted("mixed columns")
+    part = replace(model.parts[0], certificate=replace(model.parts[0].certificate, **claims))
+    verification = verify(replace(model, parts=(part,)), table)
+    assert verification.findings == ()
+    assert verification.recomputed.status == "optimal"
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9, 1e-14])
+def test_an_untouched_model_verifies_however_hard_its_problem_was(C, tol):
+    frame = mixed_frame(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_model(frame, "outcome", SVC(C=C, tol=tol, kernel="linear", max_iter=20_000))
+    assert verify(model, frame).findings == ()
+
+
+def test_weights_do_not_move_a_support_vector_from_its_bound():
+    frame = three_classes(60)
+    X, y = frame[["u", "v"]], frame["kind"]
+    weights = np.random.default_rng(0).uniform(0.1, 2.0, 60)
+    machine = SVC(C=0.3, class_weight={"a": 0.7, "b": 1.1, "c": 1.3}).fit(X, y, sample_weight=weights)
+    assert verify(as_model(machine, X, y, weights), X.assign(y=y)).findings == ()
+
+
 @pytest.mark.parametrize("case", TAMPERINGS)
 def test_verifying_finds_what_was_tampered_with(case, tmp_path):
     table, model = fitted("mixed columns")
@@ -252,6 +321,25 @@ def nested(first, second, value):
     return dict(change_manifest=lambda manifest: manifest[first].__setitem__(second, value))
 
 
+def claiming(**claims):
+    return dict(change_manifest=lambda manifest: manifest["parts"][0]["certificate"].update(claims))
+
+
+def test_certificates_written_before_objectives_had_a_rounding_are_read(saved):
+    path, table, _ = saved
+    rewritten(path, change_manifest=lambda manifest: manifest["parts"][0]["certificate"].pop("objective_rounding"))
+    loaded = load_model(path)
+    assert loaded.certificate.objective_rounding == 0.0
+    assert verify(loaded, table).ok
+
+
+def test_machines_of_different_tolerances_are_refused(tmp_path):
+    save_model(tmp_path / "m.mercer", fit_model(three_classes(60), "kind", SVC()))
+    rewritten(tmp_path / "m.mercer", **claiming(tol=1.0))
+    with pytest.raises(ModelFileError, match="its machines claim to have been solved to different tolerances"):
+        load_model(tmp_path / "m.mercer")
+
+
 EDITS = {
     "bias": lambda manifest: manifest["parts"][0].__setitem__("bias", 0.5),
     "mean": lambda manifest: manifest["encoder"]["numeric"][0].__setitem__("mean", 1.0),
@@ -330,6 +418,17 @@ DAMAGED = {
     "scale": (nested("encoder", "sparse", {"n_columns": 9, "scale": 0.0}), "its encoder's scale is 0.0, which is no"),
     "dense block": (nested("encoder", "dense_block", 10**7), "a block of more columns than it lists"),
     "columns": (nested("encoder", "order", ["age", "age"]), "its encoder lists a column twice"),
+    "violation": (claiming(kkt_violation=-1.0), "its certificate's kkt_violation is -1.0, which cannot be"),
+    "infeasibility": (claiming(dual_infeasibility=-1e-9), "its certificate's dual_infeasibility is -1e-09"),
+    "rounding": (claiming(rounding=-1.0), "its certificate's rounding is -1.0, which cannot be"),
+    "endless rounding": (claiming(rounding="inf"), "its rounding is 'inf', which is no number"),
+    "endless violation": (claiming(kkt_violation="inf"), "its kkt_violation is 'inf', which is no number"),
+    "endless dual": (claiming(dual="-inf"), "its dual is '-inf', which is no number"),
+    "no gap": (claiming(gap="nan"), "its gap is 'nan', which is no number"),
+    "tolerance": (claiming(tol=0.0), "its certificate's tol is 0.0, which cannot be"),
+    "tolerance of the gap": (claiming(tol_gap=-1.0), "its certificate's tol_gap is -1.0, which cannot be"),
+    "seconds": (claiming(seconds=-1.0), "its certificate's seconds is -1.0, which cannot be"),
+    "count": (claiming(n_support=-1), "its certificate's n_support is -1, which is no count"),
     "not JSON": (dict(change_members=lambda m: m.__setitem__("manifest.json", b"{")), "damaged: JSONDecodeError"),
     "infinity": (
         dict(change_members=lambda m: m.__setitem__("manifest.json", b'{"C": Infinity}')),

@@ -370,15 +370,15 @@ def refuse_infinite(table: Table) -> None:
     """Raise a TableError that names the cells that are infinite, if there are any."""
     cells = []
     for name in table.names:
-        rows = np.flatnonzero(np.isinf(table[name])) if table.is_numeric(name) else ()
-        if len(rows):
+        rows = np.flatnonzero(np.isinf(table[name])) if table.is_numeric(name) else np.zeros(0, dtype=np.int64)
+        if rows.size:
             cells.append(f"{name!r} ({name_rows(table, rows)})")
     if cells:
         raise TableError(f"infinite values in {name_columns(cells)}", "mend or empty these cells")
     if table.sparse is not None and not np.isfinite(table.sparse.data).all():
         bad = np.flatnonzero(~np.isfinite(table.sparse.data))
-        rows = name_rows(table, np.unique(_rows_of_entries(table.sparse, bad)))
-        raise TableError(f"the sparse features hold NaN or infinity in {rows}", "mend or drop them")
+        named = name_rows(table, np.unique(_rows_of_entries(table.sparse, bad)))
+        raise TableError(f"the sparse features hold NaN or infinity in {named}", "mend or drop them")
 
 
 def name_columns(names: Sequence[str]) -> str:

@@ -70,8 +70,8 @@ class Training:
 
     def penalties(self, codes: np.ndarray) -> np.ndarray:
         """C_i of each training row."""
-        weights = self.class_weight[codes]
-        return self.C * (weights if self.sample_weight is None else weights * self.sample_weight)
+        by_class = self.C * self.class_weight[codes]  # in the order of the fit, so that bounds are equal to the bit
+        return by_class if self.sample_weight is None else by_class * self.sample_weight
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,6 +106,7 @@ def print_verification(verification: Verification) -> None:
             grid.add_row(
                 name, *(_formatted(c, attribute, form) for c in (verification.stored, verification.recomputed))
             )
+        grid.add_row("tolerance", f"{verification.stored.tol:g}", "")
         grid.add_row("status", str(verification.stored.status), str(verification.recomputed.status))
         out.print(grid)
     if verification.ok:
