@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import stat
 import warnings
 import zipfile
@@ -23,7 +24,7 @@ from mercer.io import model_file
 from mercer.io.model_file import ModelFileError, load_model, save_model
 from mercer.model import as_model, fit_model
 from mercer.status import Status
-from mercer.table import Table, TableError, as_table
+from mercer.table import Table, TableError, TableWarning, as_table
 from mercer.verification import verify
 
 
@@ -90,8 +91,39 @@ def test_weights_of_a_machine_fitted_on_arrays(tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), machine.predict(X))
     np.testing.assert_allclose(loaded.scores(X), machine.decision_function(X), rtol=1e-12)
     assert verify(loaded, X.assign(y=y)).ok
-    with pytest.raises(ValueError, match="must be what the machine was fitted on, but numbers of rows differ"):
+    with pytest.raises(ValueError, match="must be what the machine was fitted on, but rows or labels differ"):
         as_model(machine, X, y)
+    with pytest.raises(
+        ValueError, match="C and sample_weight must be what the machine was fitted with, but its bounds"
+    ):
+        as_model(machine, X, y, np.where(weights > 0, weights + 1e-3, 0.0))
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_model_is_of_the_fit_and_not_of_parameters_set_since(pickled):
+    frame = three_classes(60)
+    X, y = frame[["u", "v"]], frame["kind"]
+    machine = SVC(C=0.3, multi_class="ovr", class_weight={"a": 0.7}).fit(X, y)
+    expected = machine.predict(X)
+    if pickled:
+        machine = pickle.loads(pickle.dumps(machine))
+    machine.set_params(multi_class="ovo", kernel="linear", class_weight=None)
+    model = as_model(machine, X, y)
+    assert (model.scheme, model.training.C) == ("ovr", 0.3)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    assert verify(model, X.assign(y=y)).ok
+    machine.set_params(C=30.0)
+    if pickled:
+        with pytest.raises(ValueError, match=r"not those of C = 30 and these weights; set them back, or fit again"):
+            as_model(machine, X, y)
+    else:
+        assert as_model(machine, X, y).training.C == 0.3
+
+
+def test_categories_that_training_did_not_have_are_a_warning():
+    model = fitted("mixed columns")[1]
+    with pytest.warns(TableWarning, match="column 'site' holds 'moon' in 3 of 3 rows, which the model does not know"):
+        model.predict(as_table(mixed_frame(3).assign(site="moon")))
 
 
 def test_a_machine_fitted_on_plain_or_sparse_arrays():
@@ -557,7 +589,7 @@ def test_a_forged_manifest_is_refused_or_harmless(whole, data):
         model = load_model(path)
     except ModelFileError:
         return
-    for use in (model.predict, lambda table: verify(model, table)):
+    for use in (model.scores, lambda table: verify(model, table)):
         try:
             use(table)
         except TableError:

@@ -222,7 +222,6 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     if out is not None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
-    _say_unseen(loaded, read)
     labels, scores = loaded.predict(read), loaded.scores(read)
     named = loaded.labels if scores.ndim == 2 else loaded.labels[1:]
     with _output(out) as file:
@@ -354,17 +353,6 @@ def _read_for(model: Model, path: str) -> Table:
 
     text = {model.target} if model.classes.dtype == object else set()
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
-
-
-def _say_unseen(model: Model, table: Table) -> None:
-    """Name the cells of text columns that mean nothing to the model."""
-    for column, counts in model.encoder.unseen(table).items():
-        examples = ", ".join(repr(cell) for cell, _ in counts.most_common(3)) + (", ..." if len(counts) > 3 else "")
-        say(
-            "warning",
-            f"column {column!r} holds {examples} in {counts.total()} of {table.n_rows} rows, which the model does not "
-            "know from training; they count as none of the values that it knows",
-        )
 
 
 @contextmanager
