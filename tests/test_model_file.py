@@ -22,6 +22,7 @@ from generated import mixed_frame, three_classes, with_missing
 from mercer import RBF, SVC, Linear
 from mercer.io import model_file
 from mercer.io.model_file import ModelFileError, load_model, save_model
+from mercer.io.whole import written_whole
 from mercer.model import as_model, fit_model
 from mercer.status import Status
 from mercer.table import Table, TableError, TableWarning, as_table
@@ -493,7 +494,10 @@ def test_an_array_header_may_not_promise_more_than_there_is(saved):
 def test_not_model_files(tmp_path):
     with pytest.raises(ModelFileError, match="does not exist"):
         load_model(tmp_path / "none.mercer")
-    with pytest.raises(ModelFileError, match="is not a model file"):
+    with pytest.raises(ModelFileError, match="is a folder, not a model file$"):
+        load_model(tmp_path)
+    (tmp_path / "model.mercer").touch()
+    with pytest.raises(ModelFileError, match=r"is a folder, not a model file; did you mean .*model\.mercer\?"):
         load_model(tmp_path)
     path = tmp_path / "m.mercer"
     for data in (b"", b"PK", b"\x80\x04K\x01."):
@@ -638,6 +642,28 @@ def test_saving_replaces_a_file_whole_or_not_at_all(saved, monkeypatch):
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert not path.stat().st_mode & stat.S_IXUSR
+
+
+def test_files_are_written_whole_with_the_permissions_of_any_other(tmp_path):
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "plain").touch()
+    for mode, text in (("w", "a\r\nü"), ("wb", b"a\r\n\x00")):
+        with written_whole(tmp_path / "link", mode) as file:
+            file.write(text)
+            assert (tmp_path / "file").exists() == (mode == "wb")
+        assert (tmp_path / "file").read_bytes() == (text if mode == "wb" else text.encode())
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+    def fail_half_way():
+        with written_whole(tmp_path / "file", "w") as file:
+            file.write("half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_half_way()
+    assert (tmp_path / "file").read_bytes() == b"a\r\n\x00"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link", "plain"]
 
 
 def test_a_model_says_what_is_wrong_with_a_table(saved):

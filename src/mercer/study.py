@@ -336,7 +336,7 @@ def _trained_svm(found: SearchResult, model: Model, fit_seconds: float) -> _Trai
         return multiclass.winners(scores), scores
 
     best = found.best
-    return _Trained(SVM, best.setting, best.n_right, found.seconds, fit_seconds, answer)
+    return _Trained(SVM, best.setting_with(model.kernel), best.n_right, found.seconds, fit_seconds, answer)
 
 
 def _trained_other(chosen: Chosen, encoder: TableEncoder, rest: Table, codes: np.ndarray) -> _Trained:

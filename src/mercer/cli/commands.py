@@ -16,6 +16,7 @@ import click
 from mercer import __version__
 from mercer.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.cli.talk import Failure, printable, say
+from mercer.io.whole import written_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -340,9 +341,6 @@ def _load(path: str) -> Model:
     with ended_by_ctrl_c():
         from mercer.io.model_file import load_model
 
-    if Path(path).is_dir():
-        inside = Path(path) / "model.mercer"
-        raise Failure(f"{path} is a folder, not a model file", f"did you mean {inside}?" if inside.exists() else None)
     return load_model(path)
 
 
@@ -361,19 +359,12 @@ def _output(path: str | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
-    target = Path(path).resolve()  # a link stays one
-    if target.exists() and not target.is_file():  # a device or a pipe, which is written to and not replaced
+    if Path(path).exists() and not Path(path).is_file():  # a device or a pipe, which is written to and not replaced
         with open(path, "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name}.part")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            yield file
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with written_whole(path, "w") as file:
+        yield file
 
 
 def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:

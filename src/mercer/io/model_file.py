@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from dataclasses import fields
 from pathlib import Path
@@ -24,6 +23,7 @@ from mercer import __version__, multiclass
 from mercer.certificate import Certificate
 from mercer.data import CSR, as_data
 from mercer.encoding import TableEncoder
+from mercer.io.whole import written_whole
 from mercer.kernels import from_dict
 from mercer.model import Model, Part, Training
 from mercer.status import Status
@@ -79,7 +79,6 @@ def save_model(path: str | Path, model: Model) -> None:
     OSError
         If the file cannot be written.
     """
-    path = Path(path)
     text = json.dumps(_manifest_of(model), indent=1, ensure_ascii=False, allow_nan=False)
     members = {_MANIFEST: text.encode()} | {f"{name}.npy": _npy(array) for name, array in _arrays_of(model).items()}
     if len(members[_MANIFEST]) > MAX_MANIFEST_BYTES:
@@ -88,16 +87,9 @@ def save_model(path: str | Path, model: Model) -> None:
             f"read: it has {len(model.parts)} machines and {model.encoder.n_features_} features"
         )
     members[_CHECKSUMS] = _checksums(members)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in members.items():
-                archive.writestr(_member(name), data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with written_whole(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            archive.writestr(_member(name), data)
 
 
 def load_model(path: str | Path) -> Model:
@@ -114,6 +106,10 @@ def load_model(path: str | Path) -> Model:
             return _model_of(*_read(archive, os.path.getsize(path)))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
+    except IsADirectoryError:
+        inside = Path(path) / "model.mercer"
+        hint = f"; did you mean {inside}?" if inside.exists() else ""
+        raise ModelFileError(f"{path} is a folder, not a model file{hint}") from None
     except FileNotFoundError:
         raise ModelFileError(f"{path} does not exist") from None
     except zipfile.BadZipFile as error:
@@ -185,12 +181,6 @@ def _member(name: str) -> zipfile.ZipInfo:
 def _checksums(members: dict[str, bytes]) -> bytes:
     """A line for each member, as `sha256sum` writes and checks them."""
     return "".join(f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n" for name in sorted(members)).encode()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _refuse(reason: str) -> NoReturn:
