@@ -128,7 +128,7 @@ def evaluate(
     quadratic = inner(beta, values)
     decision = values - multipliers[0] if problem.n_groups else values
     outside = np.maximum(problem.lower - beta, beta - problem.upper)
-    drift = problem.group_totals(beta) - problem.group_totals(problem.start)
+    drift = problem.group_drift(beta)
     at_bound = (beta <= problem.lower) | (beta >= problem.upper)
     return Evaluation(
         values=values,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -83,14 +83,33 @@ class Problem:
         """Number of variables."""
         return self.linear.size
 
-    @property
+    @cached_property
     def n_groups(self) -> int:
         """Number of equality constraints."""
         return 0 if self.groups is None or self.groups.size == 0 else int(self.groups.max()) + 1
 
+    @cached_property
+    def members(self) -> list[slice | IndexArray]:
+        """The variables of each group; of a single group, a slice of all."""
+        if self.groups is None:
+            return []
+        if self.n_groups == 1:
+            return [slice(None)]
+        order = np.argsort(self.groups, kind="stable")
+        ends = np.cumsum(np.bincount(self.groups, minlength=self.n_groups))
+        return list(np.split(order, ends[:-1]))
+
     def group_totals(self, beta: FloatArray) -> FloatArray:
         """Return the sum of `beta` over each group, rounded once."""
-        return np.array([math.fsum(beta[members]) for members in self._members()])
+        return np.array([math.fsum(beta[members]) for members in self.members])
+
+    def group_drift(self, beta: FloatArray) -> FloatArray:
+        """Return by how much the sum of `beta` over each group exceeds its total."""
+        return self.group_totals(beta) - self._totals
+
+    @cached_property
+    def _totals(self) -> FloatArray:
+        return self.group_totals(self.start)
 
     def balance(self, beta: FloatArray) -> None:
         """Put each group's total right, in place, where rounding over many steps has made it drift.
@@ -98,22 +117,16 @@ class Problem:
         The free variable of smallest size with room for the surplus takes it: there it can be told most exactly. A
         group without such a variable stays as it is, for its variables are at bounds that mean something.
         """
-        surpluses = self.group_totals(beta) - self.group_totals(self.start)
-        for members, surplus in zip(self._members(), surpluses, strict=True):
+        for members, surplus in zip(self.members, self.group_drift(beta), strict=True):
+            if surplus == 0.0:
+                continue
             point, lower, upper = beta[members], self.lower[members], self.upper[members]
             moved = point - surplus
             fit = np.flatnonzero((lower < point) & (point < upper) & (lower < moved) & (moved < upper))
-            if surplus != 0.0 and fit.size:
+            if fit.size:
                 least = fit[np.argmin(np.abs(point[fit]))]
-                beta[members[least]] = moved[least]
-
-    def _members(self) -> Iterator[IndexArray]:
-        """The variables of each group."""
-        if self.groups is None:
-            return
-        order = np.argsort(self.groups, kind="stable")
-        ends = np.cumsum(np.bincount(self.groups, minlength=self.n_groups))
-        yield from np.split(order, ends[:-1])
+                point[least] = moved[least]
+                beta[members] = point
 
     def make_feasible(self, beta: FloatArray) -> FloatArray:
         """Return a feasible point near `beta`: clipped to the box, then each group's total restored.
@@ -123,7 +136,7 @@ class Problem:
         point = np.clip(beta, self.lower, self.upper)
         if self.groups is None:
             return point
-        surplus = self.group_totals(point) - self.group_totals(self.start)
+        surplus = self.group_drift(point)
         for group in np.flatnonzero(surplus):
             members = np.flatnonzero(self.groups == group)
             # Towards the starting point, which is feasible: the way there closes the gap exactly.

@@ -78,11 +78,13 @@ def c_svc(y: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
     [0.0, 10.0]
     """
     signs = np.asarray(y, dtype=np.float64)
-    penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), signs.shape).copy()
+    penalties = np.empty(signs.shape)
+    penalties[...] = C
     _require_two_classes(signs)
     if not np.all(penalties > 0.0):
         raise ValueError(f"C must be positive for every sample, got {penalties[~(penalties > 0.0)][0]}.")
-    if np.isinf(penalties).any() and not np.isinf(penalties).all():
+    unbounded = np.isinf(penalties)
+    if unbounded.any() and not unbounded.all():
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
     return Problem(
         name="C-SVC",
@@ -135,5 +137,6 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
 
 
 def _require_two_classes(signs: FloatArray) -> None:
-    if signs.ndim != 1 or not np.isin(signs, (-1.0, 1.0)).all() or np.unique(signs).size != 2:
+    positive = signs == 1.0
+    if signs.ndim != 1 or not (positive | (signs == -1.0)).all() or positive.all() or not positive.any():
         raise ValueError("y must be a vector of -1 and +1 with both present.")

@@ -17,7 +17,9 @@ from mercer.status import Status
 SLICE_SECONDS = 0.05
 """How long a solver works before the driver looks at the clock, the callback and Ctrl-C."""
 
-_PATIENCE = 3  # rounds between true gradients without progress before a fit counts as stalled
+_PATIENCE = 3  # rounds between true gradients without progress before a fit counts as stalled, and
+_PATIENT_WORK = 5e8  # steps times variables: some tenths of a second; or
+_IDLE_ROUNDS = 20  # such rounds, if they take no steps
 _GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
 _PROGRESS = 0.8  # nor does a violation that falls by less than this factor
 _STATE_ARRAYS = 12  # arrays of length n that problem, state, selection and evaluation hold at a time
@@ -108,7 +110,7 @@ def drive(
             ended = Status.INTERRUPTED
             break
         verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
-        idle = patience.ends_at(evaluation, state.beta)
+        idle = patience.ends_at(evaluation, state.beta, state.n_iter)
         if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
             ended = verdict
         elif ended is None:
@@ -160,16 +162,19 @@ class _Patience:
         self.best: tuple[Evaluation, FloatArray] | None = None
         self._violation = float("inf")
         self._idle = 0
+        self._work = 0
 
-    def ends_at(self, evaluation: Evaluation, beta: FloatArray) -> bool:
+    def ends_at(self, evaluation: Evaluation, beta: FloatArray, n_iter: int) -> bool:
         last = self.best[0] if self.best is not None else None
         fell = evaluation.violation < _PROGRESS * self._violation
         rose = last is not None and evaluation.dual - last.dual > _GAIN * abs(last.primal - last.dual)
         self._idle = 0 if fell or rose else self._idle + 1
+        self._work = n_iter if fell or rose else self._work
         self._violation = min(self._violation, evaluation.violation)
         if last is None or evaluation.dual > last.dual:
             self.best = evaluation, beta.copy()
-        return self._idle >= _PATIENCE
+        worked = (n_iter - self._work) * beta.size >= _PATIENT_WORK
+        return (worked and self._idle >= _PATIENCE) or self._idle >= _IDLE_ROUNDS
 
 
 def _slice(limits: Limits, began: float) -> float:
