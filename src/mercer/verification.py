@@ -158,7 +158,8 @@ def _check_support(model: Model, data: Vectors) -> list[str]:
 def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation, slack: _Slack) -> Certificate:
     """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one.
 
-    Its status is the best one that rounding leaves open: what was within a tolerance by a hair may now be beyond it.
+    Its status is the stored one where rounding leaves that open: what was within a tolerance by a hair may now be
+    beyond it.
     """
     ended = Status.STALLED if stored.status.is_final else stored.status
     certificate = certify(
@@ -172,16 +173,21 @@ def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation
         seconds=stored.seconds,
         peak_memory_bytes=stored.peak_memory_bytes,
     )
+    if not _is_worse(certificate.status, stored.status):
+        return certificate
     eased = replace(
         evaluation,
         violation=max(0.0, evaluation.violation - slack.rounding),
         excess=evaluation.excess - slack.rounding,
         primal=evaluation.primal - slack.gap,
+        rounding=0.5 * slack.rounding,
     )
-    return replace(
-        certificate,
-        status=conclude(ended, eased, tol=stored.tol, tol_gap=stored.tol_gap, convex=evidence.convex),
-    )
+    best = conclude(ended, eased, tol=stored.tol, tol_gap=stored.tol_gap, convex=evidence.convex)
+    return certificate if _is_worse(best, stored.status) else replace(certificate, status=stored.status)
+
+
+def _is_worse(status: Status, than: Status) -> bool:
+    return status is not than and worst_status([status, than]) is status
 
 
 def _disagreements(stored: Certificate, found: Certificate, slack: _Slack) -> list[str]:
@@ -222,6 +228,6 @@ def _disagreements(stored: Certificate, found: Certificate, slack: _Slack) -> li
         claimed, actual = getattr(stored, attribute), getattr(found, attribute)
         if claimed != actual:
             findings.append(f"the number of {name} is {claimed} in the file and {actual} recomputed")
-    if stored.status is not found.status and worst_status([stored.status, found.status]) is found.status:
+    if _is_worse(found.status, stored.status):
         findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
     return findings
