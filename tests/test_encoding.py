@@ -9,7 +9,7 @@ from scipy import sparse
 
 from generated import mixed_frame, with_missing
 from mercer.encoding import TableEncoder, class_codes, complete_rows
-from mercer.intake import identifier_columns, take_in
+from mercer.intake import identifier_columns, read_labels, take_in
 from mercer.table import Table, TableError, TableWarning, as_table
 
 
@@ -19,6 +19,10 @@ def text(*cells):
 
 def table_of(**columns):
     return Table(tuple(columns), tuple(np.asarray(column) for column in columns.values()))
+
+
+def taken_in(table, target, task="auto", **options):
+    return take_in(table, read_labels(table, target, task), **options)
 
 
 def test_numbers_are_imputed_by_the_median_and_standardised():
@@ -82,8 +86,14 @@ def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
     encoded = encoder.transform(Table((), (), block[:, :150].tocsr()))
     assert encoded.shape == (40, 200)
     assert np.mean(sparse.linalg.norm(encoder.transform(Table((), (), block)), axis=1) ** 2) == pytest.approx(1.0)
-    with pytest.raises(TableError, match="number 299, the model was trained on features up to number 199"):
-        encoder.transform(Table((), (), sparse.csr_array((3, 300))))
+    longer = sparse.csr_array(([1.0, 2.0, 3.0], ([0, 1, 1], [0, 199, 299])), shape=(3, 300))
+    np.testing.assert_array_equal(
+        encoder.transform(Table((), (), longer)).toarray(), encoder.transform(Table((), (), longer[:, :200])).toarray()
+    )
+    assert encoder.strangers(Table((), (), longer)) == [
+        "features beyond number 199 occur in 1 of 3 rows, which the model does not know from training; they are not "
+        "used"
+    ]
     with pytest.raises(TableError, match="the model was trained on a sparse table of 200 features"):
         encoder.transform(table_of(x=[1.0]))
 
@@ -109,8 +119,25 @@ def test_a_block_with_few_zeros_is_treated_as_columns():
     np.testing.assert_allclose(encoder.transform(Table((), (), block)).std(axis=0), 1.0)
     narrow = encoder.transform(Table((), (), block[:5, :3].tocsr()))
     assert narrow.shape == (5, 3)
-    with pytest.raises(TableError, match="has a feature number 8"):
-        encoder.transform(Table((), (), sparse.csr_array((2, 9))))
+    longer = sparse.csr_array(np.ones((2, 9)))
+    np.testing.assert_array_equal(
+        encoder.transform(Table((), (), longer)), encoder.transform(Table((), (), longer[:, :4]))
+    )
+    assert "features beyond number 3 occur in 2 of 2 rows" in encoder.strangers(Table((), (), longer))[0]
+
+
+def test_the_width_of_a_block_is_that_of_the_rows_learnt_from():
+    block = sparse.random_array((40, 200), density=0.05, format="csr", random_state=0)
+    table = Table((), (), block)
+    wide = Table((), (), sparse.csr_array((block.data, block.indices, block.indptr), (40, 10**6)))
+    assert TableEncoder().fit(wide).to_dict() == TableEncoder().fit(table).to_dict()
+
+
+def test_a_sparse_cell_too_large_to_compute_with():
+    block = sparse.random_array((40, 200), density=0.05, format="csr", random_state=0)
+    huge = sparse.csr_array(([1.0, 1e308], ([0, 2], [1, 7])), shape=(3, 200))
+    with pytest.raises(TableError, match=r"feature 7 is 1e\+308 in row 3, which is too large to compute with"):
+        TableEncoder().fit(Table((), (), block)).transform(Table((), (), huge))
 
 
 BAD_ROWS = {
@@ -239,7 +266,7 @@ def test_intake_of_a_mixed_table():
     with pytest.warns(
         TableWarning, match="5 of 120 rows were left out because the target 'outcome' is missing there: "
     ):
-        intake = take_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
+        intake = taken_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
     assert intake.features == ("age", "site", "smoker", "unit")
     assert intake.left_out == {
         "dose": "as asked",
@@ -251,17 +278,17 @@ def test_intake_of_a_mixed_table():
     assert intake.labels == ["ill", "well"]
     assert intake.class_counts.sum() == 115
     frame = with_missing(mixed_frame())
-    assert "row" in take_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
+    assert "row" in taken_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
 
 
 def test_rows_with_missing_cells_can_be_dropped():
     frame = with_missing(mixed_frame())
-    intake = take_in(as_table(frame), "outcome", missing="drop")
+    intake = taken_in(as_table(frame), "outcome", missing="drop")
     assert intake.missing == "drop"
     assert intake.missing_cells == {"age": 5, "site": 5}
     assert len(intake.rows) == frame.dropna().shape[0]
     assert intake.rows_dropped == {"cells missing": 120 - len(intake.rows)}
-    assert take_in(as_table(mixed_frame()), "outcome", missing="drop").missing == "none"
+    assert taken_in(as_table(mixed_frame()), "outcome", missing="drop").missing == "none"
 
 
 REFUSED = {
@@ -299,7 +326,7 @@ def test_tables_that_cannot_be_studied(case):
     options = dict(options)
     target = options.pop("target", "outcome")
     with pytest.raises(TableError) as caught:
-        take_in(as_table(with_missing(mixed_frame())), target, **options)
+        taken_in(as_table(with_missing(mixed_frame())), target, **options)
     assert message in str(caught.value)
     assert (hint is None) == (caught.value.hint is None)
     assert hint is None or hint in caught.value.hint
@@ -311,12 +338,12 @@ def test_a_target_of_many_texts_is_refused_unless_one_insists():
     with pytest.raises(
         TableError, match=r"holds 84 different texts in 100 rows, such as '2020-01-01',.* dates"
     ) as caught:
-        take_in(dated, "y")
+        taken_in(dated, "y")
     assert "if these are names of classes, say task=classification" in caught.value.hint
-    assert len(take_in(dated, "y", task="classification").labels) == 84
+    assert len(taken_in(dated, "y", task="classification").labels) == 84
     with pytest.raises(TableError, match="holds 12 different texts in 12 rows"):
-        take_in(table_of(x=np.sin(np.arange(12.0)), y=text(*"abcdefghijkl")), "y")
-    assert len(take_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").labels) == 12
+        taken_in(table_of(x=np.sin(np.arange(12.0)), y=text(*"abcdefghijkl")), "y")
+    assert len(taken_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").labels) == 12
 
 
 @pytest.mark.parametrize(
@@ -328,14 +355,14 @@ def test_text_that_looks_like_numbers_is_told(cells):
     with pytest.warns(
         TableWarning, match=r"column 'p' is read as text, although .*look like numbers: row 1 holds"
     ) as seen:
-        take_in(table, "y")
+        taken_in(table, "y")
     assert repr(first) in str(seen[0].message)
-    take_in(table, "y", drop=["p"])
+    taken_in(table, "y", drop=["p"])
 
 
 @pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["2020-01-01", "2021-05-07"], ["A1", "B2"]])
 def test_text_that_is_no_number_is_taken_as_it_is(cells):
-    take_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")
+    taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")
 
 
 def test_infinite_cells_are_named_by_row_and_column():
@@ -344,12 +371,12 @@ def test_infinite_cells_are_named_by_row_and_column():
     frame.loc[7, "age"] = np.inf
     frame.loc[:1, "outcome"] = None
     with pytest.raises(TableError, match=r"infinite values in 'age' \(row 8\), 'dose' \(rows 5, 10\)"):
-        take_in(as_table(frame), "outcome")
+        taken_in(as_table(frame), "outcome")
 
 
 def test_an_infinite_target_is_no_class():
     with pytest.raises(TableError, match=r"infinite values in 'y' \(row 2\)"):
-        take_in(table_of(x=[1.0, 2.0, 3.0], y=[0.0, np.inf, 1.0]), "y")
+        taken_in(table_of(x=[1.0, 2.0, 3.0], y=[0.0, np.inf, 1.0]), "y")
 
 
 def test_unseen_categories_are_counted():
@@ -363,13 +390,13 @@ def test_unseen_categories_are_counted():
 def test_empty_targets_and_only_targets():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [None, None]})
     with pytest.raises(TableError, match="the target 'y' is missing in every row"):
-        take_in(as_table(frame), "y")
+        taken_in(as_table(frame), "y")
     with pytest.raises(TableError, match="the target is the only column"):
-        take_in(as_table(frame[["x"]]), "x")
+        taken_in(as_table(frame[["x"]]), "x")
     frame = pd.DataFrame({"x": [1.0, None], "z": [None, 1.0], "y": ["a", "b"]})
     with pytest.raises(TableError, match="no row is left: every row has a missing cell"):
-        take_in(as_table(frame), "y", missing="drop")
+        taken_in(as_table(frame), "y", missing="drop")
     with pytest.raises(ValueError, match="task must be 'auto', 'classification' or 'regression', got 'x'"):
-        take_in(as_table(frame), "y", task="x")
+        taken_in(as_table(frame), "y", task="x")
     smallest = mixed_frame()["dose"].min()
-    assert take_in(as_table(mixed_frame()), "dose", task="classification").labels[0] == f"{smallest}"
+    assert taken_in(as_table(mixed_frame()), "dose", task="classification").labels[0] == f"{smallest}"

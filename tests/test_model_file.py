@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import stat
 import warnings
 import zipfile
@@ -21,9 +22,10 @@ from generated import mixed_frame, three_classes, with_missing
 from mercer import RBF, SVC, Linear
 from mercer.io import model_file
 from mercer.io.model_file import ModelFileError, load_model, save_model
+from mercer.io.whole import written_whole
 from mercer.model import as_model, fit_model
 from mercer.status import Status
-from mercer.table import Table, TableError, as_table
+from mercer.table import Table, TableError, TableWarning, as_table
 from mercer.verification import verify
 
 
@@ -90,8 +92,39 @@ def test_weights_of_a_machine_fitted_on_arrays(tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), machine.predict(X))
     np.testing.assert_allclose(loaded.scores(X), machine.decision_function(X), rtol=1e-12)
     assert verify(loaded, X.assign(y=y)).ok
-    with pytest.raises(ValueError, match="must be what the machine was fitted on, but numbers of rows differ"):
+    with pytest.raises(ValueError, match="must be what the machine was fitted on, but rows or labels differ"):
         as_model(machine, X, y)
+    with pytest.raises(
+        ValueError, match="C and sample_weight must be what the machine was fitted with, but its bounds"
+    ):
+        as_model(machine, X, y, np.where(weights > 0, weights + 1e-3, 0.0))
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_model_is_of_the_fit_and_not_of_parameters_set_since(pickled):
+    frame = three_classes(60)
+    X, y = frame[["u", "v"]], frame["kind"]
+    machine = SVC(C=0.3, multi_class="ovr", class_weight={"a": 0.7}).fit(X, y)
+    expected = machine.predict(X)
+    if pickled:
+        machine = pickle.loads(pickle.dumps(machine))
+    machine.set_params(multi_class="ovo", kernel="linear", class_weight=None)
+    model = as_model(machine, X, y)
+    assert (model.scheme, model.training.C) == ("ovr", 0.3)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    assert verify(model, X.assign(y=y)).ok
+    machine.set_params(C=30.0)
+    if pickled:
+        with pytest.raises(ValueError, match=r"not those of C = 30 and these weights; set them back, or fit again"):
+            as_model(machine, X, y)
+    else:
+        assert as_model(machine, X, y).training.C == 0.3
+
+
+def test_categories_that_training_did_not_have_are_a_warning():
+    model = fitted("mixed columns")[1]
+    with pytest.warns(TableWarning, match="column 'site' holds 'moon' in 3 of 3 rows, which the model does not know"):
+        model.predict(as_table(mixed_frame(3).assign(site="moon")))
 
 
 def test_a_machine_fitted_on_plain_or_sparse_arrays():
@@ -148,6 +181,80 @@ TAMPERINGS = {
         "the support vectors in the file are not the training rows",
     ),
 }
+
+
+CLAIMS = {
+    "gap": (dict(gap=-5.0), "the duality gap is -5 in the file"),
+    "relative gap": (dict(relative_gap=0.5), "the relative gap is 0.5 in the file"),
+    "dual": (dict(dual=3.0), "the dual objective is 3 in the file"),
+    "support vectors": (dict(n_support=1), "the number of support vectors is 1 in the file"),
+    "free ones": (dict(n_free=0), "the number of free support vectors is 0 in the file"),
+    "bounded ones": (dict(n_bounded=7), "the number of support vectors at their bound is 7 in the file"),
+    "violation": (dict(kkt_violation=0.0), "the KKT violation is 0 in the file"),
+    "status": (dict(status=Status.OPTIMAL), "the file says `optimal`, recomputing says `stalled`"),
+    "tolerance": (
+        dict(status=Status.OPTIMAL, tol=1e-12),
+        "the file says `optimal`, recomputing says `stalled`",
+    ),
+    "tolerance of the gap": (
+        dict(status=Status.OPTIMAL, tol=100.0, tol_gap=1e-12),
+        "the file says `optimal`, recomputing says `stalled`",
+    ),
+    "rounding": (dict(rounding=1e9), "the rounding of a decision value is 1e+09 in the file"),
+    "rounding hides no violation": (dict(rounding=1e9, kkt_violation=0.0), "the KKT violation is 0 in the file"),
+    "rounding of objectives": (
+        dict(objective_rounding=1e9, primal=1.0),
+        "the rounding of both objectives is 1e+09 in the file",
+    ),
+    "rounding hides no objective": (dict(objective_rounding=1e9, primal=1.0), "the primal objective is 1 in the file"),
+}
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_verifying_holds_a_file_to_what_it_claims(case, tmp_path):
+    table = as_table(mixed_frame(80))
+    with pytest.warns(UserWarning, match="ended as"):
+        model = fit_model(table, "outcome", SVC(C=1e4, max_iter=3))
+    assert verify(model, table).findings == ()
+    claims, finding = CLAIMS[case]
+    part = replace(model.parts[0], certificate=replace(model.parts[0].certificate, **claims))
+    save_model(tmp_path / "m.mercer", replace(model, parts=(part,)))
+    findings = verify(load_model(tmp_path / "m.mercer"), table).findings
+    assert any(sentence.startswith(finding) for sentence in findings), findings
+
+
+@pytest.mark.parametrize(
+    "claims", [dict(status=Status.STALLED), dict(status=Status.MAX_ITER), dict(kkt_violation=0.5), dict(rounding=0.0)]
+)
+def test_a_machine_that_is_better_than_it_claims_is_no_disagreement(claims):
+    table, model = fitted("mixed columns")
+    part = replace(model.parts[0], certificate=replace(model.parts[0].certificate, **claims))
+    verification = verify(replace(model, parts=(part,)), table)
+    assert verification.findings == ()
+    assert verification.recomputed.status == "optimal"
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9, 1e-14])
+def test_an_untouched_model_verifies_however_hard_its_problem_was(C, tol):
+    frame = mixed_frame(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_model(frame, "outcome", SVC(C=C, tol=tol, kernel="linear", max_iter=20_000))
+    verification = verify(model, frame)
+    assert verification.findings == ()
+    if model.certificate.kkt_violation > tol:
+        assert verification.recomputed.status == model.certificate.status
+        claims = [replace(part, certificate=replace(part.certificate, status=Status.OPTIMAL)) for part in model.parts]
+        assert not verify(replace(model, parts=tuple(claims)), frame).ok
+
+
+def test_weights_do_not_move_a_support_vector_from_its_bound():
+    frame = three_classes(60)
+    X, y = frame[["u", "v"]], frame["kind"]
+    weights = np.random.default_rng(0).uniform(0.1, 2.0, 60)
+    machine = SVC(C=0.3, class_weight={"a": 0.7, "b": 1.1, "c": 1.3}).fit(X, y, sample_weight=weights)
+    assert verify(as_model(machine, X, y, weights), X.assign(y=y)).findings == ()
 
 
 @pytest.mark.parametrize("case", TAMPERINGS)
@@ -252,6 +359,25 @@ def nested(first, second, value):
     return dict(change_manifest=lambda manifest: manifest[first].__setitem__(second, value))
 
 
+def claiming(**claims):
+    return dict(change_manifest=lambda manifest: manifest["parts"][0]["certificate"].update(claims))
+
+
+def test_certificates_written_before_objectives_had_a_rounding_are_read(saved):
+    path, table, _ = saved
+    rewritten(path, change_manifest=lambda manifest: manifest["parts"][0]["certificate"].pop("objective_rounding"))
+    loaded = load_model(path)
+    assert loaded.certificate.objective_rounding == 0.0
+    assert verify(loaded, table).ok
+
+
+def test_machines_of_different_tolerances_are_refused(tmp_path):
+    save_model(tmp_path / "m.mercer", fit_model(three_classes(60), "kind", SVC()))
+    rewritten(tmp_path / "m.mercer", **claiming(tol=1.0))
+    with pytest.raises(ModelFileError, match="its machines claim to have been solved to different tolerances"):
+        load_model(tmp_path / "m.mercer")
+
+
 EDITS = {
     "bias": lambda manifest: manifest["parts"][0].__setitem__("bias", 0.5),
     "mean": lambda manifest: manifest["encoder"]["numeric"][0].__setitem__("mean", 1.0),
@@ -330,6 +456,17 @@ DAMAGED = {
     "scale": (nested("encoder", "sparse", {"n_columns": 9, "scale": 0.0}), "its encoder's scale is 0.0, which is no"),
     "dense block": (nested("encoder", "dense_block", 10**7), "a block of more columns than it lists"),
     "columns": (nested("encoder", "order", ["age", "age"]), "its encoder lists a column twice"),
+    "violation": (claiming(kkt_violation=-1.0), "its certificate's kkt_violation is -1.0, which cannot be"),
+    "infeasibility": (claiming(dual_infeasibility=-1e-9), "its certificate's dual_infeasibility is -1e-09"),
+    "rounding": (claiming(rounding=-1.0), "its certificate's rounding is -1.0, which cannot be"),
+    "endless rounding": (claiming(rounding="inf"), "its rounding is 'inf', which is no number"),
+    "endless violation": (claiming(kkt_violation="inf"), "its kkt_violation is 'inf', which is no number"),
+    "endless dual": (claiming(dual="-inf"), "its dual is '-inf', which is no number"),
+    "no gap": (claiming(gap="nan"), "its gap is 'nan', which is no number"),
+    "tolerance": (claiming(tol=0.0), "its certificate's tol is 0.0, which cannot be"),
+    "tolerance of the gap": (claiming(tol_gap=-1.0), "its certificate's tol_gap is -1.0, which cannot be"),
+    "seconds": (claiming(seconds=-1.0), "its certificate's seconds is -1.0, which cannot be"),
+    "count": (claiming(n_support=-1), "its certificate's n_support is -1, which is no count"),
     "not JSON": (dict(change_members=lambda m: m.__setitem__("manifest.json", b"{")), "damaged: JSONDecodeError"),
     "infinity": (
         dict(change_members=lambda m: m.__setitem__("manifest.json", b'{"C": Infinity}')),
@@ -362,7 +499,10 @@ def test_an_array_header_may_not_promise_more_than_there_is(saved):
 def test_not_model_files(tmp_path):
     with pytest.raises(ModelFileError, match="does not exist"):
         load_model(tmp_path / "none.mercer")
-    with pytest.raises(ModelFileError, match="is not a model file"):
+    with pytest.raises(ModelFileError, match=r"is a folder, not a model file$"):
+        load_model(tmp_path)
+    (tmp_path / "model.mercer").touch()
+    with pytest.raises(ModelFileError, match=r"is a folder, not a model file; did you mean .*model\.mercer\?"):
         load_model(tmp_path)
     path = tmp_path / "m.mercer"
     for data in (b"", b"PK", b"\x80\x04K\x01."):
@@ -458,7 +598,7 @@ def test_a_forged_manifest_is_refused_or_harmless(whole, data):
         model = load_model(path)
     except ModelFileError:
         return
-    for use in (model.predict, lambda table: verify(model, table)):
+    for use in (model.scores, lambda table: verify(model, table)):
         try:
             use(table)
         except TableError:
@@ -507,6 +647,28 @@ def test_saving_replaces_a_file_whole_or_not_at_all(saved, monkeypatch):
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert not path.stat().st_mode & stat.S_IXUSR
+
+
+def test_files_are_written_whole_with_the_permissions_of_any_other(tmp_path):
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "plain").touch()
+    for mode, text in (("w", "a\r\nü"), ("wb", b"a\r\n\x00")):
+        with written_whole(tmp_path / "link", mode) as file:
+            file.write(text)
+            assert (tmp_path / "file").exists() == (mode == "wb")
+        assert (tmp_path / "file").read_bytes() == (text if mode == "wb" else text.encode())
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+    def fail_half_way():
+        with written_whole(tmp_path / "file", "w") as file:
+            file.write("half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_half_way()
+    assert (tmp_path / "file").read_bytes() == b"a\r\n\x00"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link", "plain"]
 
 
 def test_a_model_says_what_is_wrong_with_a_table(saved):

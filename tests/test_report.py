@@ -318,12 +318,43 @@ def test_what_is_certified_and_what_is_not(mixed):
         "duality gap is 0.98, so another machine with this kernel and this C may have one that is lower by up to 98 "
         "percent. A smaller C, or the parameter tol_gap of mercer.SVC, makes the gap small as well."
     )
-    assert "is not certified optimal but ended as “stalled”" in prose.certainty(
-        replace(certificate, status=Status.STALLED)
+    assert "is not certified optimal but ended as “time_limit”" in prose.certainty(
+        replace(certificate, status=Status.TIME_LIMIT)
     )
     part = replace(mixed.model.parts[0], certificate=replace(certificate, relative_gap=0.98))
     page = Page(render(replace(mixed, model=replace(mixed.model, parts=(part,))))).text
     assert "That its training objective is the lowest is not certified" in page
+
+
+STALLED = {
+    "above": (
+        dict(kkt_violation=0.5, rounding=1e-9),
+        "Rounding in float64 lets the violation come no further down towards the 1.0·10⁻⁴ allowed.",
+    ),
+    "within": (
+        dict(kkt_violation=5e-5, rounding=0.25),
+        "The violation is within the 1.0·10⁻⁴ allowed as far as it can be told, but rounding in float64 may hide as "
+        "much as 0.25.",
+    ),
+    "gap": (
+        dict(kkt_violation=5e-5, tol_gap=1e-5, relative_gap=0.02),
+        "but rounding in float64 lets the gap come no further down towards the 1.0·10⁻⁵ allowed.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STALLED)
+def test_why_a_fit_stalled(mixed, case):
+    changes, sentence = STALLED[case]
+    text = prose.certainty(replace(mixed.certificate, status=Status.STALLED, tol=1e-4, **changes))
+    assert text.startswith("The machine is not certified optimal but ended as “stalled”")
+    assert sentence in text
+
+
+def test_the_comparison_names_gamma(mixed):
+    gamma = f"gamma\u00a0=\u00a0{mixed.model.kernel.gamma:.3g}"
+    assert mixed.svm.setting == f"{mixed.search.best.setting}, {gamma}"
+    assert gamma in render(mixed)
 
 
 def test_tables_can_be_read_on_a_narrow_screen(mixed):

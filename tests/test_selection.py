@@ -98,8 +98,25 @@ def test_the_seal_gives_one_clean_look():
     second = sealed.open(len, "another look")
     assert not second.opening.clean
     assert [opening.number for opening in sealed.openings] == [1, 2]
-    assert "another look (not clean: the test part had been looked at before)" in str(second.opening)
-    assert "(clean)" in str(first.opening)
+
+
+def test_the_seal_over_some_of_the_rows():
+    sealed = SealedTest(CODES, test_size=0.25, seed=0)
+    sealed.open(len, "estimate")
+    kept = np.arange(1, len(CODES), 2)
+    part = sealed.restrict(kept)
+    test = sealed.open(lambda rows: rows, "compare").value
+    np.testing.assert_array_equal(kept[part.rest], np.intersect1d(kept, sealed.rest))
+    np.testing.assert_array_equal(kept[part.open(lambda rows: rows, "compare").value], np.intersect1d(kept, test))
+    assert [opening.purpose for opening in part.openings] == ["estimate", "compare"]
+
+
+def test_a_check_accepts_or_refuses_and_is_no_look():
+    sealed = SealedTest(CODES)
+    assert sealed.check(lambda rows: rows) is None
+    with pytest.raises(ZeroDivisionError):
+        sealed.check(lambda rows: 1 / 0)
+    assert sealed.openings == ()
 
 
 def test_a_look_that_fails_was_a_look():

@@ -5,14 +5,16 @@ import signal
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, three_classes, with_missing
+from mercer.io.tables import read_table
 from mercer.metrics import wilson_interval
 from mercer.selection.sealed import SealedTest
 from mercer.selection.search import SearchStopped
 from mercer.study import SVM, study
-from mercer.table import TableError, as_table
+from mercer.table import Table, TableError, as_table
 from mercer.verification import verify
 
 
@@ -54,21 +56,151 @@ def test_figures_agree_with_the_model(mixed):
     assert verify(mixed.model, table).ok
 
 
-def test_the_sealed_rows_have_no_influence_before_they_are_opened():
-    frame = mixed_frame(160)
-    first = study(frame, "outcome", n_folds=3)
-    test_rows = SealedTest(first.intake.codes, test_size=0.25, seed=0).open(lambda rows: rows, "peek").value
-    garbled = frame.copy()
-    garbled.loc[test_rows, "age"] = 1e6
-    garbled.loc[test_rows, "site"] = "nowhere"
-    second = study(garbled, "outcome", n_folds=3)
-    assert [cell.n_right for cell in first.search.cells] == [cell.n_right for cell in second.search.cells]
-    assert first.model.encoder.to_dict() == second.model.encoder.to_dict()
-    for one, other in zip(first.model.parts, second.model.parts, strict=True):
-        np.testing.assert_array_equal(one.beta, other.beta)
-    for one, other in zip(first.contenders, second.contenders, strict=True):
-        assert (one.setting, one.n_right) == (other.setting, other.n_right)
-    assert first.svm.test.accuracy != second.svm.test.accuracy
+def sealed_frame():
+    """Identifiers, numbers, text, missing cells, and a column that is missing in nearly all rows."""
+    frame = with_missing(mixed_frame(120))
+    frame["patient_id"] = np.random.default_rng(2).permutation(120)
+    frame["note"] = [f"note {k}" for k in range(120)]
+    frame["empty"] = pd.Series([None] * 120, dtype=object)
+    return frame
+
+
+def sealed_rows(frame):
+    """Indices of the rows that a study of the frame seals."""
+    codes = np.unique(frame["outcome"].to_numpy(dtype=str), return_inverse=True)[1]
+    return SealedTest(codes, test_size=0.25, seed=0).open(lambda rows: rows, "peek").value
+
+
+def chosen(found):
+    """All that was chosen or learnt."""
+    return (
+        [(cell.setting, cell.n_right) for cell in found.search.cells],
+        [(one.setting, one.n_right) for one in found.contenders],
+        found.model.encoder.to_dict(),
+        repr(found.model.kernel),
+        found.model.training.checksum,
+        [(part.beta.tolist(), part.bias) for part in found.model.parts],
+        found.intake.left_out,
+    )
+
+
+def setting(**cells):
+    """A change that puts these cells into the sealed rows."""
+
+    def change(frame, rows):
+        for name, value in cells.items():
+            column = frame[name].astype(object)
+            column.iloc[rows] = value
+            frame[name] = column.infer_objects()
+
+    return change
+
+
+HARMLESS = {
+    "numbers": setting(age=1e6, dose=-3.5),
+    "levels": setting(site="nowhere", unit="kg"),
+    "many levels": lambda frame, rows: setting(site=[f"site {k}" for k in range(len(rows))])(frame, rows),
+    "an identifier twice": setting(patient_id=7, row=3, note="note 0"),
+    "identifiers missing": setting(patient_id=None, row=None, note=None),
+    "missing": lambda frame, rows: setting(age=None, site=None, dose=None)(frame, rows[::2]),
+    "missing in every column": lambda frame, rows: setting(**dict.fromkeys(frame.columns.drop("outcome")))(
+        frame, rows[6:]
+    ),
+    "not empty": setting(empty="full"),
+    "empty but numbers": setting(empty=4.5),
+    "text that is numbers": setting(site="12", unit="5"),
+}
+
+
+@pytest.fixture(scope="module", params=["impute", "drop"])
+def untouched(request):
+    return study(sealed_frame(), "outcome", missing=request.param, n_folds=2)
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_the_sealed_rows_have_no_part_in_any_choice(untouched, case):
+    frame = sealed_frame()
+    HARMLESS[case](frame, sealed_rows(frame))
+    policy = untouched.intake.missing
+    changed = study(frame, "outcome", missing=policy, n_folds=2)
+    assert chosen(changed) == chosen(untouched)
+    assert {"patient_id", "row", "note", "empty"} <= set(changed.intake.left_out)
+
+
+def test_the_sealed_rows_of_an_svmlight_table_have_no_part_in_any_choice():
+    rng = np.random.default_rng(0)
+    dense = rng.random((80, 60)) * (rng.random((80, 60)) < 0.1)
+    target = np.where(dense[:, :30].sum(axis=1) > dense[:, 30:].sum(axis=1), 1.0, -1.0)
+    rows = SealedTest((target > 0).astype(int), test_size=0.25, seed=0).open(lambda rows: rows, "peek").value
+    changed = np.hstack([dense, np.zeros((80, 400))])
+    changed[rows] = rng.random((len(rows), 460))
+    first, second = (
+        study(Table(("label",), (target,), sparse.csr_array(block)), "label", n_folds=2) for block in (dense, changed)
+    )
+    assert chosen(first) == chosen(second)
+
+
+REFUSED_CELLS = {
+    "infinite": ("dose", np.inf, "infinite values in 'dose' (row {})"),
+    "text": ("dose", "abc", "column 'dose' holds numbers in 119 of 120 cells, but row {} holds 'abc'"),
+    "huge": ("dose", 1e308, "column 'dose' holds 1e+308 in row {}, which is too large to compute with"),
+    "missing": ("dose", None, "missing values in 'dose' (1), and nothing was said about them"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_CELLS)
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_sealed_cell_that_cannot_be_used_is_refused_at_the_start(case, which):
+    name, value, message = REFUSED_CELLS[case]
+    frame = mixed_frame(120)
+    row = sealed_rows(frame)[which]
+    setting(**{name: value})(frame, [row])
+    stages = []
+    with pytest.raises(TableError) as caught:
+        study(frame, "outcome", n_folds=2, progress=lambda state: stages.append(state.stage))
+    assert message.format(row + 1) in str(caught.value)
+    assert stages == []
+
+
+def test_a_sealed_part_that_turns_to_text_is_refused():
+    frame = mixed_frame(120)
+    rows = sealed_rows(frame)
+    setting(dose="much")(frame, rows)
+    with pytest.raises(TableError, match=f"numbers in 90 of 120 cells, but row {rows[0] + 1} holds 'much'"):
+        study(frame, "outcome", n_folds=2)
+
+
+def test_decimal_commas_are_numbers_in_the_sealed_part_too(tmp_path):
+    frame = mixed_frame(120)
+    cells = frame["dose"].map(lambda value: str(value).replace(".", ","))
+    cells[sealed_rows(frame)] = "much"
+    frame.assign(dose=cells).to_csv(tmp_path / "t.csv", sep=";", index=False)
+    with pytest.raises(TableError, match="column 'dose' holds numbers in 90 of 120 cells"):
+        study(read_table(tmp_path / "t.csv"), "outcome", n_folds=2)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e308])
+def test_a_sealed_entry_of_a_sparse_block_is_refused_by_the_number_of_its_row(value):
+    rng = np.random.default_rng(0)
+    block = rng.random((80, 60)) * (rng.random((80, 60)) < 0.1)
+    target = np.repeat([0.0, 1.0], 40)
+    row = SealedTest(target.astype(int), test_size=0.25, seed=0).open(lambda rows: rows, "peek").value[-1]
+    block[row, 3] = value
+    with pytest.raises(TableError, match=rf"in row {row + 1}\b"):
+        study(Table(("label",), (target,), sparse.csr_array(block)), "label", n_folds=2, progress=never)
+
+
+def never(state):
+    raise AssertionError("the study went on")
+
+
+def test_rows_left_out_of_a_class_may_leave_too_few():
+    frame = mixed_frame(120)
+    rows = np.setdiff1d(np.flatnonzero(frame["outcome"] == "ill"), sealed_rows(frame))
+    frame.loc[rows[1:], "age"] = None
+    with pytest.raises(TableError, match="missing=drop leaves the class 'ill' with 1 rows to choose from") as caught:
+        study(frame, "outcome", missing="drop", n_folds=2)
+    assert "missing=impute" in caught.value.hint
 
 
 def test_the_same_seed_gives_the_same_study():

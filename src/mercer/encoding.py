@@ -51,8 +51,9 @@ class NumericRule:
             scaled = (np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale
         huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
         if huge.size:
+            (row,) = table.row_numbers(huge[:1])
             raise TableError(
-                f"column {self.name!r} holds {column[huge[0]]:g} in row {huge[0] + 1}, which is too large to "
+                f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to "
                 f"compute with: the training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
                 "mend the cell, or leave the row out",
             )
@@ -97,12 +98,21 @@ class SparseRule:
     n_columns: int
     scale: float
 
-    def apply(self, block: sparse.csr_array) -> sparse.csr_array:
-        """The block in its learnt width, divided by the scale."""
-        _check_width(block, self.n_columns)
-        wide = sparse.csr_array(
-            (block.data / self.scale, block.indices, block.indptr), (block.shape[0], self.n_columns)
-        )
+    def apply(self, table: Table) -> sparse.csr_array:
+        """The block in its learnt width, divided by the scale; features beyond that width count as nothing."""
+        assert table.sparse is not None
+        block = table.sparse if table.sparse.shape[1] <= self.n_columns else table.sparse[:, : self.n_columns]
+        with np.errstate(over="ignore"):
+            scaled = block.data / self.scale
+        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
+        if huge.size:
+            (row,) = table.row_numbers(_rows_of_entries(block, huge[:1]))
+            raise TableError(
+                f"feature {block.indices[huge[0]]} is {block.data[huge[0]]:g} in row {row}, which is too large to "
+                f"compute with: in the training rows the root mean square length is {self.scale:.3g}",
+                "mend the cell, or leave the row out",
+            )
+        wide = sparse.csr_array((scaled, block.indices, block.indptr), (block.shape[0], self.n_columns))
         wide.sum_duplicates()
         return wide
 
@@ -156,20 +166,21 @@ class TableEncoder:
             For an infinite number, for missing cells if `missing` is "error", or if no column varies.
         """
         table = as_table(table)
+        refuse_infinite(table)
         self.dense_block_ = None
         from_one = table.sparse is not None and not table.sparse[:, [0]].nnz
-        if table.sparse is not None and _density(table.sparse) >= DENSE_ENOUGH:
-            self.dense_block_ = table.sparse.shape[1]
-            table = table.densified()
+        width = _used_width(table)
+        if table.sparse is not None and table.sparse.nnz >= DENSE_ENOUGH * max(1, table.n_rows * width):
+            self.dense_block_ = width
+            table = table.densified(width)
         if self.missing == "error":
             refuse_missing(table)
-        refuse_infinite(table)
         rules = {name: self._learn(table, name) for name in table.names}
         self.constant_ = tuple(name for name, rule in rules.items() if rule is None)
         if self.dense_block_ is not None and from_one:  # a file that counts its features from 1 has no feature 0
             self.constant_ = tuple(name for name in self.constant_ if name != "0")
         self.rules_ = tuple(rule for rule in rules.values() if rule is not None)
-        self.sparse_ = None if table.sparse is None else _learn_sparse(table.sparse)
+        self.sparse_ = None if table.sparse is None else _learn_sparse(table, width)
         if not self.rules_ and self.sparse_ is None:
             raise TableError("no column varies from row to row, so there is nothing to learn from")
         return self
@@ -201,7 +212,7 @@ class TableEncoder:
         parts = [rule.apply(table) for rule in self.rules_]
         if self.sparse_ is None or table.sparse is None:
             return np.hstack(parts)
-        block = self.sparse_.apply(table.sparse)
+        block = self.sparse_.apply(table)
         return sparse.csr_array(sparse.hstack([*map(sparse.csr_array, parts), block])) if parts else block
 
     def unseen(self, table: Any) -> dict[str, Counter[str]]:
@@ -209,6 +220,26 @@ class TableEncoder:
         table = as_table(table)
         rules = [rule for rule in self.rules_ if isinstance(rule, CategoricalRule) and rule.name in table]
         return {rule.name: counts for rule in rules if (counts := rule.unseen(table))}
+
+    def strangers(self, table: Any) -> list[str]:
+        """What a table holds that means nothing to the encoder, as no training row had it: a sentence each."""
+        table = as_table(table)
+        sentences = []
+        for column, counts in self.unseen(table).items():
+            examples = ", ".join(repr(cell) for cell, _ in counts.most_common(3)) + (", ..." if len(counts) > 3 else "")
+            sentences.append(
+                f"column {column!r} holds {examples} in {counts.total()} of {table.n_rows} rows, which the model does "
+                "not know from training; they count as none of the values that it knows"
+            )
+        width = self.dense_block_ if self.sparse_ is None else self.sparse_.n_columns
+        if width is not None and _used_width(table) > width:
+            assert table.sparse is not None
+            n_rows = np.count_nonzero(np.diff(table.sparse[:, width:].indptr))
+            sentences.append(
+                f"features beyond number {width - 1} occur in {n_rows} of {table.n_rows} rows, which the model does "
+                "not know from training; they are not used"
+            )
+        return sentences
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
@@ -289,8 +320,8 @@ class TableEncoder:
     def _matching(self, table: Table) -> Table:
         """The columns that the rules need, in their order."""
         needed = [rule.name for rule in self.rules_]
+        refuse_infinite(table.select([]))  # the sparse block
         if self.dense_block_ is not None and table.sparse is not None:
-            _check_width(table.sparse, self.dense_block_)
             table = table.densified(self.dense_block_)
         if self.sparse_ is not None and table.sparse is None:
             raise TableError(
@@ -322,24 +353,32 @@ def missing_counts(table: Table) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def name_missing(counts: dict[str, int]) -> str:
+    """Which columns have missing cells, and how many."""
+    return f"missing values in {name_columns([f'{name!r} ({count})' for name, count in counts.items()])}"
+
+
 def refuse_missing(table: Table, hint: str | None = None) -> None:
     """Raise a TableError that names the columns with missing cells, if there are any."""
     counts = missing_counts(table)
     if counts:
-        row = min(int(np.argmax(table.missing(name))) for name in counts) + 1
-        cells = name_columns([f"{name!r} ({count})" for name, count in counts.items()])
-        raise TableError(f"missing values in {cells}, first in row {row}", hint)
+        (row,) = table.row_numbers([min(int(np.argmax(table.missing(name))) for name in counts)])
+        raise TableError(f"{name_missing(counts)}, first in row {row}", hint)
 
 
 def refuse_infinite(table: Table) -> None:
     """Raise a TableError that names the cells that are infinite, if there are any."""
     cells = []
     for name in table.names:
-        rows = np.flatnonzero(np.isinf(table[name])) if table.is_numeric(name) else ()
-        if len(rows):
-            cells.append(f"{name!r} ({name_rows(rows)})")
+        rows = np.flatnonzero(np.isinf(table[name])) if table.is_numeric(name) else np.zeros(0, dtype=np.int64)
+        if rows.size:
+            cells.append(f"{name!r} ({name_rows(table, rows)})")
     if cells:
         raise TableError(f"infinite values in {name_columns(cells)}", "mend or empty these cells")
+    if table.sparse is not None and not np.isfinite(table.sparse.data).all():
+        bad = np.flatnonzero(~np.isfinite(table.sparse.data))
+        named = name_rows(table, np.unique(_rows_of_entries(table.sparse, bad)))
+        raise TableError(f"the sparse features hold NaN or infinity in {named}", "mend or drop them")
 
 
 def name_columns(names: Sequence[str]) -> str:
@@ -348,9 +387,9 @@ def name_columns(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + more
 
 
-def name_rows(rows: Sequence[int] | np.ndarray) -> str:
-    """The first five rows, counted from 1."""
-    shown = ", ".join(str(row + 1) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
+def name_rows(table: Table, rows: np.ndarray) -> str:
+    """The first five of some rows, by their numbers."""
+    shown = ", ".join(map(str, table.row_numbers(rows[:5]))) + (", ..." if len(rows) > 5 else "")
     return f"row{'' if len(rows) == 1 else 's'} {shown}"
 
 
@@ -363,8 +402,9 @@ def _numbers(table: Table, name: str) -> np.ndarray:
             try:
                 numbers[row] = np.nan if cell is None else float(cell)
             except ValueError:
+                (number,) = table.row_numbers([row])
                 raise TableError(
-                    f"column {name!r} must hold numbers, as it did in training, but row {row + 1} holds {cell!r}"
+                    f"column {name!r} must hold numbers, as it did in training, but row {number} holds {cell!r}"
                 ) from None
         column = numbers
     return column
@@ -376,26 +416,22 @@ def _width(value: int) -> int:
     return int(value)
 
 
-def _density(block: sparse.csr_array) -> float:
-    return block.nnz / max(1, block.shape[0] * block.shape[1])
+def _used_width(table: Table) -> int:
+    """Columns of the sparse block up to the last one that is not empty: rows that are not there do not widen it."""
+    return 0 if table.sparse is None else int(table.sparse.indices[table.sparse.data != 0].max(initial=-1)) + 1
 
 
-def _check_width(block: sparse.csr_array, n_columns: int) -> None:
-    if block.shape[1] > n_columns:
-        raise TableError(
-            f"the table has a feature number {block.shape[1] - 1}, the model was trained on features up to number "
-            f"{n_columns - 1}"
-        )
+def _rows_of_entries(block: sparse.csr_array, entries: np.ndarray) -> np.ndarray:
+    return np.searchsorted(block.indptr, entries, side="right") - 1
 
 
-def _learn_sparse(block: sparse.csr_array) -> SparseRule:
-    if not np.isfinite(block.data).all():
-        row = int(np.searchsorted(block.indptr, np.flatnonzero(~np.isfinite(block.data))[0], side="right"))
-        raise TableError(f"the sparse features hold NaN or infinity in row {row}", "replace or drop it")
-    size = float(np.abs(block.data).max(initial=0.0))
+def _learn_sparse(table: Table, width: int) -> SparseRule:
+    assert table.sparse is not None
+    values = table.sparse.data
+    size = float(np.abs(values).max(initial=0.0))
     if size == 0:
         raise TableError("all sparse features are zero, so there is nothing to learn from")
-    return SparseRule(_width(block.shape[1]), float(np.sqrt(((block.data / size) ** 2).sum() / block.shape[0]) * size))
+    return SparseRule(_width(width), float(np.sqrt(((values / size) ** 2).sum() / table.n_rows) * size))
 
 
 def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

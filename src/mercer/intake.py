@@ -15,7 +15,7 @@ from mercer.encoding import (
     class_codes,
     complete_rows,
     missing_counts,
-    name_columns,
+    name_missing,
     name_rows,
     refuse_infinite,
 )
@@ -81,16 +81,34 @@ class Intake:
         return np.bincount(self.codes, minlength=len(self.labels))
 
 
-def take_in(
-    table: Table,
-    target: str,
-    *,
-    task: Task = "auto",
-    drop: Iterable[str] = (),
-    keep: Iterable[str] = (),
-    missing: MissingPolicy | None = None,
-) -> Intake:
-    """Decide what is used of a table.
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The rows whose target is known, and their classes: all that is known of a table before a part of it is sealed.
+
+    Attributes
+    ----------
+    target : str
+    rows : ndarray of int64
+        Indices of the rows whose target is not missing.
+    names : list of str
+        Names of the classes.
+    codes : ndarray of int64
+        Class of each of these rows.
+    """
+
+    target: str
+    rows: np.ndarray
+    names: list[str]
+    codes: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of rows of each class."""
+        return np.bincount(self.codes, minlength=len(self.names))
+
+
+def read_labels(table: Table, target: str, task: Task = "auto") -> Labels:
+    """Classes of the rows of a table, from the target alone.
 
     Parameters
     ----------
@@ -99,6 +117,50 @@ def take_in(
         Column of classes; rows in which it is missing are left out.
     task : {"auto", "classification", "regression"}
         "auto" refuses a target of many different values; "classification" takes each of them for a class.
+
+    Raises
+    ------
+    TableError
+        If the target does not exist, or is no target of at least two classes.
+    """
+    _check_target(table, target, task)
+    refuse_infinite(Table((target,), (table[target],)))
+    rows = np.flatnonzero(~table.missing(target))
+    return Labels(target, rows, *_classes(table, target, rows))
+
+
+def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
+    classes, codes = class_codes(table[target][rows])
+    if len(classes) < 2:
+        raise TableError(
+            f"the target {target!r} must have at least two classes, but is {cell_text(classes[0])!r} in every row"
+        )
+    return [cell_text(label) for label in classes.tolist()], codes
+
+
+def take_in(
+    table: Table,
+    labels: Labels,
+    *,
+    open_rows: np.ndarray | None = None,
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    missing: MissingPolicy | None = None,
+) -> Intake:
+    """Decide what is used of a table.
+
+    Which columns are used, and which of them hold numbers, is decided by the open rows alone. Of the others, which are
+    sealed, no more is learnt than whether their cells can be used at all: those that cannot (infinite, text among
+    numbers, or missing where nothing was said about that) are refused with the number of their row, so that nobody
+    learns of them only when the seal is opened. That accepts or refuses the table, and chooses nothing.
+
+    Parameters
+    ----------
+    table : Table
+    labels : Labels
+        See `read_labels`.
+    open_rows : ndarray of int, optional
+        Indices of the rows that may decide; all of `labels.rows` by default.
     drop, keep : iterable of str
         Columns not to use; columns to use although they look like row identifiers.
     missing : {"impute", "drop"}, optional
@@ -107,44 +169,38 @@ def take_in(
     Raises
     ------
     TableError
-        If a column does not exist, the target is no target of classes, no column is left, cells are infinite, or cells
-        are missing and nothing was said about them.
+        If a column does not exist, no column is left, cells are infinite or text among numbers, or cells are missing
+        and nothing was said about them.
 
     Warns
     -----
     TableWarning
         If rows are left out as their target is missing, or a column of text looks like numbers.
     """
-    drop, keep = list(drop), list(keep)
-    _check_target(table, target, task)
+    drop, keep, target = list(drop), list(keep), labels.target
+    deciding = table.take(labels.rows if open_rows is None else open_rows)
     for name in table.names:
         if name != target and name not in drop:
-            _examine_text(table, name)
-    left_out = _left_out(table, target, drop, keep)
+            _examine_text(table, deciding, name)
+    left_out = _left_out(deciding, target, drop, keep)
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
         raise _nothing_left(left_out)
-    refuse_infinite(table.select([*features, target]))
-    rows = np.flatnonzero(~table.missing(target))
-    dropped = {}
+    refuse_infinite(table.select(features))
+    rows, dropped = labels.rows, {}
     if len(rows) < table.n_rows:
         dropped[f"target {target!r} missing"] = table.n_rows - len(rows)
         _warn_of_missing_target(table, target)
-    cells = missing_counts(table.select(features).take(rows))
-    if cells:
-        complete = rows[complete_rows(table.select(features).take(rows))]
-        if missing is None:
-            raise _undecided(cells, len(rows) - len(complete), len(rows))
-        if missing == "drop":
-            dropped["cells missing"] = len(rows) - len(complete)
-            rows = complete
+    used = table.select(features).take(rows)
+    cells, complete = missing_counts(used), rows[complete_rows(used)]
+    if cells and missing is None:
+        raise _undecided(cells, len(rows) - len(complete), len(rows))
+    if cells and missing == "drop":
+        dropped["cells missing"] = len(rows) - len(complete)
+        rows = complete
     if not len(rows):
         raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
-    classes, codes = class_codes(table[target][rows])
-    if len(classes) < 2:
-        raise TableError(
-            f"the target {target!r} must have at least two classes, but is {cell_text(classes[0])!r} in every row"
-        )
+    names, codes = _classes(table, target, rows)
     return Intake(
         n_rows=table.n_rows,
         rows=rows,
@@ -153,7 +209,7 @@ def take_in(
         rows_dropped=dropped,
         missing=missing if cells and missing is not None else "none",
         missing_cells=cells,
-        labels=[cell_text(label) for label in classes.tolist()],
+        labels=names,
         codes=codes,
     )
 
@@ -162,27 +218,33 @@ def _warn_of_missing_target(table: Table, target: str) -> None:
     rows = np.flatnonzero(table.missing(target))
     were = "1 of {} rows was" if len(rows) == 1 else f"{len(rows)} of {{}} rows were"
     warnings.warn(
-        f"{were.format(table.n_rows)} left out because the target {target!r} is missing there: {name_rows(rows)}",
+        f"{were.format(table.n_rows)} left out because the target {target!r} is missing there: "
+        f"{name_rows(table, rows)}",
         TableWarning,
         stacklevel=3,
     )
 
 
-def _examine_text(table: Table, name: str) -> None:
-    """Refuse a column of numbers in which a few cells are text, and warn of one that looks like numbers otherwise."""
-    column = table[name]
-    if column.dtype != object:
+def _examine_text(table: Table, deciding: Table, name: str) -> None:
+    """Refuse a column of numbers in which cells are text, and warn of one that looks like numbers otherwise.
+
+    A column of text holds numbers if nearly all its cells do in the rows that decide; then they must in all rows.
+    """
+    if table.is_numeric(name):
         return
-    known = np.flatnonzero(~table.missing(name))
-    stray = [row for row in known if not _reads_as_number(column[row])]
-    if stray and len(stray) <= STRAY_SHARE * len(known):
-        raise TableError(
-            f"column {name!r} holds numbers in {len(known) - len(stray)} of {len(known)} cells, but row {stray[0] + 1} "
-            f"holds {cell_text(column[stray[0]])!r}",
-            f"mend or empty these cells, or leave the column out with drop={name}",
-        )
+    column, known = table[name], np.flatnonzero(~table.missing(name))
+    for pattern in (_NUMBER, _NUMBER_WITH_COMMA):
+        stray = _other_cells(table, name, pattern)
+        n_deciding = np.count_nonzero(~deciding.missing(name))
+        if len(stray) and n_deciding and len(_other_cells(deciding, name, pattern)) <= STRAY_SHARE * n_deciding:
+            raise TableError(
+                f"column {name!r} holds numbers in {len(known) - len(stray)} of {len(known)} cells, but row "
+                f"{stray[0] + 1} holds {cell_text(column[stray[0]])!r}",
+                f"mend or empty these cells, or leave the column out with drop={name}",
+            )
+    stray = _other_cells(table, name, _NUMBER)
     n_alike = sum(bool(_LIKE_A_NUMBER.fullmatch(column[row])) for row in known)
-    if stray and n_alike >= NUMBERS_SHARE * len(known):
+    if len(stray) and n_alike >= NUMBERS_SHARE * len(known):
         warnings.warn(
             f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: "
             f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is none; write plain numbers, such as "
@@ -192,16 +254,20 @@ def _examine_text(table: Table, name: str) -> None:
         )
 
 
+def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarray:
+    """Positions of the cells that are not of this pattern; a missing one is."""
+    return np.array(
+        [row for row, cell in enumerate(table[name]) if cell is not None and not pattern.fullmatch(cell.strip())],
+        dtype=np.int64,
+    )
+
+
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_NUMBER_WITH_COMMA = re.compile(_NUMBER.pattern.replace(r"\.", "[.,]"))
+"""Numbers as tables are read, with a decimal point, and in some with a comma."""
+
 _LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%‰$€£]?")
 """A number, perhaps with thousands separators, a decimal comma, a percent sign or a currency."""
-
-
-def _reads_as_number(cell: object) -> bool:
-    try:
-        float(str(cell))
-    except ValueError:
-        return False
-    return True
 
 
 def _check_target(table: Table, target: str, task: Task) -> None:
@@ -252,9 +318,8 @@ def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> di
 
 
 def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableError:
-    named = name_columns([f"{name!r} ({count})" for name, count in cells.items()])
     return TableError(
-        f"missing values in {named}, and nothing was said about them",
+        f"{name_missing(cells)}, and nothing was said about them",
         hint=f"missing=impute fills them in (median or most frequent value, learnt on training rows only); "
         f"missing=drop leaves out {n_incomplete} of {n_rows} rows",
     )
@@ -285,9 +350,9 @@ _IDENTIFIER_NAME = re.compile(
 def identifier_columns(table: Table) -> dict[str, str]:
     """Columns that look like row identifiers, each with the reason.
 
-    A column is one if it counts evenly up or down the table in whole numbers; if it is text and (nearly) every row has
-    its own; or if it is called like an identifier (id, key, index, unnamed, ...) and every row has its own whole
-    number or text. A table of fewer than 10 rows has none.
+    A column is one if it counts evenly up or down the table in whole numbers (rows that are not there count along); if
+    it is text and (nearly) every row has its own; or if it is called like an identifier (id, key, index, unnamed, ...)
+    and every row has its own whole number or text. A table of fewer than 10 rows has none.
     """
     if table.n_rows < _MIN_ROWS:
         return {}
@@ -308,9 +373,12 @@ def _identifier_reason(table: Table, name: str) -> str | None:
         return None
     if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():
         return None
-    steps = np.diff(known)
-    if steps[0] != 0 and (steps == steps[0]).all():
-        return f"it counts {cell_text(known[0])}, {cell_text(known[1])}, {cell_text(known[2])}, ... down the table"
+    numbers = np.array(table.row_numbers(np.arange(table.n_rows)))
+    step = (known[1] - known[0]) / (numbers[1] - numbers[0])
+    first = known[0] - step * (numbers[0] - 1)
+    if step != 0 and step == np.round(step) and (known == first + step * (numbers - 1)).all():
+        counted = ", ".join(cell_text(first + step * k) for k in range(3))
+        return f"it counts {counted}, ... down the table"
     if named_so and len(np.unique(known)) == table.n_rows:
         return "it is called like an identifier and every row has its own number"
     return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
-from mercer.backends import select_backend
 from mercer.certificate import Certificate, combine
 from mercer.data import Vectors, as_data
+from mercer.decision import decision_values
 from mercer.encoding import Missing, TableEncoder, class_codes
 from mercer.estimators import SVC
 from mercer.kernels import Kernel
-from mercer.table import Table, TableError, as_table, cell_text, target_column
+from mercer.solution import Solution
+from mercer.table import Table, TableError, TableWarning, as_table, cell_text, target_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +72,8 @@ class Training:
 
     def penalties(self, codes: np.ndarray) -> np.ndarray:
         """C_i of each training row."""
-        weights = self.class_weight[codes]
-        return self.C * (weights if self.sample_weight is None else weights * self.sample_weight)
+        by_class = self.C * self.class_weight[codes]  # in the order of the fit, so that bounds are equal to the bit
+        return by_class if self.sample_weight is None else by_class * self.sample_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,24 +120,27 @@ class Model:
 
     def decision_values(self, table: Any) -> np.ndarray:
         """Decision value of every part, (n, number of parts), in float64."""
-        return self._decision_values(as_data(self.encoder.transform(table)))
-
-    def _decision_values(self, data: Vectors) -> np.ndarray:
         beta = np.zeros((self.support_vectors.n, len(self.parts)))
         for column, part in enumerate(self.parts):
             beta[part.support, column] = part.beta
         biases = np.array([part.bias for part in self.parts])
-        if not self.support_vectors.n:
-            return np.tile(biases, (data.n, 1))
-        backend, _ = select_backend(self.kernel, self.support_vectors)
-        return backend.matvec(data, None, self.support_vectors, None, beta) + biases
+        data = as_data(self.encoder.transform(table))
+        return decision_values(self.kernel, data, self.support_vectors, beta, biases)
 
     def scores(self, table: Any) -> np.ndarray:
         """Scores that decide: (n,), positive for the second class, or (n, n_classes), the largest one wins."""
         return multiclass.class_scores(self.decision_values(table), len(self.classes), self.scheme)
 
     def predict(self, table: Any) -> np.ndarray:
-        """Label of each row of a table or data frame."""
+        """Label of each row of a table or data frame.
+
+        Warns
+        -----
+        TableWarning
+            If the table holds categories, or features of a sparse block, that no training row had.
+        """
+        for sentence in self.encoder.strangers(table):
+            warnings.warn(sentence, TableWarning, stacklevel=2)
         return self.classes[multiclass.winners(self.scores(table))]
 
     def margins(self, table: Any, codes: np.ndarray) -> np.ndarray:
@@ -233,6 +238,50 @@ class TrainingSet:
             training=Training(self.rows, self.checksum, float(C), by_class, sample_weight),
         )
 
+    def model_of(self, machine: SVC, sample_weight: np.ndarray | None = None) -> Model:
+        """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
+        machines = machine._machines
+        _check_rows(machines, self.codes)
+        training = Training(self.rows, self.checksum, float(machine.C), machine.class_weight_, sample_weight)
+        C = _fitted_C(machines, training, self.codes)
+        return self.model(machines, machine.kernel_, C, machine.class_weight_, sample_weight)
+
+
+def _check_rows(machines: multiclass.Machines, codes: np.ndarray) -> None:
+    tasks = multiclass.make_tasks(codes, machines.n_classes, machines.scheme)
+    if any(
+        not np.array_equal(ours.rows, task.rows) or not np.array_equal(ours.signs, task.signs)
+        for ours, task in zip(machines.tasks, tasks, strict=True)
+    ):
+        raise ValueError("X, y and sample_weight must be what the machine was fitted on, but rows or labels differ")
+
+
+def _fitted_C(machines: multiclass.Machines, training: Training, codes: np.ndarray) -> float:
+    """C of the fit, which need not be that of the training any more: it is a parameter that can be set."""
+    task, evidence = machines.tasks[0], machines.solutions[0].evidence
+    candidates = [training.C]
+    if evidence is not None:
+        bound = evidence.problem.upper[0] - evidence.problem.lower[0]
+        candidates.append(float(bound / replace(training, C=1.0).penalties(codes)[task.rows[0]]))
+    for C in candidates:
+        penalties = replace(training, C=C).penalties(codes)
+        if all(_holds(one, penalties[part.rows]) for part, one in zip(machines.tasks, machines.solutions, strict=True)):
+            return C
+    raise ValueError(
+        f"C and sample_weight must be what the machine was fitted with, but its bounds are not those of C = "
+        f"{training.C:g} and these weights; set them back, or fit again"
+    )
+
+
+def _holds(solution: Solution, penalties: np.ndarray) -> bool:
+    """Whether these are the bounds that a solution was found within, as far as can be told."""
+    if solution.evidence is not None:
+        problem = solution.evidence.problem
+        return np.array_equal(problem.upper - problem.lower, penalties)
+    sizes = np.abs(solution.beta)
+    n_bounded = np.count_nonzero((sizes >= penalties) & (sizes > 0.0))
+    return bool((sizes <= penalties).all()) and n_bounded == solution.certificate.n_bounded
+
 
 def training_set(table: Any, target: str, *, rows: np.ndarray | None = None, missing: Missing = "error") -> TrainingSet:
     """Learn the encoding of a table from its training rows, and encode them.
@@ -286,8 +335,7 @@ def fit_model(
         For parameters that the machine refuses.
     """
     training = training_set(table, target, rows=rows, missing=missing)
-    fitted = clone(machine).fit(training.X, training.classes[training.codes])
-    return training.model(_machines(fitted, training.codes), fitted.kernel_, fitted.C, fitted.class_weight_)
+    return training.model_of(clone(machine).fit(training.X, training.classes[training.codes]))
 
 
 def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
@@ -301,6 +349,11 @@ def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
         Fitted, with a kernel that is no Python function and not precomputed.
     X, y, sample_weight
         What it was fitted on.
+
+    Raises
+    ------
+    ValueError
+        If the rows, labels or weights are not those of the fit. Parameters that were set since then play no part.
     """
     check_is_fitted(machine, "support_")
     table = as_table(X if sparse.issparse(X) else np.asarray(X))
@@ -314,17 +367,4 @@ def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
     used = Table((*table.names, "y"), (*table.columns, target), table.sparse).take(rows)
     training = TrainingSet(encoder, "y", classes, codes[rows], encoder.transform(used), rows, used.checksum())
-    machines = _machines(machine, training.codes)
-    return training.model(
-        machines, machine.kernel_, machine.C, machine.class_weight_, None if weights is None else weights[rows]
-    )
-
-
-def _machines(machine: SVC, codes: np.ndarray) -> multiclass.Machines:
-    """The machines inside a fitted SVC, whose training rows are of these classes."""
-    solutions = machine.solution_ if isinstance(machine.solution_, tuple) else (machine.solution_,)
-    n_classes = len(machine.classes_)
-    tasks = multiclass.make_tasks(codes, n_classes, machine.multi_class)
-    if [task.rows.size for task in tasks] != [solution.beta.size for solution in solutions]:
-        raise ValueError("X, y and sample_weight must be what the machine was fitted on, but numbers of rows differ")
-    return multiclass.Machines(machine.multi_class, n_classes, tasks, list(solutions), len(codes))
+    return training.model_of(machine, None if weights is None else weights[rows])

@@ -20,7 +20,7 @@ from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
 from mercer.estimators.validation import check_number
 from mercer.gram import Gram
-from mercer.intake import Intake, MissingPolicy, Task, take_in
+from mercer.intake import Intake, Labels, MissingPolicy, Task, read_labels, take_in
 from mercer.metrics import Evaluation, PairedTest, evaluate, mcnemar
 from mercer.model import Model, TrainingSet, training_set
 from mercer.selection.contenders import (
@@ -35,7 +35,7 @@ from mercer.selection.progress import Progress, fit_progress
 from mercer.selection.sealed import Opening, SealedTest
 from mercer.selection.search import SearchResult, search
 from mercer.selection.splits import check_class_counts, check_share, stratified_folds
-from mercer.table import Table, as_table
+from mercer.table import Table, TableError, as_table
 
 SVM = "support vector machine"
 
@@ -151,6 +151,10 @@ def study(
     is learnt from data (imputation, scaling, levels) learnt inside the folds; the winner is refitted and certified, and
     logistic regression and nearest neighbours go through the same folds. Then the seal is opened, once, for all.
 
+    What is known of the sealed rows before: that they exist, which columns the table has, and their targets, by which
+    the classes are named and the split is stratified. Besides, their cells are checked for whether they can be used at
+    all, and a table with one that cannot is refused at the start. Nothing else about them has a part in any choice.
+
     Parameters
     ----------
     table : Table or data frame
@@ -193,15 +197,21 @@ def study(
     began, started = time.perf_counter(), datetime.now(UTC)
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
-    intake = take_in(table, target, task=task, drop=drop, keep=keep, missing=missing)
+    labels = read_labels(table, target, task)
     check_share(test_size)
     check_number("tol", tol, above=0.0)
-    check_class_counts(intake.labels, intake.class_counts, test_size, n_folds)
-    sealed = SealedTest(intake.codes, test_size=test_size, seed=seed)
+    check_class_counts(labels.names, labels.counts, test_size, n_folds)
+    sealed = SealedTest(labels.codes, test_size=test_size, seed=seed)
+    intake = take_in(table, labels, open_rows=labels.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
+    sealed = _complete_rows(sealed, labels, intake, n_folds)
 
     used = table.select(intake.features).take(intake.rows)
     rest, codes = used.take(sealed.rest), intake.codes[sealed.rest]
-    policy: Missing = "impute" if intake.missing == "impute" else "error"
+    policy: Missing = "impute" if missing == "impute" else "error"
+    training = training_set(
+        table.select([*intake.features, target]), target, rows=intake.rows[sealed.rest], missing=policy
+    )
+    sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(Progress("comparison"))
     folds = encoded_folds(rest, codes, stratified_folds(codes, n_folds, seed), policy)
     others = [choose(folds, len(intake.labels)) for choose in (choose_logistic, choose_neighbours, choose_majority)]
@@ -214,9 +224,6 @@ def study(
         raise KeyboardInterrupt
     clock.lap("search")
 
-    training = training_set(
-        table.select([*intake.features, target]), target, rows=intake.rows[sealed.rest], missing=policy
-    )
     model = _refit(training, found, tol, tell)
     clock.lap("final fit and certificate")
 
@@ -251,6 +258,23 @@ def study(
         started=started,
         versions=versions(),
     )
+
+
+def _complete_rows(sealed: SealedTest, labels: Labels, intake: Intake, n_folds: int) -> SealedTest:
+    """The seal over the rows that are used, where those with missing cells are left out on either side of it."""
+    kept = np.searchsorted(labels.rows, intake.rows)
+    sealed = sealed.restrict(kept)
+    codes = labels.codes[kept]
+    n_open = np.bincount(codes[sealed.rest], minlength=len(labels.names))
+    n_sealed = np.bincount(codes, minlength=len(labels.names)) - n_open
+    for name, ours, theirs in zip(labels.names, n_open, n_sealed, strict=True):
+        if ours < n_folds or not theirs:
+            raise TableError(
+                f"missing=drop leaves the class {name!r} with {ours} rows to choose from and {theirs} sealed ones, and "
+                f"it needs {n_folds} and 1",
+                "fill cells in with missing=impute, or leave out columns with many missing cells",
+            )
+    return sealed
 
 
 def versions() -> dict[str, str]:
@@ -312,7 +336,7 @@ def _trained_svm(found: SearchResult, model: Model, fit_seconds: float) -> _Trai
         return multiclass.winners(scores), scores
 
     best = found.best
-    return _Trained(SVM, best.setting, best.n_right, found.seconds, fit_seconds, answer)
+    return _Trained(SVM, best.setting_with(model.kernel), best.n_right, found.seconds, fit_seconds, answer)
 
 
 def _trained_other(chosen: Chosen, encoder: TableEncoder, rest: Table, codes: np.ndarray) -> _Trained:

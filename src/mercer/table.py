@@ -10,7 +10,7 @@ import difflib
 import hashlib
 import numbers
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -74,11 +74,14 @@ class Table:
         float64 with NaN as missing for numbers; object holding str, or None as missing, for text.
     sparse : csr_array of shape (n, p), optional
         Further numeric columns, called "0", "1", ... after their position.
+    origin : ndarray of shape (n,), int64, optional
+        Positions of the rows in the table that they were taken from, by which messages call them.
     """
 
     names: tuple[str, ...]
     columns: tuple[np.ndarray, ...]
     sparse: sp.csr_array | None = None
+    origin: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
@@ -121,11 +124,18 @@ class Table:
     def take(self, rows: np.ndarray) -> Table:
         """The given rows, in the given order."""
         sparse = None if self.sparse is None else self.sparse[rows]
-        return Table(self.names, tuple(column[rows] for column in self.columns), sparse)
+        return Table(self.names, tuple(column[rows] for column in self.columns), sparse, self._positions(rows))
+
+    def row_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int]:
+        """What people call the rows at these positions: counted from 1, in the table that they were taken from."""
+        return [int(row) + 1 for row in self._positions(np.asarray(rows, dtype=np.int64))]
+
+    def _positions(self, rows: np.ndarray) -> np.ndarray:
+        return np.arange(self.n_rows)[rows] if self.origin is None else self.origin[rows]
 
     def select(self, names: Sequence[str]) -> Table:
         """The given columns, in the given order, and the sparse block."""
-        return Table(tuple(names), tuple(self[name] for name in names), self.sparse)
+        return replace(self, names=tuple(names), columns=tuple(self[name] for name in names))
 
     def without(self, names: Iterable[str]) -> Table:
         """All columns but the given ones, which must exist."""
@@ -140,7 +150,7 @@ class Table:
         dense = np.zeros((self.n_rows, p))
         dense[:, : min(p, self.sparse.shape[1])] = self.sparse[:, :p].toarray()
         names = (*self.names, *(str(j) for j in range(p)))
-        return Table(names, (*self.columns, *dense.T))
+        return Table(names, (*self.columns, *dense.T), origin=self.origin)
 
     def checksum(self) -> str:
         """SHA-256 of all names and cells, which changes with any cell and with the order of rows or columns.

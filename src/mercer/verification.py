@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mercer import multiclass
 from mercer.backends import BlockBackend
-from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, combine, evaluate
+from mercer.certificate import (
+    Certificate,
+    Evaluation,
+    Evidence,
+    at_bias,
+    certify,
+    combine,
+    conclude,
+    evaluate,
+    worst_status,
+)
 from mercer.data import Vectors, as_data
 from mercer.gram import Gram
 from mercer.model import Model
@@ -50,7 +60,10 @@ def verify(model: Model, table: Any) -> Verification:
     """Recompute primal, dual, gap and violation of a model from its training rows.
 
     Nothing is taken from the training but the dual coefficients: kernel values come from plain NumPy in float64, and
-    labels, penalties and features from the table. Takes n times the number of support vectors in kernel values.
+    labels, penalties and features from the table. Every number that the file claims of a machine is held against the
+    recomputed one, with no more room than recomputed rounding leaves; only what is worse than claimed is a finding.
+    What was asked for (`tol`, `tol_gap`) cannot be recomputed: a status is held against the tolerances that the file
+    names, which have to be looked at. Takes n times the number of support vectors in kernel values.
     """
     table = as_table(table)
     another = _another_table(model, table)
@@ -63,6 +76,7 @@ def verify(model: Model, table: Any) -> Verification:
     data = as_data(model.encoder.transform(part))
     codes = model.codes(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
+    engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
     penalties = model.training.penalties(codes)
     findings = _check_support(model, data)
     recomputed = []
@@ -71,23 +85,41 @@ def verify(model: Model, table: Any) -> Verification:
         beta[model.support_rows[stored.support]] = stored.beta
         if np.setdiff1d(np.flatnonzero(beta), task.rows).size:
             findings.append("a machine has support vectors of classes that it does not tell apart")
+        beta = beta[task.rows]
         problem, view = c_svc(task.signs, penalties[task.rows]), gram.restrict(task.rows)
-        evaluation = evaluate(problem, view, beta[task.rows])
+        evaluation = evaluate(problem, view, beta)
         best = evaluation.bias
         if not np.isclose(best, stored.bias, rtol=AGREEMENT, atol=AGREEMENT):
             # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
-            evaluation = at_bias(stored.bias, evaluation, problem, view, beta[task.rows])
+            evaluation = at_bias(stored.bias, evaluation, problem, view, beta)
             if not np.isclose(stored.certificate.primal, evaluation.primal, rtol=AGREEMENT, atol=AGREEMENT):
                 findings.append(f"a bias is {stored.bias:.9g} in the file and {best:.9g} recomputed")
-        recomputed.append(
-            _recertified(
-                stored.certificate,
-                Evidence(problem, model.kernel, data, task.rows, beta[task.rows], view.is_convex),
-                evaluation,
-            )
-        )
-    found = combine(recomputed)
-    return Verification(True, model.certificate, found, (*findings, *_disagreements(model.certificate, found)))
+        slack = _slack(evaluation, engine.restrict(task.rows), beta)
+        evidence = Evidence(problem, model.kernel, data, task.rows, beta, view.is_convex)
+        found = _recertified(stored.certificate, evidence, evaluation, slack)
+        findings += _disagreements(stored.certificate, found, slack)
+        recomputed.append(found)
+    return Verification(True, model.certificate, combine(recomputed), tuple(dict.fromkeys(findings)))
+
+
+@dataclass(frozen=True)
+class _Slack:
+    """How far numbers of an untouched file may be from the recomputed ones, by what was recomputed alone.
+
+    `rounding` is of a decision value, `gap` of the duality gap; `objectives` is the most that both objectives may be
+    off together because values that settle nothing were in single precision when the machine was certified.
+    """
+
+    rounding: float
+    gap: float
+    objectives: float
+
+
+def _slack(evaluation: Evaluation, engine: Gram, beta: np.ndarray) -> _Slack:
+    rounding = evaluation.rounding * max(1.0, engine.roundoff)
+    doubt = engine.single_precision_bound(beta) if beta.any() else None
+    objectives = 0.0 if doubt is None or not np.isfinite(doubt).all() else 0.5 * float(np.abs(beta) @ doubt)
+    return _Slack(2.0 * rounding, 2.0 * rounding * evaluation.mass, objectives)
 
 
 def _another_table(model: Model, table: Table) -> str:
@@ -123,12 +155,17 @@ def _check_support(model: Model, data: Vectors) -> list[str]:
     return []
 
 
-def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation) -> Certificate:
-    """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one."""
-    return certify(
+def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation, slack: _Slack) -> Certificate:
+    """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one.
+
+    Its status is the stored one where rounding leaves that open: what was within a tolerance by a hair may now be
+    beyond it.
+    """
+    ended = Status.STALLED if stored.status.is_final else stored.status
+    certificate = certify(
         evidence,
         evaluation,
-        Status.STALLED if stored.status.is_final else stored.status,
+        ended,
         tol=stored.tol,
         tol_gap=stored.tol_gap,
         n_iter=stored.n_iter,
@@ -136,18 +173,61 @@ def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation
         seconds=stored.seconds,
         peak_memory_bytes=stored.peak_memory_bytes,
     )
+    if not _is_worse(certificate.status, stored.status):
+        return certificate
+    eased = replace(
+        evaluation,
+        violation=max(0.0, evaluation.violation - slack.rounding),
+        excess=evaluation.excess - slack.rounding,
+        primal=evaluation.primal - slack.gap,
+        rounding=0.5 * slack.rounding,
+    )
+    best = conclude(ended, eased, tol=stored.tol, tol_gap=stored.tol_gap, convex=evidence.convex)
+    return certificate if _is_worse(best, stored.status) else replace(certificate, status=stored.status)
 
 
-def _disagreements(stored: Certificate, found: Certificate) -> list[str]:
+def _is_worse(status: Status, than: Status) -> bool:
+    return status is not than and worst_status([status, than]) is status
+
+
+def _disagreements(stored: Certificate, found: Certificate, slack: _Slack) -> list[str]:
+    """What the file claims of a machine and recomputing does not bear out; that it is better than claimed is fine."""
+    scale = max([1.0, *(abs(value) for value in (found.primal, found.dual) if np.isfinite(value))])
+    objective = AGREEMENT * scale + slack.gap + slack.objectives
+    gap = AGREEMENT * scale + slack.gap
+    relative_gap = (gap + slack.objectives * min(1.0, abs(found.relative_gap))) / scale
     findings = []
-    for name in ("primal", "dual"):
-        claimed, actual = getattr(stored, name), getattr(found, name)
-        if not np.isclose(claimed, actual, rtol=AGREEMENT, atol=AGREEMENT):
-            findings.append(f"the {name} objective is {claimed:.9g} in the file and {actual:.9g} recomputed")
-    for name, slack in (("kkt_violation", stored.rounding + found.rounding), ("dual_infeasibility", 0.0)):
-        claimed, actual = getattr(stored, name), getattr(found, name)
-        if actual > claimed + slack + AGREEMENT * max(1.0, claimed):
-            findings.append(f"the {name.replace('_', ' ')} is {claimed:.3g} in the file and {actual:.3g} recomputed")
-    if stored.status is not found.status:
+    for name, attribute, allowed in (
+        ("primal objective", "primal", objective),
+        ("dual objective", "dual", objective),
+        ("duality gap", "gap", gap),
+        ("relative gap", "relative_gap", relative_gap),
+    ):
+        claimed, actual = getattr(stored, attribute), getattr(found, attribute)
+        if claimed != actual and not abs(claimed - actual) <= allowed:
+            findings.append(f"the {name} is {claimed:.9g} in the file and {actual:.9g} recomputed")
+    for name, attribute, allowed in (
+        ("KKT violation", "kkt_violation", slack.rounding + AGREEMENT),
+        ("dual infeasibility", "dual_infeasibility", AGREEMENT * max(1.0, found.dual_infeasibility)),
+    ):
+        claimed, actual = getattr(stored, attribute), getattr(found, attribute)
+        if not actual <= claimed + allowed:
+            findings.append(f"the {name} is {claimed:.3g} in the file and {actual:.3g} recomputed")
+    for name, attribute, most in (
+        ("rounding of a decision value", "rounding", slack.rounding),
+        ("rounding of both objectives", "objective_rounding", slack.objectives),
+    ):
+        claimed = getattr(stored, attribute)
+        if not claimed <= (1.0 + AGREEMENT) * most:
+            findings.append(f"the {name} is {claimed:.3g} in the file and at most {most:.3g} recomputed")
+    for name, attribute in (
+        ("support vectors", "n_support"),
+        ("free support vectors", "n_free"),
+        ("support vectors at their bound", "n_bounded"),
+    ):
+        claimed, actual = getattr(stored, attribute), getattr(found, attribute)
+        if claimed != actual:
+            findings.append(f"the number of {name} is {claimed} in the file and {actual} recomputed")
+    if _is_worse(found.status, stored.status):
         findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
     return findings

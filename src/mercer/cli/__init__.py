@@ -1,6 +1,6 @@
 """The command line: `mercer study | fit | predict | verify | doctor`.
 
-Data go to stdout, talk goes to stderr. An error is one line, perhaps with a hint, and an exit status other than 0.
+Data go to stdout, talk goes to stderr. An error is one line, with what to do about it, and an exit status other than 0.
 Whatever takes long to import is imported by the command that needs it: `mercer --help` answers at once.
 """
 
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
             import click
 
             from mercer.cli.commands import cli
-            from mercer.cli.talk import Failure, say
+            from mercer.cli.talk import Failure, say, say_error
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -43,9 +43,7 @@ def run(arguments: list[str]) -> int:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
-        say("error", error.format_message())
-        if error.ctx is not None:
-            say("hint", f"{error.ctx.command_path} --help")
+        say_error(error.format_message(), None if error.ctx is None else f"see {error.ctx.command_path} --help")
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         say("error", "interrupted")
@@ -54,13 +52,13 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (click.ClickException, ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        say("error", str(error) or type(error).__name__)
-        if getattr(error, "hint", None):
-            say("hint", error.hint)  # type: ignore[union-attr]
+        say_error(str(error) or type(error).__name__, getattr(error, "hint", None))
         return error.status if isinstance(error, Failure) else 1
     except Exception as error:
         if os.environ.get("MERCER_DEBUG"):
             raise
-        say("error", f"internal error: {type(error).__name__}: {error}")
-        say("hint", "this is a mistake in mercer; with MERCER_DEBUG=1 in the environment it shows where")
+        say_error(
+            f"internal error: {type(error).__name__}: {error}",
+            "this is a mistake in mercer; with MERCER_DEBUG=1 in the environment it shows where",
+        )
         return 1

@@ -16,6 +16,7 @@ import click
 from mercer import __version__
 from mercer.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.cli.talk import Failure, printable, say
+from mercer.io.whole import written_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +154,7 @@ def fit_command(
         from mercer import SVC, InseparableError
         from mercer.cli.output import print_fit
         from mercer.cli.progress import ConsoleProgress
-        from mercer.intake import take_in
+        from mercer.intake import read_labels, take_in
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
@@ -165,7 +166,7 @@ def fit_command(
     _check_output(path, inputs=(table,))
     if path.exists() and not path.is_file():
         raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
-    intake = take_in(read, name, task=task, drop=drop, keep=keep, missing=missing)
+    intake = take_in(read, read_labels(read, name, task), drop=drop, keep=keep, missing=missing)
     with ConsoleProgress() as progress:
         progress(Progress("fit"))
         machine = SVC(
@@ -177,7 +178,7 @@ def fit_command(
                 name,
                 machine,
                 rows=intake.rows,
-                missing="impute" if intake.missing == "impute" else "error",
+                missing="impute" if missing == "impute" else "error",
             )
         except InseparableError as error:
             raise _inseparable(error) from error
@@ -222,7 +223,6 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     if out is not None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
-    _say_unseen(loaded, read)
     labels, scores = loaded.predict(read), loaded.scores(read)
     named = loaded.labels if scores.ndim == 2 else loaded.labels[1:]
     with _output(out) as file:
@@ -341,9 +341,6 @@ def _load(path: str) -> Model:
     with ended_by_ctrl_c():
         from mercer.io.model_file import load_model
 
-    if Path(path).is_dir():
-        inside = Path(path) / "model.mercer"
-        raise Failure(f"{path} is a folder, not a model file", f"did you mean {inside}?" if inside.exists() else None)
     return load_model(path)
 
 
@@ -356,36 +353,18 @@ def _read_for(model: Model, path: str) -> Table:
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
 
 
-def _say_unseen(model: Model, table: Table) -> None:
-    """Name the cells of text columns that mean nothing to the model."""
-    for column, counts in model.encoder.unseen(table).items():
-        examples = ", ".join(repr(cell) for cell, _ in counts.most_common(3)) + (", ..." if len(counts) > 3 else "")
-        say(
-            "warning",
-            f"column {column!r} holds {examples} in {counts.total()} of {table.n_rows} rows, which the model does not "
-            "know from training; they count as none of the values that it knows",
-        )
-
-
 @contextmanager
 def _output(path: str | None) -> Iterator[IO[str]]:
     """Stdout, or a file that appears under its name once it is complete."""
     if path is None:
         yield sys.stdout
         return
-    target = Path(path).resolve()  # a link stays one
-    if target.exists() and not target.is_file():  # a device or a pipe, which is written to and not replaced
+    if Path(path).exists() and not Path(path).is_file():  # a device or a pipe, which is written to and not replaced
         with open(path, "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name}.part")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            yield file
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with written_whole(path, "w") as file:
+        yield file
 
 
 def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:

@@ -54,7 +54,7 @@ def print_study(study: Study) -> None:
             f"{area.value:.3f}\n{prose.interval(area, 3)}" if area else f"{one.test.auc:.3f}" if one.test.auc else "",
         )
     first, *others = prose.summary(study)
-    for paragraph in (first, grid, *others, _confusion(study), _certified(study), *prose.cautions(study)):
+    for paragraph in (first, grid, *others, _confusion(study), prose.numbers(study.model), *prose.cautions(study)):
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
@@ -78,21 +78,13 @@ def _confusion(study: Study) -> str:
     return f"Confusion on the sealed rows: {', '.join(shown)}{more}."
 
 
-def _certified(study: Study) -> str:
-    certificate = study.certificate
-    return (
-        f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} "
-        f"(relative {certificate.relative_gap:.3g}), KKT violation {certificate.kkt_violation:.3g} "
-        f"(tolerance {certificate.tol:g}); {len(study.model.support_rows)} support vectors of "
-        f"{len(study.model.training.rows)} training rows."
-    )
-
-
 def print_fit(model: Model) -> None:
-    """Kernel and certificate of a machine."""
+    """The machine and what is certified of it."""
     out = _data()
     out.print(f"{model.kernel!r}, C = {model.training.C:g}, {len(model.training.rows)} rows", soft_wrap=True)
-    out.print(str(model.certificate), soft_wrap=True)
+    for paragraph in (prose.support(model), prose.certainty(model.certificate), prose.numbers(model)):
+        out.print()
+        out.print(paragraph)
 
 
 def print_verification(verification: Verification) -> None:
@@ -106,6 +98,7 @@ def print_verification(verification: Verification) -> None:
             grid.add_row(
                 name, *(_formatted(c, attribute, form) for c in (verification.stored, verification.recomputed))
             )
+        grid.add_row("tolerance", f"{verification.stored.tol:g}", "")
         grid.add_row("status", str(verification.stored.status), str(verification.recomputed.status))
         out.print(grid)
     if verification.ok:

@@ -41,6 +41,11 @@ def say(kind: str, message: str) -> None:
     print(f"{kind}: {printable(line)}", file=sys.stderr, flush=True)
 
 
+def say_error(message: str, hint: str | None) -> None:
+    """An error and what to do about it, in one line."""
+    say("error", message if hint is None else f"{message.rstrip('.')}; {hint}")
+
+
 def printable(text: str) -> str:
     """The text with control characters spelt out, as a terminal would obey those that a table holds."""
     return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

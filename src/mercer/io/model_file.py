@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from dataclasses import fields
 from pathlib import Path
@@ -24,6 +23,7 @@ from mercer import __version__, multiclass
 from mercer.certificate import Certificate
 from mercer.data import CSR, as_data
 from mercer.encoding import TableEncoder
+from mercer.io.whole import written_whole
 from mercer.kernels import from_dict
 from mercer.model import Model, Part, Training
 from mercer.status import Status
@@ -52,6 +52,9 @@ _SPARSE_ONLY = {"support_indices", "support_indptr"}
 _OPTIONAL = _SPARSE_ONLY | {"sample_weight"}
 _ALLOWED = {_CHECKSUMS, _MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
+_UNBOUNDED = {"primal", "gap", "relative_gap"}  # of a machine that does not separate, with C = inf
+_NOT_NEGATIVE = ("kkt_violation", "dual_infeasibility", "rounding", "objective_rounding", "seconds", "tol")
+_ABSENT = {"objective_rounding": 0.0}  # what certificates mean that were written before there was one
 _CERTIFICATE = tuple(field.name for field in fields(Certificate) if field.name not in ("parts", "evidence"))
 
 
@@ -76,7 +79,6 @@ def save_model(path: str | Path, model: Model) -> None:
     OSError
         If the file cannot be written.
     """
-    path = Path(path)
     text = json.dumps(_manifest_of(model), indent=1, ensure_ascii=False, allow_nan=False)
     members = {_MANIFEST: text.encode()} | {f"{name}.npy": _npy(array) for name, array in _arrays_of(model).items()}
     if len(members[_MANIFEST]) > MAX_MANIFEST_BYTES:
@@ -85,16 +87,9 @@ def save_model(path: str | Path, model: Model) -> None:
             f"read: it has {len(model.parts)} machines and {model.encoder.n_features_} features"
         )
     members[_CHECKSUMS] = _checksums(members)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in members.items():
-                archive.writestr(_member(name), data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with written_whole(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            archive.writestr(_member(name), data)
 
 
 def load_model(path: str | Path) -> Model:
@@ -111,6 +106,10 @@ def load_model(path: str | Path) -> Model:
             return _model_of(*_read(archive, os.path.getsize(path)))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
+    except IsADirectoryError:
+        inside = Path(path) / "model.mercer"
+        hint = f"; did you mean {inside}?" if inside.exists() else ""
+        raise ModelFileError(f"{path} is a folder, not a model file{hint}") from None
     except FileNotFoundError:
         raise ModelFileError(f"{path} does not exist") from None
     except zipfile.BadZipFile as error:
@@ -182,12 +181,6 @@ def _member(name: str) -> zipfile.ZipInfo:
 def _checksums(members: dict[str, bytes]) -> bytes:
     """A line for each member, as `sha256sum` writes and checks them."""
     return "".join(f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n" for name in sorted(members)).encode()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _refuse(reason: str) -> NoReturn:
@@ -307,13 +300,15 @@ def _parts(
     entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], n_classes: int, scheme: str, n_support: int
 ) -> list[Part]:
     # Read before anything is made for each pair of classes, so that a short file cannot ask for very many.
-    machines = [(_real(entry["bias"], "bias", finite=True), _certificate(entry["certificate"])) for entry in entries]
+    machines = [(_real(entry["bias"], "bias", True), _certificate(entry["certificate"])) for entry in entries]
     n_machines = 1 if n_classes == 2 else n_classes if scheme == "ovr" else n_classes * (n_classes - 1) // 2
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
     rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
     if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
         _refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
     _check_vector(support, "part_support", 0, n_support)
+    if len({(certificate.tol, certificate.tol_gap) for _, certificate in machines}) > 1:
+        _refuse("its machines claim to have been solved to different tolerances")
     parts = []
     tasks = multiclass.make_tasks(np.arange(n_classes), n_classes, scheme)
     for number, (task, (bias, certificate)) in enumerate(zip(tasks, machines, strict=True)):
@@ -326,7 +321,7 @@ def _parts(
 
 def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], n_classes: int) -> Training:
     class_weight, sample_weight = arrays["class_weight"], arrays.get("sample_weight")
-    C = _real(manifest["C"], "C")
+    C = _real(manifest["C"], "C", False)
     if class_weight.shape != (n_classes,) or not (class_weight > 0).all() or not C > 0:
         _refuse("C and the class weights must be positive, one weight a class")
     n = len(arrays["training_rows"])
@@ -341,19 +336,22 @@ def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], n_classes
 def _certificate(entry: dict[str, Any]) -> Certificate:
     values: dict[str, Any] = {"status": Status(entry["status"])}
     for name in _CERTIFICATE[1:]:
-        value = entry[name]
+        value = _ABSENT[name] if name in _ABSENT and name not in entry else entry[name]
         if name.startswith("n_") or name == "peak_memory_bytes":
             if type(value) is not int or value < 0:
                 _refuse(f"its certificate's {name} is {value!r}, which is no count")
             values[name] = value
         else:
-            values[name] = None if name == "tol_gap" and value is None else _real(value, name)
+            values[name] = None if name == "tol_gap" and value is None else _real(value, name, name not in _UNBOUNDED)
+    for name in (*_NOT_NEGATIVE, *(["tol_gap"] if values["tol_gap"] is not None else [])):
+        if values[name] < 0.0 or (values[name] == 0.0 and name.startswith("tol")):
+            _refuse(f"its certificate's {name} is {values[name]!r}, which cannot be")
     return Certificate(**values)
 
 
-def _real(value: object, name: str, *, finite: bool = False) -> float:
-    if isinstance(value, str) and value in ("inf", "-inf") and not finite:
-        return float(value)
+def _real(value: object, name: str, finite: bool) -> float:
+    if value == "inf" and not finite:
+        return math.inf
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         _refuse(f"its {name} is {value!r}, which is no number")
     return float(value)

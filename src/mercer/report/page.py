@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from mercer.encoding import CategoricalRule, NumericRule
+from mercer.io.whole import written_whole
 from mercer.report import prose
 from mercer.study import Study
 
@@ -73,17 +72,9 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
 
 def write_report(path: str | Path, study: Study, *, source: str = "", command: str = "") -> None:
     """Write the page to a file, all of it or nothing."""
-    path = Path(path)
     text = render(study, source=source, command=command)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with written_whole(path, "w") as file:
+        file.write(text)
 
 
 def _figures(study: Study) -> dict[str, Markup]:

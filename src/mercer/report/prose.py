@@ -7,11 +7,10 @@ from itertools import groupby
 import numpy as np
 
 from mercer.certificate import Certificate
-from mercer.kernels import RBF, Polynomial
 from mercer.metrics import Interval
 from mercer.model import Model
 from mercer.selection.sealed import Opening
-from mercer.selection.search import Cell
+from mercer.selection.search import Cell, gamma_of
 from mercer.status import Status
 from mercer.study import Study
 
@@ -148,8 +147,7 @@ def choice(study: Study) -> str:
 
 def gamma(study: Study) -> float | None:
     """Gamma of the chosen kernel, None if it has none."""
-    kernel = study.model.kernel
-    return float(kernel.gamma) if isinstance(kernel, (RBF, Polynomial)) else None
+    return gamma_of(study.model.kernel)
 
 
 def support(model: Model) -> str:
@@ -216,9 +214,40 @@ def certainty(certificate: Certificate) -> str:
             "The machine is certified optimal: no other machine with this kernel and this C can lower its training "
             f"objective {how_much}."
         )
+    advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
     return (
         f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
-        f"{small(certificate.relative_gap)}, violation {small(certificate.kkt_violation)}). {certificate.status.advice}"
+        f"{small(certificate.relative_gap)}, violation {small(certificate.kkt_violation)}). {advice}"
+    )
+
+
+def _stalled(certificate: Certificate) -> str:
+    """Why a fit went no further: what it reached cannot be told from rounding, or rounding lets it reach no more."""
+    if certificate.kkt_violation > certificate.tol:
+        why = (
+            f"Rounding in float64 lets the violation come no further down towards the {small(certificate.tol)} allowed"
+        )
+    elif certificate.tol_gap is not None and certificate.relative_gap > certificate.tol_gap:
+        why = (
+            f"The violation is within the {small(certificate.tol)} allowed, but rounding in float64 lets the gap come "
+            f"no further down towards the {small(certificate.tol_gap)} allowed"
+        )
+    else:
+        why = (
+            f"The violation is within the {small(certificate.tol)} allowed as far as it can be told, but rounding in "
+            f"float64 may hide as much as {small(certificate.rounding)}"
+        )
+    return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
+
+
+def numbers(model: Model) -> str:
+    """The certificate's numbers in a line."""
+    certificate = model.certificate
+    return (
+        f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} "
+        f"(relative {certificate.relative_gap:.3g}), KKT violation {certificate.kkt_violation:.3g} "
+        f"(tolerance {certificate.tol:g}); {len(model.support_rows)} support vectors of "
+        f"{len(model.training.rows)} training rows."
     )
 
 

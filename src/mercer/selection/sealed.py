@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -26,11 +27,6 @@ class Opening:
     def clean(self) -> bool:
         """Whether nothing could have been chosen with knowledge of the test part: only the first look is clean."""
         return self.number == 1
-
-    def __str__(self) -> str:
-        """One line for a report."""
-        verdict = "clean" if self.clean else "not clean: the test part had been looked at before"
-        return f"opening {self.number}, {self.time:%Y-%m-%d %H:%M:%S} UTC, {self.purpose} ({verdict})"
 
 
 @dataclass(frozen=True)
@@ -75,6 +71,7 @@ class SealedTest:
     """
 
     def __init__(self, codes: np.ndarray, *, test_size: float = 0.25, seed: int = 0) -> None:
+        self._n = len(codes)
         self.rest, self._test = stratified_holdout(codes, test_size, seed)
         self.sealed_at = datetime.now(UTC)
         self._openings: list[Opening] = []
@@ -88,6 +85,19 @@ class SealedTest:
     def openings(self) -> tuple[Opening, ...]:
         """Every look so far, the first one first."""
         return tuple(self._openings)
+
+    def restrict(self, rows: np.ndarray) -> SealedTest:
+        """The same seal over some of the rows (rising indices), numbered anew: none changes sides."""
+        position = np.full(self._n, -1)
+        position[rows] = np.arange(len(rows))
+        part = copy(self)
+        part._n, part._openings = len(rows), list(self._openings)
+        part.rest, part._test = (kept[kept >= 0] for kept in (position[self.rest], position[self._test]))
+        return part
+
+    def check(self, accept: Callable[[np.ndarray], object]) -> None:
+        """Let `accept` raise if it finds sealed rows that cannot be used; whatever it returns stays under the seal."""
+        accept(self._test.copy())
 
     def open(self, evaluate: Callable[[np.ndarray], Result], purpose: str) -> Unsealed[Result]:
         """Call `evaluate` with the indices of the sealed rows, and record that it was done.

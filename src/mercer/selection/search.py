@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from mercer import multiclass
 from mercer.data import as_data
@@ -29,7 +28,6 @@ STEP = {"C": 10.0, "gamma_factor": 4.0}
 MAX_STEPS = 1_000_000
 """Steps of the solver after which a machine of the search is judged as it stands (or 100 n, where that is more)."""
 
-_LONG_ROW = 128  # entries of a row from which kernel values are dear enough to keep
 _SIGN_OF_LIFE_SECONDS = 0.25
 
 _SIMPLICITY = ("linear", "polynomial", "rbf")
@@ -62,6 +60,11 @@ class KernelChoice:
         scale = RBF(gamma="scale").resolve(as_data(X)).gamma
         gamma = self.gamma_factor * float(scale)
         return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
+
+
+def gamma_of(kernel: Kernel) -> float | None:
+    """Gamma of a kernel as `KernelChoice` makes them, None if it has none."""
+    return float(kernel.gamma) if isinstance(kernel, (RBF, Polynomial)) else None
 
 
 KERNELS = (
@@ -102,8 +105,13 @@ class Cell:
 
     @property
     def setting(self) -> str:
-        """Kernel and C, as one calls them."""
+        """Kernel and C, as one calls them; gamma is a number only once there are rows to fit on."""
         return f"{self.choice.name}, C\u00a0=\u00a0{self.C:g}"
+
+    def setting_with(self, kernel: Kernel) -> str:
+        """The same with gamma's number in the kernel that it became, if that has one."""
+        gamma = gamma_of(kernel)
+        return self.setting if gamma is None else f"{self.setting}, gamma\u00a0=\u00a0{gamma:.3g}"
 
     @property
     def accuracy(self) -> float:
@@ -302,9 +310,7 @@ class _FoldTraining:
         self.codes = fold.codes[fold.train]
         self.max_iter = max(MAX_STEPS, 100 * len(self.codes))
         # Validation rows are in the matrix too: their kernel values need no other one.
-        self.gram = Gram(
-            choice.kernel(fold.X[fold.train]), as_data(fold.X), memory_limit=memory_limit, keep_rows=_is_dear(fold.X)
-        )
+        self.gram = Gram(choice.kernel(fold.X[fold.train]), as_data(fold.X), memory_limit=memory_limit, keep_rows=True)
         self.view = self.gram.restrict(fold.train)
         self.machines: multiclass.Machines | None = None
 
@@ -335,12 +341,6 @@ class _FoldTraining:
         """Machines that ended before they were optimal."""
         assert self.machines is not None
         return sum(solution.status is not Status.OPTIMAL for solution in self.machines.solutions)
-
-
-def _is_dear(X: Matrix) -> bool:
-    """Whether a kernel value costs more than reading one from memory."""
-    entries = X.nnz if sparse.issparse(X) else X.size
-    return bool(entries > _LONG_ROW * X.shape[0])
 
 
 def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:

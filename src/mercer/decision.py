@@ -1,0 +1,51 @@
+"""Decision values of trained machines at new rows, from their support vectors alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.backends import select_backend
+from mercer.data import Data, Vectors
+from mercer.kernels import Kernel
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def decision_values(
+    kernel: Kernel,
+    data: Data,
+    support: Vectors,
+    coefficients: FloatArray,
+    biases: FloatArray,
+    *,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Evaluate f_k(x) = sum_j coefficients[j, k] k(x, s_j) + b_k for all rows x and machines k.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved.
+    data : Data
+        The m rows, dense or CSR.
+    support : Vectors
+        The support vectors of all machines.
+    coefficients : ndarray of shape (n_support, n_machines)
+        Signed; 0 where a vector is no support vector of a machine.
+    biases : ndarray of shape (n_machines,)
+    n_jobs : int, optional
+        Threads; see :func:`mercer.backends.threads.n_threads`.
+
+    Returns
+    -------
+    ndarray of shape (m, n_machines), float64
+
+    Notes
+    -----
+    Costs m times n_support kernel values, evaluated once for all machines.
+    """
+    if not support.n:  # a fit that was stopped before its first step
+        return np.tile(biases, (data.n, 1))
+    backend, _ = select_backend(kernel, support, n_jobs=n_jobs)
+    return backend.matvec(data.like(support), None, support, None, coefficients) + biases
