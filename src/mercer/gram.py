@@ -127,8 +127,11 @@ class Gram:
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that kept rows and blocks took at a time, in this Gram matrix and all its views."""
-        return self._store.peak_bytes
+        """Most bytes that kept rows and the backend's panels took at a time, in this Gram matrix and all its views.
+
+        Blocks are their owners' to count.
+        """
+        return self._store.peak_bytes + self._store.backend.scratch_bytes + self.data.copied_bytes
 
     @property
     def roundoff(self) -> float:
@@ -377,7 +380,7 @@ class _Store:
 
     def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         self.n_values += out.size
-        self.peak_bytes = max(self.peak_bytes, out.nbytes + self._kept_bytes())
+        self.peak_bytes = max(self.peak_bytes, self._kept_bytes())
         self.backend.block(self.data, rows, self.data, cols, out)
 
     def _kept_bytes(self) -> int:

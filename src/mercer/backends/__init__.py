@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mercer.backends.base import Backend as Backend
 from mercer.backends.blocks import BlockBackend as BlockBackend
-from mercer.backends.native import MAX_PROGRAM, MAX_STACK, exponent_reach
+from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend
+from mercer.backends.native import exponent_reach as exponent_reach
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense
 from mercer.kernels import Kernel, Op, stack_depth

@@ -27,12 +27,15 @@ class Backend(ABC):
     n_threads : int
     roundoff : float
         About how large the relative error of a kernel value is, in units of roundoff.
+    scratch_bytes : int
+        Most memory that one call takes beside its operands and its result.
     """
 
     values_per_call: int
     keeping_pays: bool
     n_threads: int
     roundoff: float = 1.0
+    scratch_bytes: int = 0
 
     @abstractmethod
     def block(

@@ -22,6 +22,7 @@ class BlockBackend(Backend):
         self.keeping_pays = not isinstance(kernel, Precomputed)  # those are kept already, by the caller
         self.n_threads = 1
         self._largest = 0.0
+        self.scratch_bytes = 8 * self.values_per_call
 
     def block(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array

@@ -21,6 +21,7 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 """Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
 
 
+_PANEL_BYTES, _LEFT_BYTES = 4 << 20, 192 << 10  # packed columns; rows of each thread (native/src/tiles.cpp)
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
 
@@ -72,6 +73,8 @@ class NativeBackend(Backend):
         self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
         self.roundoff = 1.0 + 0.25 * _longest_row(data) ** 0.5 + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
+        packed = 8 * (data.p + 2) * (data.n + 32)
+        self.scratch_bytes = min(_PANEL_BYTES, packed) + self.n_threads * min(_LEFT_BYTES, packed)
         centred = isinstance(data, Dense) and uses_distance(program) and not direct
         self._centre = data.mean() if centred else None  # type: ignore[attr-defined]
         self._tables: dict[int, tuple[Data, Table]] = {}
@@ -187,17 +190,39 @@ def _row_length(data: Data) -> int:
 
 
 def exponent_reach(program: Program, data: Data) -> float:
-    """Return how large scale times squared distance can be on these rows, 0 where no distance is taken.
+    """Return how much squared distances can change the logarithm of a kernel value on these rows, 0 without distances.
 
     Distances from inner products are off by a few units of roundoff of the squared distance *to the mean*; times the
     scale in exp(-scale d^2), that is the relative error of the kernel value, in units of roundoff.
     """
-    if not uses_distance(program) or data.n == 0 or not isinstance(data, Vectors):
+    sensitivity = distance_sensitivity(program)
+    if sensitivity == 0.0 or data.n == 0 or not isinstance(data, Vectors):
         return 0.0
-    scale = max((abs(a) for op, a in program if op == Op.SCALE), default=1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         centre = data.mean() if isinstance(data, Dense) else None
-        return scale * float(data.sq_norms(centre).max())
+        return sensitivity * float(data.sq_norms(centre).max())
+
+
+def distance_sensitivity(program: Program) -> float:
+    """Return by how much the logarithm of a kernel value changes, at most, for a unit of squared distance."""
+    stack: list[tuple[float, float]] = []  # of the value where it is linear in the distance, and of its logarithm
+    for op, number in program:
+        if op in (Op.DOT, Op.CONST):
+            stack.append((0.0, 0.0))
+        elif op is Op.SQDIST:
+            stack.append((1.0, 0.0))
+        elif op in (Op.ADD, Op.MUL):
+            (linear, relative), (other_linear, other_relative) = stack.pop(), stack.pop()
+            joined = max(relative, other_relative) if op is Op.ADD else relative + other_relative
+            stack.append((linear + other_linear, joined))
+        elif op is Op.SCALE:
+            stack.append((abs(number) * stack[-1][0], stack.pop()[1]))
+        elif op is Op.POWER:
+            linear, relative = stack.pop()
+            stack.append((linear, number * relative))
+        elif op is Op.EXP:
+            stack.append((0.0, sum(stack.pop())))
+    return sum(stack.pop())
 
 
 def uses_distance(program: Program) -> bool:

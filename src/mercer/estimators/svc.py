@@ -82,7 +82,8 @@ class SVC(ClassifierMixin, BaseEstimator):
     max_seconds : float, optional
         Wall-clock limit of the training; the certificate comes on top.
     memory_limit : int, optional
-        Bytes that kept rows of the Gram matrix may take when several machines share them; default 1 GiB.
+        Bytes that kept rows of the Gram matrix may take, and likewise the matrix of a working set, whose smallest size
+        of 512 rows (2 MiB) is always taken; default 1 GiB.
     warm_start : bool, default=False
         Whether `fit` goes on from the last solution, which must be of the same rows and labels.
     n_jobs : int, optional

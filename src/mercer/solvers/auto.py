@@ -6,7 +6,7 @@ from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution
 from mercer.solvers.base import Callback, FloatArray
-from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO
+from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, takes_everything
 from mercer.solvers.driver import drive
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption, entered
@@ -34,8 +34,10 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, 
             BatchSMO(),
             f"n = {problem.n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end",
         )
-    if problem.n <= WHOLE_PROBLEM:
+    if takes_everything(gram):
         return BatchSMO(), f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
+    if problem.n <= WHOLE_PROBLEM:
+        return BatchSMO(), f"n = {problem.n}, but little memory: working sets of the worst violators"
     return BatchSMO(), f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of the worst violators"
 
 

@@ -30,6 +30,8 @@ class State:
         Largest KKT violation by that gradient.
     dual : float
         Dual objective there.
+    peak_bytes : int
+        Most memory that it took at a time for blocks of kernel values and factors.
     finished : bool
         Whether the solver has nothing left to do at its tolerance, by that gradient.
     """
@@ -40,6 +42,7 @@ class State:
     violation: float = float("inf")
     dual: float = 0.0
     finished: bool = False
+    peak_bytes: int = 0
 
 
 StateT = TypeVar("StateT", bound=State)

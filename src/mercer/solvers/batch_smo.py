@@ -69,7 +69,23 @@ class BatchState(State):
     @property
     def takes_everything(self) -> bool:
         """Whether the working set is all variables, in every round."""
-        return self.problem.n <= WHOLE_PROBLEM
+        return takes_everything(self.gram)
+
+    def count_memory(self, more: int = 0) -> None:
+        """Note what blocks of kernel values take now, and `more` bytes beside them."""
+        held = 0 if self.matrix is None else self.matrix.nbytes
+        held += 0 if self.cache is None else self.cache.nbytes
+        self.peak_bytes = max(self.peak_bytes, held + more)
+
+
+def working_sets(gram: Gram) -> tuple[int, ...]:
+    """Return the sizes of working sets whose matrix in double precision is within the memory limit; one at least."""
+    return tuple(s for s in _WORKING_SETS if 8 * s * s <= gram.memory_limit) or _WORKING_SETS[:1]
+
+
+def takes_everything(gram: Gram) -> bool:
+    """Whether all variables at once are the working set: there are few, and their matrix is within the memory limit."""
+    return gram.n <= min(WHOLE_PROBLEM, working_sets(gram)[-1])
 
 
 @final
@@ -212,7 +228,8 @@ class BatchSMO(Solver[BatchState]):
         a = _Active(state)
         n_free = np.count_nonzero((a.beta > a.lower) & (a.beta < a.upper))
         wanted = max(1.25 * n_free + 256, p.n / _SHARE)  # room for all free variables and for new ones
-        size = next((s for s in _WORKING_SETS if s >= wanted), _WORKING_SETS[-1])
+        sizes = working_sets(state.gram)
+        size = next((s for s in sizes if s >= wanted), sizes[-1])
         previous = state.previous
         if at is not None and previous.size:
             places = np.minimum(np.searchsorted(at, previous), at.size - 1)
@@ -238,6 +255,7 @@ class BatchSMO(Solver[BatchState]):
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
         else:
             yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
+        state.count_memory()
         if state.problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
         state.is_whole = state.takes_everything
@@ -331,6 +349,7 @@ class _Block:
             left = self._left(int(min(2000, max(8, _NEWTON_WORK / per_step))))
             if left == 0:
                 return _LIMIT
+            self._state.count_memory(8 * n_free * n_free)
             end = self._run(newton=True, tol=tol, max_iter=left)
             yield
             if end != _LIMIT:

@@ -134,7 +134,7 @@ def drive(
         limits=limits,
         evidence=Evidence(problem, gram.kernel, gram.data, gram.idx, state.beta, convex),
         n_kernel_values=gram.n_values - values_before,
-        peak_memory_bytes=gram.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
+        peak_memory_bytes=gram.peak_bytes + state.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
     )
     return solution if evaluation is None else solution.certify(evaluation)
 
