@@ -22,6 +22,7 @@ from sklearn.svm import SVC as Libsvm  # noqa: N811
 import plain
 from cases import blobs, laplacian
 from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
+from mercer.data import as_data
 from mercer.kernels import Callable, Precomputed
 from mercer.solvers import Solution
 
@@ -71,7 +72,7 @@ def test_attributes_are_those_of_scikit_learn(name, kernel, C):
     assert (ours.fit_status_, ours.n_features_in_) == (0, X.shape[1])
     if kernel == "linear":
         np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
-        np.testing.assert_allclose(X @ ours.coef_.T + ours.intercept_, ours._raw_decision(X), atol=1e-9)
+        np.testing.assert_allclose(X @ ours.coef_.T + ours.intercept_, ours._raw_decision(as_data(X)), atol=1e-9)
     else:
         with pytest.raises(AttributeError, match="coef_ exists for the linear kernel only"):
             ours.coef_  # noqa: B018
@@ -103,7 +104,7 @@ def test_the_layout_of_one_versus_one_coefficients():
     machine = SVC(tol=1e-6).fit(X, y)
     K = plain.gaussian(X, X, machine.kernel_.gamma)
     beta = [solution.beta for solution in machine.solution_]
-    for (i, j), b, column in zip(((0, 1), (0, 2), (1, 2)), beta, machine._raw_decision(X).T, strict=True):
+    for (i, j), b, column in zip(((0, 1), (0, 2), (1, 2)), beta, machine._raw_decision(as_data(X)).T, strict=True):
         rows = np.flatnonzero((y == i) | (y == j))
         np.testing.assert_allclose(column, K[:, rows] @ b + machine.intercept_[i + j - 1], atol=1e-10)
         # A support vector of class i has its coefficient against class j in row j - 1, and the other way in row i.

@@ -9,20 +9,24 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
+constexpr int64_t kFewVectors = 4;         // so many are summed lane by lane
+constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
+constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
+constexpr int64_t kMaxGroups = 16;
+constexpr int64_t kSparseRowsPerTask = 512;
+
 // Where finished tiles go: stored as they are, or multiplied by vectors and summed in double.
 template <class Real>
 struct Sink {
     Real* stored;           // null to accumulate
     int64_t stored_stride;  // distance between its rows
     double* sums;
-    const double* vectors;  // (n_right, n_vectors)
+    const double* vectors;  // (n_right, n_vectors); where there are few, (n_vectors, n_right)
     int64_t n_vectors;
-};
+    int64_t n_right;
 
-constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
-constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
-constexpr int64_t kMaxGroups = 16;
-constexpr int64_t kSparseRowsPerTask = 512;
+    bool is_few() const { return stored == nullptr && n_vectors <= kFewVectors; }
+};
 
 int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -36,15 +40,15 @@ class Outlet {
         : sink_(sink),
           symmetric_(symmetric),
           first_row_(first_row),
-          n_rows_(sums_lanes() ? n_rows : 0),
-          memory_(sizeof(Vec) * static_cast<std::size_t>(n_rows_)),
+          n_lanes_(sink.is_few() ? n_rows * sink.n_vectors : 0),
+          memory_(sizeof(Vec) * static_cast<std::size_t>(n_lanes_)),
           lanes_(memory_.as<Vec>()) {
-        for (int64_t r = 0; r < n_rows_; ++r) lanes_[r] = Vec{};
+        for (int64_t i = 0; i < n_lanes_; ++i) lanes_[i] = Vec{};
     }
 
     void emit(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
         if (sink_.stored != nullptr) return store_tile(tile, n_rows, n_columns, stride, row, column);
-        if (sums_lanes()) return add_products(tile, n_rows, n_columns, stride, row, column);
+        if (sink_.is_few()) return add_products(tile, n_rows, n_columns, stride, row, column);
         for (int r = 0; r < n_rows; ++r) {
             double* out = sink_.sums + (row + r) * sink_.n_vectors;
             for (int c = 0; c < n_columns; ++c) {
@@ -56,12 +60,10 @@ class Outlet {
     }
 
     void finish() {
-        for (int64_t r = 0; r < n_rows_; ++r) sink_.sums[first_row_ + r] += sum(lanes_[r]);
+        for (int64_t i = 0; i < n_lanes_; ++i) sink_.sums[first_row_ * sink_.n_vectors + i] += sum(lanes_[i]);
     }
 
   private:
-    bool sums_lanes() const { return sink_.stored == nullptr && sink_.n_vectors == 1; }
-
     void store_tile(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
         const int below = symmetric_ && row > column ? static_cast<int>(row - column) : 0;  // another task's copies
         for (int r = 0; r < n_rows; ++r) {
@@ -76,20 +78,24 @@ class Outlet {
     }
 
     void add_products(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        const double* weights = sink_.vectors + column;
-        for (int r = 0; r < n_rows; ++r) {
-            Vec total = lanes_[row + r - first_row_];
-            int c = 0;
-            for (; c + kLanes <= n_columns; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
-            lanes_[row + r - first_row_] = total;
-            // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
-            for (; c < n_columns; ++c) sink_.sums[row + r] += static_cast<double>(tile[r * stride + c]) * weights[c];
+        for (int64_t t = 0; t < sink_.n_vectors; ++t) {
+            const double* weights = sink_.vectors + t * sink_.n_right + column;
+            for (int r = 0; r < n_rows; ++r) {
+                const int64_t at = (row + r) * sink_.n_vectors + t;
+                Vec& lanes = lanes_[at - first_row_ * sink_.n_vectors];
+                Vec total = lanes;
+                int c = 0;
+                for (; c + kLanes <= n_columns; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
+                lanes = total;
+                // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
+                for (; c < n_columns; ++c) sink_.sums[at] += static_cast<double>(tile[r * stride + c]) * weights[c];
+            }
         }
     }
 
     const Sink<Real>& sink_;
     bool symmetric_;
-    int64_t first_row_, n_rows_;
+    int64_t first_row_, n_lanes_;
     Scratch memory_;
     Vec* lanes_;
 };
@@ -238,22 +244,33 @@ void run(const TileRequest& request, const Sink<Real>& sink) {
     parallel_for(divide_up(request.left.count, kSparseRowsPerTask), request.n_threads, sparse_rows_task<Real>, &job);
 }
 
+template <class Real>
+void combine(const TileRequest& request, const double* vectors, int64_t n_vectors, double* out) {
+    const int64_t n_right = request.right.count;
+    const bool turn = n_vectors > 1 && n_vectors <= kFewVectors;
+    Scratch memory(turn ? sizeof(double) * static_cast<std::size_t>(n_right * n_vectors) : 0);
+    double* turned = memory.as<double>();
+    for (int64_t j = 0; turn && j < n_right; ++j)
+        for (int64_t t = 0; t < n_vectors; ++t) turned[t * n_right + j] = vectors[j * n_vectors + t];
+    run(request, Sink<Real>{nullptr, 0, out, turn ? turned : vectors, n_vectors, n_right});
+}
+
 }  // namespace
 
 void block(const TileRequest& request, double* out, int64_t out_stride) {
-    run(request, Sink<double>{out, out_stride, nullptr, nullptr, 0});
+    run(request, Sink<double>{out, out_stride, nullptr, nullptr, 0, 0});
 }
 
 void block_single(const TileRequest& request, float* out, int64_t out_stride) {
-    run(request, Sink<float>{out, out_stride, nullptr, nullptr, 0});
+    run(request, Sink<float>{out, out_stride, nullptr, nullptr, 0, 0});
 }
 
 void matvec(const TileRequest& request, const double* vectors, int64_t n_vectors, double* out) {
-    run(request, Sink<double>{nullptr, 0, out, vectors, n_vectors});
+    combine<double>(request, vectors, n_vectors, out);
 }
 
 void matvec_single(const TileRequest& request, const double* vectors, int64_t n_vectors, double* out) {
-    run(request, Sink<float>{nullptr, 0, out, vectors, n_vectors});
+    combine<float>(request, vectors, n_vectors, out);
 }
 
 }  // namespace mercer::MERCER_ISA

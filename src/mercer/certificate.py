@@ -21,6 +21,7 @@ IndexArray = npt.NDArray[np.int64]
 
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
+_HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
 _MOSTLY = 0.6  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
@@ -178,12 +179,12 @@ def _values(
     if doubt is None or not np.isfinite(doubt).all():
         return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
     free = (beta > problem.lower) & (beta < problem.upper)
-    exact = free if hint is None else free | ~_settled(problem, beta, hint, doubt, margin=2.0)
+    exact = free if hint is None else free | ~_settled(problem, beta, hint, doubt, margin=_HINTED)
     if np.count_nonzero(exact) > _MOSTLY * problem.n:
         return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
     values = np.empty(problem.n)
     chosen = every[~exact]
-    values[chosen] = gram.matvec(beta, chosen, check, single=True)
+    values[chosen], doubt[chosen] = gram.matvec_bounded(beta, chosen, check)
     chosen = every[exact]
     while chosen.size:
         values[chosen] = gram.matvec(beta, chosen, check)

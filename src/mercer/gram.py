@@ -247,8 +247,6 @@ class Gram:
         vectors: FloatArray,
         rows: IndexArray | None = None,
         check: Callable[[], None] | None = None,
-        *,
-        single: bool = False,
     ) -> FloatArray:
         """Return K[rows, :] @ vectors in float64; `check` is called between pieces of bounded work and may raise.
 
@@ -260,9 +258,6 @@ class Gram:
             Rows wanted; all of them by default.
         check : callable, optional
             For interruption.
-        single : bool, default False
-            Whether kernel values may be evaluated in single precision: about twice as fast, and off by no more than
-            :meth:`single_precision_bound`.
         """
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
         used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
@@ -274,13 +269,13 @@ class Gram:
         for first in range(0, n_rows, height):
             part = slice(first, min(first + height, n_rows))
             at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
-            out[part] = self._store.evaluate(at, col_idx, coefficients, single)
+            out[part] = self._store.evaluate(at, col_idx, coefficients)
             if check is not None:
                 check()
         return out if vectors.ndim == 2 else out[:, 0]
 
     def single_precision_bound(self, vector: FloatArray) -> FloatArray | None:
-        """Return a proved bound on how far each element of `matvec` with `single` may be off, (n,).
+        """Return a proved bound on how far each element of K @ vector may be off in single precision, (n,).
 
         None where there is no proof, or single precision is not used; see :class:`mercer.backends.Backend`.
         """
@@ -289,6 +284,27 @@ class Gram:
         return self._store.backend.single_precision_bound(
             self.data, self._idx, self.data, columns, np.ascontiguousarray(vector[used])
         )
+
+    def matvec_bounded(
+        self, vector: FloatArray, rows: IndexArray, check: Callable[[], None] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return K[rows, :] @ vector from values in single precision, and proved bounds on the errors.
+
+        For backends whose :meth:`single_precision_bound` is not None.
+        """
+        used = np.flatnonzero(vector)
+        columns, coefficients = self._translate(used), np.ascontiguousarray(vector[used, None])
+        values, bounds = np.empty(rows.size), np.empty(rows.size)
+        height = max(64, 4 * self.values_per_call // max(1, used.size))
+        for first in range(0, rows.size, height):
+            part = slice(first, first + height)
+            at = self._translate(rows[part])
+            assert at is not None
+            found = self._store.evaluate_bounded(at, columns, coefficients)
+            values[part], bounds[part] = found[0][:, 0], found[1]
+            if check is not None:
+                check()
+        return values, bounds
 
     def _translate(self, idx: IndexArray | None) -> IndexArray | None:
         if idx is None:
@@ -372,11 +388,20 @@ class _Store:
         self.n_values += look.n_values
         return not refuted
 
-    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray, single: bool) -> FloatArray:
+    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
         """K[rows, cols] @ vectors, evaluated anew."""
         n_cols = self.data.n if cols is None else cols.size
         self.n_values += rows.size * n_cols
-        return self.backend.matvec(self.data, rows, self.data, cols, vectors, single=single)
+        return self.backend.matvec(self.data, rows, self.data, cols, vectors)
+
+    def evaluate_bounded(
+        self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """K[rows, cols] @ vectors, evaluated anew in single precision, with bounds."""
+        self.n_values += rows.size * (self.data.n if cols is None else cols.size)
+        found = self.backend.matvec_bounded(self.data, rows, self.data, cols, vectors)
+        assert found is not None
+        return found
 
     def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         self.n_values += out.size

@@ -11,7 +11,7 @@ from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense
 from mercer.kernels import Kernel, Op, stack_depth
 
-_REACH = 1e3  # scale times squared distance up to which inner products leave a kernel value 12 digits
+_REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
 
 
 def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> tuple[Backend, str]:

@@ -63,6 +63,16 @@ class Backend(ABC):
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)| over these rows, or over those evaluated so far where no other is known."""
 
+    def matvec_bounded(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return K(left, right) @ vectors from values in single precision, and how far each row may be off.
+
+        None where there is no proof, or nothing to gain.
+        """
+        del left, left_rows, right, right_rows, vectors
+        return None
+
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:

@@ -12,7 +12,7 @@ from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
-from mercer.backends.rounding import NormClasses, bound_combination, value_bound
+from mercer.backends.rounding import NormClasses, bound_combination, bound_magnitudes, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.kernels.program import Op, Program
@@ -125,29 +125,46 @@ class NativeBackend(Backend):
         )
         return out
 
+    def matvec_bounded(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return K(left, right) @ vectors from values in single precision, with bounds; see :class:`Backend`."""
+        sizes = np.abs(vectors).max(axis=1, initial=0.0)  # no vector has more
+        bound = self.single_precision_bound(left, left_rows, right, right_rows, sizes)
+        if bound is None:
+            return None
+        if self._program[-1][0] is not Op.EXP:
+            return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
+        both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, sizes]), single=True)
+        sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
+        closer = bound_magnitudes(
+            self._program, self._n_terms(left, right), *sides, both[:, -1], float(sizes.sum()), self._centre_norm
+        )
+        assert closer is not None
+        return both[:, :-1], np.fmin(bound, closer)
+
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
         """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
         if self._direct:
             return None
-        return bound_combination(
-            self._program,
-            max(_longest_row(left), _longest_row(right)),
-            self._norm_classes(left),
-            left_rows,
-            self._norm_classes(right),
-            right_rows,
-            weights,
-            0.0 if self._centre is None else float(np.linalg.norm(self._centre)),
-        )
+        sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
+        return bound_combination(self._program, self._n_terms(left, right), *sides, weights, self._centre_norm)
+
+    def _n_terms(self, left: Data, right: Data) -> int:
+        return max(_longest_row(left), _longest_row(right))
+
+    @property
+    def _centre_norm(self) -> float:
+        return 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
 
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
         return value_bound(
             self._program,
             float(self._norm_classes(data).largest[0]),
-            0.0 if self._centre is None else float(np.linalg.norm(self._centre)),
+            self._centre_norm,
         )
 
     def _norm_classes(self, data: Data) -> NormClasses:

@@ -15,7 +15,7 @@ IndexArray = npt.NDArray[np.int64]
 
 _U = 1.01 * 2.0**-24  # unit roundoff of float32, with room for the double roundings beside it and higher orders
 _TINY = 2.0**-148  # of one operation, below the normal range of float32
-_LEAST, _LARGEST = 2.0**-120, 3e38  # below the one, powers are cut off to 0; above the other, float32 overflows
+LEAST, _LARGEST = 2.0**-120, 3e38  # below the one, powers are cut off to 0; above the other, float32 overflows
 _CLASSES, _STEPS_PER_OCTAVE = 32, 4  # of norms: the last class has all that are 200 times smaller than the largest
 _SUMS = 1.0 + 2.0**-20  # for the double precision of the sums, here and in the tiles
 
@@ -42,7 +42,26 @@ def single_precision_error(
     """
     largest, last, error = _follow(program, n_terms, left, right, centre)
     del last
-    return np.where(largest < _LARGEST, error + _LEAST, np.inf)  # False for NaN
+    return np.where(largest < _LARGEST, error + LEAST, np.inf)  # False for NaN
+
+
+def relative_error(
+    program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float = 0.0
+) -> FloatArray | None:
+    """Return a bound on the error of kernel values relative to the values found, None unless they are exponentials.
+
+    See :func:`single_precision_error`. Besides, a value can be off by `LEAST`.
+    """
+    if not program or program[-1][0] is not Op.EXP:
+        return None
+    largest, size, error = _follow(program[:-1], n_terms, left, right, centre)
+    with np.errstate(over="ignore", invalid="ignore"):
+        relative = _relative_error_of_exp(size, error)
+        return np.where((largest < _LARGEST) & (relative < 0.5), relative / (1.0 - relative), np.inf)
+
+
+def _relative_error_of_exp(size: FloatArray, error: FloatArray) -> FloatArray:
+    return np.expm1(error + 4.0 * _U * (size + error) + 4.0 * _U)
 
 
 def value_bound(program: Program, norm: float, centre: float = 0.0) -> float:
@@ -121,8 +140,7 @@ def _map(
             return -(size**number), size**number, grown - size**number + number * steps * _U * grown
         case Op.EXP:
             largest = np.exp(high)
-            relative = np.expm1(error + 4.0 * _U * (size + error) + 4.0 * _U)
-            return np.zeros_like(high), largest, largest * relative
+            return np.zeros_like(high), largest, largest * _relative_error_of_exp(size, error)
         case Op.TANH:
             return -np.ones_like(low), np.ones_like(high), error + 16.0 * _U * (1.0 + np.minimum(size, 1.0))
     raise ValueError(f"{op.name} is not an operation on tiles")
@@ -172,3 +190,26 @@ def bound_combination(
         errors = single_precision_error(program, n_terms, left.largest[:, None], right.largest[used], centre)
         bound = (errors * mass[used]).sum(axis=1)
     return bound[of_left] * _SUMS
+
+
+def bound_magnitudes(
+    program: Program,
+    n_terms: int,
+    left: NormClasses,
+    left_rows: IndexArray | None,
+    right: NormClasses,
+    right_rows: IndexArray | None,
+    magnitudes: FloatArray,
+    mass: float,
+    centre: float = 0.0,
+) -> FloatArray | None:
+    """Return a bound on the error of sum_j weights_j k(x_i, z_j) from the values found themselves, (m,).
+
+    `magnitudes` are sum_j |weights_j| k(x_i, z_j) by values in single precision, `mass` is sum_j |weights_j|. None
+    unless the values are exponentials.
+    """
+    of_left = left.of_row if left_rows is None else left.of_row[left_rows]
+    of_right = right.of_row if right_rows is None else right.of_row[right_rows]
+    furthest = right.largest[of_right.min(initial=_CLASSES - 1)]
+    relative = relative_error(program, n_terms, left.largest, np.asarray(furthest), centre)
+    return None if relative is None else (relative[of_left] * magnitudes + LEAST * mass) * _SUMS

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
-from mercer.backends import select_backend
 from mercer.certificate import Certificate
 from mercer.data import Data, Precomputed, Vectors, as_data
+from mercer.decision import decision_values
 from mercer.estimators.validation import (
     check_callback,
     check_labels,
@@ -32,6 +32,7 @@ from mercer.estimators.validation import (
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.prediction import predicted_classes
 from mercer.solvers import Limits, Progress, Solution
 from mercer.status import IndefiniteKernelWarning, Status
 
@@ -380,17 +381,16 @@ class SVC(ClassifierMixin, BaseEstimator):
             )
         return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
 
-    def _raw_decision(self, X: Any) -> npt.NDArray[np.float64]:
-        """Decision values of all machines, (m, n_machines)."""
+    def _new_rows(self, X: Any) -> Data:
         check_is_fitted(self, "support_")
-        data = check_table(self, X, precomputed=isinstance(self.kernel_, PrecomputedKernel), reset=False)
+        return check_table(self, X, precomputed=isinstance(self.kernel_, PrecomputedKernel), reset=False)
+
+    def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
+        """Decision values of all machines, (m, n_machines)."""
         if isinstance(data, Precomputed):
             return data.values(self.support_) @ self._coefficients + self.intercept_
-        if self.support_.size == 0:  # a fit that was stopped before its first step
-            return np.tile(self.intercept_, (data.n, 1))
         support = as_data(self.support_vectors_)
-        backend, _ = select_backend(self.kernel_, support, n_jobs=self.n_jobs)
-        return backend.matvec(data.like(support), None, support, None, self._coefficients) + self.intercept_
+        return decision_values(self.kernel_, data, support, self._coefficients, self.intercept_, n_jobs=self.n_jobs)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return decision values.
@@ -421,7 +421,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         Costs m * n_SV kernel values, evaluated once for all the machines. scikit-learn's scores of one-versus-one are
         the same.
         """
-        raw = self._raw_decision(X)
+        raw = self._raw_decision(self._new_rows(X))
         self._check_shape(self._machines.scheme)
         if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
             return raw
@@ -447,11 +447,24 @@ class SVC(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        Costs m * n_SV kernel values. Ties in votes are broken by confidence, as by scikit-learn with
-        ``break_ties=True``; the smaller class wins a tie in scores.
+        Costs m * n_SV kernel values, in single precision where that settles the class. Ties in votes are broken by
+        confidence, as by scikit-learn with ``break_ties=True``; the smaller class wins a tie in scores.
         """
-        raw = self._raw_decision(X)
-        return self.classes_[multiclass.winners(self._machines.scores(raw))]
+        data = self._new_rows(X)
+        machines = self._machines
+        if isinstance(data, Precomputed):
+            return self.classes_[multiclass.winners(machines.scores(self._raw_decision(data)))]
+        winning = predicted_classes(
+            self.kernel_,
+            data,
+            as_data(self.support_vectors_),
+            self._coefficients,
+            self.intercept_,
+            n_classes=machines.n_classes,
+            scheme=machines.scheme,
+            n_jobs=self.n_jobs,
+        )
+        return self.classes_[winning]
 
     def _report_progress(self, progress: Progress) -> object:
         if self.verbose > 1:
