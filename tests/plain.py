@@ -62,3 +62,33 @@ def figures(K, y, C, beta, bias=None):
         bias=own,
         scale=1.0 + (np.abs(K) @ np.abs(beta)).max(),
     )
+
+
+@dataclass
+class Example:
+    """One row of a soft-margin machine's training data."""
+
+    yf: float
+    slack: float
+    case: str
+    violation: float
+    category: str
+
+
+def example(f, y, alpha, C, tolerance):
+    """The textbook's case of an example with decision value f, and where it lies, told to within a tolerance."""
+    yf = y * f
+    slack = max(0.0, 1.0 - yf)
+    if alpha == 0.0:
+        case, violation = "alpha = 0", max(0.0, 1.0 - yf)
+    elif alpha == C:
+        case, violation = "alpha = C", max(0.0, yf - 1.0)
+    else:
+        case, violation = "0 < alpha < C", abs(yf - 1.0)
+    if slack > 1.0:
+        category = "misclassified"
+    elif abs(yf - 1.0) <= tolerance:
+        category = "on margin"
+    else:
+        category = "margin violation" if yf < 1.0 else "outside"
+    return Example(yf, slack, case, violation, category)

@@ -43,7 +43,7 @@ def check(machine, X, y):
     else:
         assert kernel == Linear()
         K = plain.linear(A, A)
-    for task, solution in zip(machine._machines.tasks, solutions, strict=True):
+    for task, solution in zip(machine.machines_.tasks, solutions, strict=True):
         found = plain.figures(K[np.ix_(task.rows, task.rows)], task.signs, machine.C, solution.beta, solution.bias)
         certificate = solution.certificate
         rounding = max(certificate.rounding, 1e-14 * found.scale)

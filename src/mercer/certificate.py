@@ -13,7 +13,8 @@ from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
-from mercer.problems import Problem, inner
+from mercer.kkt import KKTCases
+from mercer.problems import Hinge, Problem, inner
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -360,12 +361,7 @@ class Certificate:
         """
         if self.parts:
             return combine([part.verify() for part in self.parts])
-        if self.evidence is None:
-            raise ValueError(
-                "the training data are not at hand: this certificate was loaded from a file. "
-                "Use `mercer verify MODEL TABLE`, or fit again."
-            )
-        evidence = self.evidence
+        evidence = self._at_hand("Use `mercer verify MODEL TABLE`, or fit again.")
         gram = evidence.gram(independent=True)
         evaluation = evaluate(evidence.problem, gram, evidence.beta)
         if evidence.bias is not None:
@@ -373,6 +369,65 @@ class Certificate:
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
         return replace(self, status=status, **_numbers(evaluation))  # type: ignore[arg-type]
+
+    def examples(self) -> KKTCases | tuple[KKTCases, ...]:
+        """Return the training examples one by one: KKT case and its violation, margin, slacks, categories.
+
+        Returns
+        -------
+        KKTCases
+            Of one machine for two classes.
+        tuple of KKTCases
+            Of several machines, in the order of `parts`.
+
+        Raises
+        ------
+        ValueError
+            If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
+        TypeError
+            If the machine has no slacks: the nearest points of two hulls.
+
+        Notes
+        -----
+        Decision values are those of the machine as it predicts, evaluated anew in double precision for every example,
+        at n times the number of support vectors in kernel values: the certificate itself may know some of them in
+        single precision only, where that settles its numbers.
+        """
+        if self.parts:
+            return tuple(part._examples() for part in self.parts)
+        return self._examples()
+
+    def _examples(self) -> KKTCases:
+        evidence = self._at_hand("Fit again, and ask before pickling.")
+        problem, beta, gram = evidence.problem, evidence.beta, evidence.gram()
+        loss = problem.loss
+        if not isinstance(loss, Hinge):
+            raise TypeError(
+                f"examples are listed for machines with hinge loss, but this certificate is of the problem "
+                f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
+            )
+        values = gram.matvec(beta)
+        multipliers, excess = _optimality(problem, beta, values + problem.linear)
+        suggested = -float(multipliers[0])
+        bias = suggested if evidence.bias is None else evidence.bias
+        rounding = _rounding(gram, beta)
+        return KKTCases(
+            rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
+            y=loss.y.copy(),
+            alpha=np.abs(beta),
+            C=loss.C.copy(),
+            yf=loss.y * (values + bias),
+            margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
+            tolerance=max(0.0, excess) + abs(bias - suggested) + rounding,
+        )
+
+    def _at_hand(self, advice: str) -> Evidence:
+        if self.evidence is None:
+            raise ValueError(
+                "the training data are not at hand: this certificate was pickled or loaded from a file, which leaves "
+                f"them behind. {advice}"
+            )
+        return self.evidence
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "evidence": None}
@@ -396,6 +451,13 @@ class Certificate:
             ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
         ]
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.status.advice}"
+
+
+def _margin(quadratic: float, rounding: float, convex: bool) -> float:
+    """2 / ||w||, where ||w||^2 is `quadratic` to within `rounding`."""
+    if quadratic > rounding:
+        return 2.0 / quadratic**0.5
+    return float("inf") if convex or quadratic >= -rounding else float("nan")
 
 
 def _numbers(evaluation: Evaluation) -> dict[str, float | int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -240,11 +240,11 @@ class TrainingSet:
 
     def model_of(self, machine: SVC, sample_weight: np.ndarray | None = None) -> Model:
         """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
-        machines = machine._machines
+        machines = machine.machines_
         _check_rows(machines, self.codes)
-        training = Training(self.rows, self.checksum, float(machine.C), machine.class_weight_, sample_weight)
-        C = _fitted_C(machines, training, self.codes)
-        return self.model(machines, machine.kernel_, C, machine.class_weight_, sample_weight)
+        model = self.model(machines, machine.kernel_, machine.C_, machine.class_weight_, sample_weight)
+        _check_weights(machines, model.training.penalties(self.codes))
+        return model
 
 
 def _check_rows(machines: multiclass.Machines, codes: np.ndarray) -> None:
@@ -256,21 +256,11 @@ def _check_rows(machines: multiclass.Machines, codes: np.ndarray) -> None:
         raise ValueError("X, y and sample_weight must be what the machine was fitted on, but rows or labels differ")
 
 
-def _fitted_C(machines: multiclass.Machines, training: Training, codes: np.ndarray) -> float:
-    """C of the fit, which need not be that of the training any more: it is a parameter that can be set."""
-    task, evidence = machines.tasks[0], machines.solutions[0].evidence
-    candidates = [training.C]
-    if evidence is not None:
-        bound = evidence.problem.upper[0] - evidence.problem.lower[0]
-        candidates.append(float(bound / replace(training, C=1.0).penalties(codes)[task.rows[0]]))
-    for C in candidates:
-        penalties = replace(training, C=C).penalties(codes)
-        if all(_holds(one, penalties[part.rows]) for part, one in zip(machines.tasks, machines.solutions, strict=True)):
-            return C
-    raise ValueError(
-        f"C and sample_weight must be what the machine was fitted with, but its bounds are not those of C = "
-        f"{training.C:g} and these weights; set them back, or fit again"
-    )
+def _check_weights(machines: multiclass.Machines, penalties: np.ndarray) -> None:
+    if not all(_holds(one, penalties[task.rows]) for task, one in zip(machines.tasks, machines.solutions, strict=True)):
+        raise ValueError(
+            "sample_weight must be what the machine was fitted with, but its bounds are not those of these weights"
+        )
 
 
 def _holds(solution: Solution, penalties: np.ndarray) -> bool:

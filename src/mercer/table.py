@@ -41,10 +41,15 @@ class TableWarning(UserWarning):
     """Cells of a table are not taken for what they may have been meant to be."""
 
 
-def nearest_names(name: str, names: Iterable[str]) -> list[str]:
-    """The names that a mistyped one probably meant, best first, at most three; letter case is ignored."""
+def nearest_names(name: str, names: Iterable[str], likeness: float = 0.6) -> list[str]:
+    """The names that a mistyped one probably meant, best first, at most three; letter case is ignored.
+
+    Lower `likeness` (of difflib, 0 to 1) where names are so short that one letter is much of them.
+    """
     by_folded = {known.casefold(): known for known in names}
-    return [by_folded[match] for match in difflib.get_close_matches(name.casefold(), list(by_folded), n=3)]
+    return [
+        by_folded[match] for match in difflib.get_close_matches(name.casefold(), list(by_folded), n=3, cutoff=likeness)
+    ]
 
 
 def cell_text(value: Any) -> str:

@@ -110,18 +110,24 @@ class SVC(ClassifierMixin, BaseEstimator):
         Normal vectors; for the linear kernel only.
     kernel_ : Kernel
         With all its parameters resolved to numbers.
+    C_ : float
+        That of the fit, whatever `C` is set to since.
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : ndarray of shape (n_machines,)
         Steps of the solver.
     fit_status_ : int
         0 if the result is certified optimal, else 1.
     shape_fit_ : tuple of int
+    machines_ : Machines
+        The machines for two classes: which rows and classes each tells apart (`tasks`), and its solution.
     solution_ : Solution or tuple of Solution
         Dual coefficients over all rows, trace and status; one for each machine.
     certificate_ : Certificate
         Primal and dual objective, duality gap and violation, recomputed in float64 apart from the solver.
         It refers to the training data (it does not copy them) so that ``certificate_.verify()`` can compute it again;
         pickling leaves them behind. Reading it changes nothing: it is of the machine as it predicts.
+        ``certificate_.examples()`` lists the training examples: their KKT cases, slacks and categories (outside the
+        margin, on it, violating it, misclassified), and the `margin` 2 / ||w||; one listing for each machine.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -285,7 +291,7 @@ class SVC(ClassifierMixin, BaseEstimator):
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
             callback=self._report_progress if self.verbose > 1 or self.callback is not None else None,
         )
-        self.classes_, self.class_weight_, self.kernel_ = classes, by_class, kernel
+        self.classes_, self.class_weight_, self.C_, self.kernel_ = classes, by_class, C, kernel
         self.shape_fit_ = data.shape
         self._take(machines, data, rows, codes)
         self._warn(gram, data)
@@ -314,7 +320,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         )
 
     def _last_machines(self, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> multiclass.Machines | None:
-        machines: multiclass.Machines | None = getattr(self, "_machines", None)
+        machines: multiclass.Machines | None = getattr(self, "machines_", None)
         if machines is None:
             return None
         same = machines.scheme == self.multi_class and np.array_equal(self._rows, rows)
@@ -329,7 +335,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         self, machines: multiclass.Machines, data: Data, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]
     ) -> None:
         """Store the trained machines under scikit-learn's names."""
-        self._machines, self._rows, self._codes = machines, rows, codes
+        self.machines_, self._rows, self._codes = machines, rows, codes
         coefficients = machines.coefficients
         chosen = np.flatnonzero(coefficients.any(axis=1))
         chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
@@ -362,14 +368,14 @@ class SVC(ClassifierMixin, BaseEstimator):
     def solution_(self) -> Solution | tuple[Solution, ...]:
         """The solution, or one for each machine."""
         check_is_fitted(self, "support_")
-        solutions = self._machines.solutions
+        solutions = self.machines_.solutions
         return solutions[0] if len(solutions) == 1 else tuple(solutions)
 
     @property
     def certificate_(self) -> Certificate:
         """The certificate of the whole; its `parts` are those of the machines."""
         check_is_fitted(self, "support_")
-        return self._machines.certificate
+        return self.machines_.certificate
 
     @property
     def coef_(self) -> npt.NDArray[np.float64]:
@@ -422,10 +428,10 @@ class SVC(ClassifierMixin, BaseEstimator):
         the same.
         """
         raw = self._raw_decision(self._new_rows(X))
-        self._check_shape(self._machines.scheme)
+        self._check_shape(self.machines_.scheme)
         if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
             return raw
-        return self._machines.scores(raw)
+        return self.machines_.scores(raw)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest score for each row.
@@ -451,7 +457,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         confidence, as by scikit-learn with ``break_ties=True``; the smaller class wins a tie in scores.
         """
         data = self._new_rows(X)
-        machines = self._machines
+        machines = self.machines_
         if isinstance(data, Precomputed):
             return self.classes_[multiclass.winners(machines.scores(self._raw_decision(data)))]
         winning = predicted_classes(
@@ -475,7 +481,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         return None if self.callback is None else self.callback(progress)
 
     def _warn(self, gram: Gram, data: Data) -> None:
-        solutions = self._machines.solutions
+        solutions = self.machines_.solutions
         if self.verbose:
             self._say(f"{solutions[0].solver}: {solutions[0].reason}")
         if not gram.is_convex:

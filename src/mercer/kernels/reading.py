@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable as Function
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
 from mercer.kernels.base import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import Gamma, gamma_or_rule
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
+from mercer.table import nearest_names
 
 NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 """The kernels that `as_kernel` knows by name, which are scikit-learn's."""
@@ -70,7 +70,8 @@ def as_kernel(
     wanted = f"kernel must be {_one_of(NAMES)}, a Kernel or a function of two blocks of rows"
     if not isinstance(spec, str):
         raise TypeError(f"{wanted}, got {spec!r}")
-    raise ValueError(f"{wanted}, got {spec!r}{_nearest(spec, NAMES)}")
+    near = nearest_names(spec, NAMES, likeness=0.5)
+    raise ValueError(f"{wanted}, got {spec!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def from_dict(document: object) -> Kernel:
@@ -149,9 +150,3 @@ def _list(names: Iterable[str]) -> str:
 
 def _one_of(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """Return a question that offers the nearest of some names; nothing where none is near."""
-    near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
