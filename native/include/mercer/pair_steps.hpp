@@ -20,6 +20,7 @@ template <class Real>
 class PairSteps {
     using V = VecOf<Real>;
     static constexpr int kWidth = kLanesOf<Real>;
+    static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Real));  // a row comes from far away
     static constexpr Real kInf = static_cast<Real>(kInfinity);
 
   public:
@@ -124,7 +125,11 @@ class PairSteps {
             chain.see(g + load_vector(grow_ + u), g + load_vector(shrink_ + u), positions(u));
             u += kWidth;
         };
-        while (u + 2 * kWidth <= padded_) advance(lanes[0]), advance(lanes[1]);
+        while (u + 2 * kWidth <= padded_) {
+            __builtin_prefetch(row_j + u + kAhead);
+            __builtin_prefetch(row_j + u + kAhead + kWidth);
+            advance(lanes[0]), advance(lanes[1]);
+        }
         while (u < padded_) advance(lanes[0]);
         Extremes e;
         lanes[0].reduce(e);
@@ -140,26 +145,38 @@ class PairSteps {
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
     int64_t select_partner(int64_t first, int64_t last, const Extremes& e) const {
+        return first == 0 && last == block_.size ? select_among<false>(0, padded_, e)
+                                                 : select_among<true>(first, last, e);
+    }
+
+    // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
+    template <bool masked>
+    int64_t select_among(int64_t first, int64_t last, const Extremes& e) const {
         const Real* matrix_row = row(e.up);
         const Real own = diagonal_[e.up], level = static_cast<Real>(e.up_gradient);
-        V best[2] = {fill(Real{-1}), fill(Real{-1})}, best_at[2] = {fill(Real{-1}), fill(Real{-1})};
+        V best[2] = {}, best_at[2] = {fill(Real{-1}), fill(Real{-1})};
         int64_t u = first / kWidth * kWidth;
         auto advance = [&](int chain) MERCER_LAMBDA_INLINE {
             const V position = positions(u);
-            const V difference = load_vector(gradient_ + u) + load_vector(shrink_ + u) - level;
+            V difference = max(load_vector(gradient_ + u) + load_vector(shrink_ + u) - level, V{});
+            if constexpr (masked)
+                difference =
+                    (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last)) ? difference : V{};
             const V scale = own + load_vector(diagonal_ + u);
             const V curvature =
                 max(scale - 2 * load_vector(matrix_row + u), kFlat<Real> * max(scale, -scale) + kTiny<Real>);
-            const auto allowed =
-                (difference > 0) & (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
-            const V gain = allowed ? difference * difference / curvature : fill(Real{-1});
+            const V gain = difference * difference / curvature;
             best_at[chain] = gain > best[chain] ? position : best_at[chain];
             best[chain] = max(gain, best[chain]);
             u += kWidth;
         };
-        while (u + 2 * kWidth <= last) advance(0), advance(1);
+        while (u + 2 * kWidth <= last) {
+            __builtin_prefetch(matrix_row + u + kAhead);
+            __builtin_prefetch(matrix_row + u + kAhead + kWidth);
+            advance(0), advance(1);
+        }
         while (u < last) advance(0);
-        Real top = -1, at = -1;
+        Real top = 0, at = -1;
         for (int chain = 0; chain < 2; ++chain)
             for (int lane = 0; lane < kWidth; ++lane) {
                 const Real gain = best[chain][lane], where = best_at[chain][lane];
