@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows, gather_rows
+from mercer.arena import Arena
 from mercer.backends import Backend, select_backend
 from mercer.data import Data
 from mercer.kernels import Kernel
@@ -114,6 +115,11 @@ class Gram:
     def memory_limit(self) -> int:
         """Bytes that kept rows may take, here and in what builds on this."""
         return self._store.memory_limit
+
+    @property
+    def arena(self) -> Arena:
+        """Memory for one block of kernel values at a time, shared with all views."""
+        return self._store.arena
 
     @property
     def n_threads(self) -> int:
@@ -313,9 +319,10 @@ class Gram:
         return chosen if self._idx is None else self._idx[chosen]
 
 
-def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> Array:
-    """Return an uninitialised array with rows padded to a multiple of 8 columns, the padding being zeros."""
-    array = np.empty((n_rows, padded_width(n_cols)), dtype=dtype)
+def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None) -> Array:
+    """Return an uninitialised array with rows padded to a multiple of 16 columns, the padding being zeros."""
+    shape = n_rows, padded_width(n_cols)
+    array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
     array[:, n_cols:] = 0.0
     return array
 
@@ -344,6 +351,7 @@ class _Store:
         self._owners = np.full(self._capacity, -1, dtype=np.int64)
         self._last_used = np.zeros(self._capacity, dtype=np.int64)
         self._arena: FloatArray | None = None
+        self.arena = Arena()
         self._clock = 0
 
     @cached_property

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mercer._core import largest_violation, select_working_set, solve_block
 from mercer.backends.native import select_isa
-from mercer.gram import Gram, padded_block, padded_width
+from mercer.gram import Gram, padded_block
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
 from mercer.solvers.row_cache import RowCache
@@ -56,7 +56,7 @@ class BatchState(State):
     groups: IndexArray | None = field(kw_only=True)
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
-    matrix: Array | None = None  # memory for K[W, W], with padded rows; K itself where the working set is everything
+    matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
     is_whole: bool = False  # whether it holds all of K
     cache: RowCache | None = None
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
@@ -73,7 +73,7 @@ class BatchState(State):
 
     def count_memory(self, more: int = 0) -> None:
         """Note what blocks of kernel values take now, and `more` bytes beside them."""
-        held = 0 if self.matrix is None else self.matrix.nbytes
+        held = self.gram.arena.nbytes
         held += 0 if self.cache is None else self.cache.nbytes
         self.peak_bytes = max(self.peak_bytes, held + more)
 
@@ -243,14 +243,7 @@ class BatchSMO(Solver[BatchState]):
             assert state.matrix is not None
             return state.matrix
         dtype = np.float32 if state.single else np.float64
-        matrix = state.matrix
-        if matrix is None or matrix.dtype != dtype or matrix.shape[0] < chosen.size:
-            state.matrix = None  # the old one goes before the new one comes
-            state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype)
-        if matrix.shape[0] > chosen.size:
-            width = padded_width(chosen.size)
-            matrix = matrix.reshape(-1)[: chosen.size * width].reshape(chosen.size, width)
-            matrix[:, chosen.size :] = 0.0
+        state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype, state.gram.arena)
         if state.single and state.cache is not None:
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
         else:

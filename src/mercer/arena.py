@@ -1,0 +1,51 @@
+"""Memory for blocks of kernel values that goes from one problem to the next, and from one fit to the next.
+
+The system clears every page of fresh memory when it is first touched; on virtual machines that takes longer than to
+fill it with kernel values.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+_KEPT_BYTES, _KEPT = 16 << 20, 2  # memory that stays with the process for the next fit: so large, so many
+_idle: list[Bytes] = []
+
+
+@final
+class Arena:
+    """One growing piece of memory, for one user at a time.
+
+    Examples
+    --------
+    >>> Arena().array(6, np.float32).shape
+    (6,)
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._memory = _idle.pop()
+        except IndexError:
+            self._memory = np.empty(0, dtype=np.uint8)
+
+    def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
+        """Return `size` numbers, uninitialised; whatever was returned before is given up."""
+        wanted = size * np.dtype(dtype).itemsize
+        if wanted > self._memory.nbytes:
+            self._memory = np.empty(0, dtype=np.uint8)  # the old one goes before the new one comes
+            self._memory = np.empty(wanted, dtype=np.uint8)
+        return self._memory[:wanted].view(dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it has claimed so far."""
+        return self._memory.nbytes
+
+    def __del__(self) -> None:
+        if 0 < self._memory.nbytes <= _KEPT_BYTES and len(_idle) < _KEPT:
+            _idle.append(self._memory)
