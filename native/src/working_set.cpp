@@ -75,6 +75,8 @@ std::vector<int64_t> select_working_set(const Variables& v, const int64_t* previ
 
     const std::vector<Levels> levels = find_levels(v);
     std::vector<Candidate> growing, shrinking;
+    growing.reserve(static_cast<std::size_t>(v.size));
+    shrinking.reserve(static_cast<std::size_t>(v.size));
     for (int64_t u = 0; u < v.size; ++u) {
         const Levels& level = levels[v.groups == nullptr ? 0 : static_cast<std::size_t>(v.groups[u])];
         const double g = v.gradient[u];
