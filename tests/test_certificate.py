@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 
 import plain
 from cases import PROBLEMS, blobs, hostile_tables, laplacian
+from mercer.backends import NativeBackend
 from mercer.certificate import Certificate, combine, conclude, evaluate, relative_gap, worst_status
 from mercer.data import as_data
 from mercer.gram import Gram
@@ -268,6 +269,82 @@ def test_relative_gap():
     assert relative_gap(np.inf, 1.0) == np.inf
 
 
+def test_the_bias_is_that_of_the_mean_free_gradient():
+    X, y = blobs(12)
+    K = plain.linear(X, X)
+    beta = np.where(np.arange(12) < 5, 0.25 * y, 0.0)  # far from the optimum, where the free ones disagree
+    evaluation = evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), beta)
+    free = (y - K @ beta)[:5]
+    assert abs(np.median(free) - free.mean()) > 0.01
+    assert evaluation.bias == pytest.approx(free.mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 5.0, 15.0])
+def test_rounding_covers_the_digits_that_distances_lose(gamma):
+    # Two tight clusters, each far from the mean of both.
+    rng = np.random.default_rng(0)
+    X = rng.choice([-5.0, 5.0], size=(300, 1)) + 1e-2 * rng.normal(size=(300, 2))
+    y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    evaluation = evaluate(c_svc(y, 1.0), Gram(RBF(gamma=gamma), as_data(X)), y)
+    error = np.abs(evaluation.values - plain.gaussian(X, X, gamma) @ y).max()
+    assert error <= evaluation.rounding <= 1e4 * error
+
+
+@given(
+    name=st.sampled_from(["gaussian", "linear", "cubic"]),
+    log_C=st.floats(-3.0, 3.0),
+    tol=st.sampled_from([1.0, 1e-3, 1e-9]),
+    max_iter=st.sampled_from([1, 10, 100, 1000]),
+    offset=st.sampled_from([0.0, 10.0]),
+    tied=st.booleans(),
+    weighted=st.booleans(),
+    hinted=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=400)
+def test_single_precision_changes_nothing_that_is_certified(
+    name, log_C, tol, max_iter, offset, tied, weighted, hinted, seed
+):
+    rng = np.random.default_rng(seed)
+    X, y = blobs(120, 4, seed, distance=rng.uniform(0.0, 5.0))
+    if tied:  # to the digits of single precision, so that it cannot tell which variable is the worst
+        X = np.repeat(X[:12], 10, axis=0) + 1e-7 * rng.normal(size=X.shape)
+        y = np.repeat(y[:12], 10)
+    C = 10.0**log_C * (10.0 ** rng.uniform(-1, 1, 120) if weighted else np.ones(120))
+    problem, gram = c_svc(y, C), Gram(FORMULAS[name][0], as_data(X + offset))
+    beta = solve(problem, gram, limits=Limits(tol=tol, max_iter=max_iter)).beta
+    double = evaluate(problem, gram, beta)
+    hint = double.gradient + rng.normal(size=120) * 10.0 ** rng.uniform(-9, 0) if hinted else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.certificate._FEW_VALUES", 0)
+        patch.setattr("mercer.certificate._MOSTLY", 1.0)
+        mixed = evaluate(problem, gram, beta, hint=hint)
+    value = 1e-9 * max(1.0, np.abs(double.values).max())
+    objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
+    assert double.objective_rounding == 0.0
+    assert mixed.violation == pytest.approx(double.violation, rel=0, abs=value)
+    assert mixed.excess == pytest.approx(double.excess, rel=0, abs=value)
+    assert mixed.bias == pytest.approx(double.bias, rel=0, abs=value)
+    assert mixed.primal - mixed.dual == pytest.approx(double.primal - double.dual, rel=0, abs=objective)
+    for one, other in ((mixed.primal, double.primal), (mixed.dual, double.dual)):
+        assert abs(one - other) <= mixed.objective_rounding + objective
+    assert double.relative_gap <= mixed.relative_gap * (1.0 + 1e-9) + 1e-9
+
+
+def test_single_precision_is_used_where_it_settles_something(monkeypatch):
+    X, y = blobs(200, distance=2.0)
+    problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
+    beta = solve(problem, gram).beta
+    monkeypatch.setattr("mercer.certificate._FEW_VALUES", 0)
+    evaluation = evaluate(problem, gram, beta)
+    assert 0.0 < evaluation.objective_rounding < 1e-2
+    exact = plain.gaussian(X, X, 0.5) @ beta
+    off = np.abs(evaluation.values - exact)
+    free = (beta != 0.0) & (np.abs(beta) < 1.0)
+    assert off[free].max() <= 1e-12
+    assert 1e-9 < off[~free].max() <= gram.single_precision_bound(beta).max()
+
+
 # Computed again.
 
 
@@ -300,6 +377,33 @@ def test_verify_finds_out_a_point_that_was_changed():
     assert forged.status is Status.OPTIMAL
     assert forged.verify().status is Status.STALLED
     assert forged.verify().kkt_violation > 1e-3
+
+
+def test_verify_does_without_the_tiles(monkeypatch):
+    X, y = blobs()
+    certificate = solved(X, y, 1.0, RBF(gamma=0.5)).certificate
+
+    def fail(*arguments, **options):
+        raise AssertionError("tiles were asked for")
+
+    for name in ("block", "matvec"):
+        monkeypatch.setattr(NativeBackend, name, fail)
+    assert certificate.verify().dual == pytest.approx(certificate.dual, rel=1e-12)
+
+
+def test_verify_finds_out_tiles_that_are_wrong(monkeypatch):
+    X, y = blobs()
+    block, matvec = NativeBackend.block, NativeBackend.matvec
+
+    def wrong_block(self, left, left_rows, right, right_rows, out):
+        block(self, left, left_rows, right, right_rows, out)
+        out *= 1.01
+
+    monkeypatch.setattr(NativeBackend, "block", wrong_block)
+    monkeypatch.setattr(NativeBackend, "matvec", lambda *a, **options: 1.01 * matvec(*a, **options))
+    certificate = solved(X, y, 1.0, Linear()).certificate
+    assert certificate.status is Status.OPTIMAL
+    assert certificate.verify().status is Status.STALLED
 
 
 def test_verify_of_a_part_of_the_rows():

@@ -268,6 +268,14 @@ def test_convexity_is_proved_or_looked_at():
     assert Gram(Callable(laplacian), data).is_convex
 
 
+def test_convexity_is_unknown_where_there_are_more_rows_than_are_looked_at(monkeypatch):
+    data = as_data(rows())
+    monkeypatch.setattr("mercer.gram.MAX_POINTS", 29)
+    gram = Gram(Callable(laplacian), data)
+    assert not gram.is_convex
+    assert gram.restrict(np.arange(29)).is_convex
+
+
 @pytest.mark.slow
 def test_convexity_is_unknown_where_not_all_rows_were_looked_at():
     assert not Gram(Callable(laplacian), as_data(rows(2500, 2))).is_convex

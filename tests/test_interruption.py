@@ -146,6 +146,22 @@ def test_each_press_counts(presses, status):
     np.testing.assert_array_equal(machine.intercept_, [machine.solution_.bias])
 
 
+def test_without_a_certificate_the_bias_is_about_right():
+    X, y = blobs(400, distance=2.0)
+    X, y = X[(y > 0) | (np.arange(400) < 40)], y[(y > 0) | (np.arange(400) < 40)]
+
+    def callback(progress):
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine = SVC(kernel=RBF(gamma=0.1), C=0.1, callback=callback).fit(X, y)
+    assert machine.solution_.status is Status.UNVERIFIED
+    bias = plain.figures(plain.gaussian(X, X, 0.1), y, 0.1, machine.solution_.beta).bias
+    assert abs(bias) > 0.3
+    assert machine.solution_.bias == pytest.approx(bias, abs=0.1)
+
+
 def noise(n=4000, p=8, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, p)), rng.integers(0, 2, n)

@@ -217,6 +217,12 @@ def test_no_confidence_outweighs_a_vote(n_classes, seed):
     assert (votes[np.arange(50), won] == votes.max(axis=1)).all()
 
 
+def test_a_machine_that_cannot_decide_votes_for_its_second_class():
+    # As LIBSVM's do; and with two classes the score 0 is that of the first one, which is the machine's second.
+    scores = class_scores(np.zeros((1, 3)), 3, "ovo")
+    np.testing.assert_array_equal(scores, [[0.0, 1.0, 2.0]])
+
+
 def test_unknown_schemes():
     check_scheme("multi_class", "ovo")
     with pytest.raises(ValueError, match="multi_class must be one of 'ovo', 'ovr', got 'one'"):

@@ -233,6 +233,26 @@ def hard_problem(n=3000):
     return rng.normal(size=(n, 5)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
+@pytest.mark.parametrize("way", ["whole", "working sets"])
+def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
+    X, y = blobs(600)
+    if way == "working sets":
+        monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
+    solver, gram = BatchSMO(), Gram(RBF(gamma=0.5), as_data(X))
+    state = solver.init(c_svc(y, 1.0), gram, 1e-3, None)
+    steered = []
+    for _ in range(3):
+        steered.append(state.single)
+        solver.refresh(state, gram.matvec(state.beta) - y, 1e-3)
+    assert steered == [True, True, False]
+
+
+def test_single_precision_is_not_asked_where_its_rounding_outweighs_a_step():
+    X, y = blobs(600)
+    for C, single in ((1.0, True), (1e8, False)):
+        assert BatchSMO().init(c_svc(y, C), Gram(RBF(gamma=0.5), as_data(X)), 1e-3, None).single is single
+
+
 @pytest.mark.parametrize("max_seconds", [0.0, 1e-9, 0.15])
 def test_max_seconds_ends_the_work_and_leaves_a_usable_machine(max_seconds):
     X, y = hard_problem()
@@ -545,6 +565,15 @@ def test_many_rows_are_named_in_part():
     X, y = blobs(200)
     with pytest.raises(InseparableError, match=r"weighted means of the two classes coincide .* rows: \d+, "):
         solved(X, y, np.inf, Linear())
+
+
+def test_a_small_gap_between_the_classes_is_a_gap():
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
+    X = np.column_stack([1.5e-5 * y, rng.uniform(-1.0, 1.0, 40)])
+    hard = solved(X, y, np.inf, Linear(), Limits())
+    assert (y * (one_values(hard) + hard.bias)).min() == pytest.approx(1.0, abs=1e-2)
+    assert hard.certificate.dual == pytest.approx(0.5 / 1.5e-5**2, rel=1e-2)
 
 
 def test_a_hard_margin_that_is_stopped_is_no_proof_of_anything():

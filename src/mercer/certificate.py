@@ -186,11 +186,13 @@ def _values(
     values = np.empty(problem.n)
     chosen = every[~exact]
     values[chosen], doubt[chosen] = gram.matvec_bounded(beta, chosen, check)
-    chosen = every[exact]
-    while chosen.size:
+    if not exact.any():  # nothing is known beforehand
+        exact = ~_settled(problem, beta, values + offset, doubt)
+    while exact.any():
+        chosen = every[exact]
         values[chosen] = gram.matvec(beta, chosen, check)
         doubt[chosen] = 0.0
-        chosen = every[~_settled(problem, beta, values + offset, doubt) & (doubt > 0.0)]
+        exact = ~_settled(problem, beta, values + offset, doubt) & (doubt > 0.0)
     return finite(gram.kernel, values), doubt
 
 

@@ -138,7 +138,7 @@ class NativeBackend(Backend):
         both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, sizes]), single=True)
         sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
         closer = bound_magnitudes(
-            self._program, self._n_terms(left, right), *sides, both[:, -1], float(sizes.sum()), self._centre_norm
+            self._program, self._n_terms(left, right), *sides, sizes, both[:, -1], self._centre_norm
         )
         assert closer is not None
         return both[:, :-1], np.fmin(bound, closer)

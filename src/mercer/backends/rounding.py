@@ -1,9 +1,12 @@
 """How far kernel values evaluated in single precision may be from the exact ones: bounds, proved in the documentation.
 
-The proof is in docs/concepts/certificate.md; each line of :func:`single_precision_error` is one of its steps.
+The proof is in docs/concepts/certificate.md; each line of :func:`_follow` is one of its steps.
 """
 
 from __future__ import annotations
+
+import math
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +16,22 @@ from mercer.kernels.program import Op, Program
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
-_U = 1.01 * 2.0**-24  # unit roundoff of float32, with room for the double roundings beside it and higher orders
-_TINY = 2.0**-148  # of one operation, below the normal range of float32
-LEAST, _LARGEST = 2.0**-120, 3e38  # below the one, powers are cut off to 0; above the other, float32 overflows
+Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""Least value, largest value, and bound on the error, of a tile on the stack."""
+
+_U = 1.01 * 2.0**-24  # unit roundoff of float32, with a hundredth for the double precision beside it
+_TINY = 2.0**-147  # more than any product or conversion loses below the normal range of float32
+_CUT = 2.0**-123  # exponentials below are cut off to 0
+_LARGEST = 2.0**126  # four times as much overflows: room for the sums of a few such numbers on the way
 _CLASSES, _STEPS_PER_OCTAVE = 32, 4  # of norms: the last class has all that are 200 times smaller than the largest
-_SUMS = 1.0 + 2.0**-20  # for the double precision of the sums, here and in the tiles
+_DOUBLE = 2.0**-52  # of one multiplication and addition in float64, with room for the bound's own arithmetic
+_SMALLEST = 2.0**-1000  # what sums in float64 may lose below its normal range
 
 
 def single_precision_error(
     program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float = 0.0
-) -> FloatArray:
-    """Return a bound on the error of kernel values in single precision, of the shape of `left` times `right`.
+) -> tuple[FloatArray, FloatArray]:
+    """Return a bound on the error of kernel values in single precision, and one on their size.
 
     Parameters
     ----------
@@ -37,31 +45,27 @@ def single_precision_error(
 
     Returns
     -------
-    ndarray
-        Infinite where nothing can be said. It does not fall where a norm rises.
+    error, size : ndarray
+        Of the shape of `left` times `right`. Infinite where nothing can be said; neither falls where a norm rises.
     """
-    largest, last, error = _follow(program, n_terms, left, right, centre)
-    del last
-    return np.where(largest < _LARGEST, error + LEAST, np.inf)  # False for NaN
+    largest, size, error = _follow(program, n_terms, left, right, centre)
+    known = largest < _LARGEST  # False for NaN
+    return np.where(known, error, np.inf), np.where(known, size, np.inf)
 
 
 def relative_error(
     program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float = 0.0
 ) -> FloatArray | None:
-    """Return a bound on the error of kernel values relative to the values found, None unless they are exponentials.
+    """Return a bound on the error of kernel values as a share of the values found; None unless they are exponentials.
 
-    See :func:`single_precision_error`. Besides, a value can be off by `LEAST`.
+    Beside it, a value can be off by 2^-121. See :func:`single_precision_error` for the arguments.
     """
-    if not program or program[-1][0] is not Op.EXP:
+    if program[-1][0] is not Op.EXP:
         return None
-    largest, size, error = _follow(program[:-1], n_terms, left, right, centre)
+    largest, _, error = _follow(program[:-1], n_terms, left, right, centre)
     with np.errstate(over="ignore", invalid="ignore"):
-        relative = _relative_error_of_exp(size, error)
+        relative = np.expm1(error + 4.0 * _U)
         return np.where((largest < _LARGEST) & (relative < 0.5), relative / (1.0 - relative), np.inf)
-
-
-def _relative_error_of_exp(size: FloatArray, error: FloatArray) -> FloatArray:
-    return np.expm1(error + 4.0 * _U * (size + error) + 4.0 * _U)
 
 
 def value_bound(program: Program, norm: float, centre: float = 0.0) -> float:
@@ -74,75 +78,75 @@ def _follow(
     program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Largest size of any number on the way, largest size of the result, and bound on its error."""
-    product, squares = left * right, (left + right) ** 2
-    lost = n_terms * _TINY * (1.0 + left + right)
-    largest = squares + centre**2
-    stack: list[tuple[FloatArray, FloatArray, FloatArray]] = []  # least value, largest value, error
+    stack: list[Part] = []
     with np.errstate(over="ignore", invalid="ignore"):
+        product, squares = left * right, (left + right) ** 2
+        lost = (n_terms + 1) * _TINY * (1.0 + left + right + 2.0 * centre)
+        largest = squares + centre**2
         for op, number in program:
             if op is Op.DOT:
                 size = (left + centre) * (right + centre)
-                offsets = 24.0 * _U * size if centre > 0.0 else 0.0
-                stack.append((-size, size, (n_terms + 2) * _U * product + offsets + lost))
+                offsets = _gamma(5) * centre * (left + right + 3.0 * centre)
+                stack.append((-size, size, _gamma(n_terms + 3) * product + offsets + lost))
             elif op is Op.SQDIST:
-                stack.append((np.zeros_like(squares), squares, (n_terms + 6) * _U * squares + 2.0 * lost))
+                stack.append((np.zeros_like(squares), squares, _gamma(n_terms + 4) * squares + lost))
             elif op is Op.CONST:
-                stack.append(
-                    (
-                        np.full_like(product, number),
-                        np.full_like(product, number),
-                        np.full_like(product, abs(number) * _U),
-                    )
-                )
+                value = np.full_like(product, number)
+                stack.append((value, value, _U * abs(value) + _TINY))
             elif op in (Op.ADD, Op.MUL):
                 second, first = stack.pop(), stack.pop()
                 stack.append((_add if op is Op.ADD else _multiply)(first, second))
             else:
                 stack.append(_map(op, number, *stack.pop()))
-            largest = np.maximum(largest, _size(*stack[-1][:2]) + stack[-1][2])
-    low, high, error = stack.pop()
+            low, high, error = stack[-1]
+            largest = np.maximum(largest, _size(low, high) + error)
+            if op is not Op.POWER:  # exponents are integers, all other numbers become float32
+                largest = np.maximum(largest, abs(number))
     return largest, _size(low, high), error
+
+
+def _gamma(n: float) -> float:
+    """Relative error of n roundings after each other [Higham, section 3.1]; infinite beyond 8 million of them."""
+    return n * _U / (1.0 - n * _U) if n * _U <= 0.5 else math.inf
 
 
 def _size(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.maximum(np.abs(low), np.abs(high))
 
 
-def _add(
-    a: tuple[FloatArray, FloatArray, FloatArray], b: tuple[FloatArray, FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _add(a: Part, b: Part) -> Part:
     error = a[2] + b[2]
     return a[0] + b[0], a[1] + b[1], error + _U * (_size(*a[:2]) + _size(*b[:2]) + error)
 
 
-def _multiply(
-    a: tuple[FloatArray, FloatArray, FloatArray], b: tuple[FloatArray, FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _multiply(a: Part, b: Part) -> Part:
     size_a, size_b = _size(*a[:2]), _size(*b[:2])
     size = size_a * size_b
     error = a[2] * size_b + b[2] * size_a + a[2] * b[2]
-    return -size, size, error + _U * (size + error)
+    return -size, size, error + _U * (size + error) + _TINY
 
 
-def _map(
-    op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatArray) -> Part:
     size = _size(low, high)
+    found = size + error  # the largest number that single precision may have here
     match op:
         case Op.SCALE:
             ends = (number * low, number * high)
-            return np.minimum(*ends), np.maximum(*ends), abs(number) * (error + 2.0 * _U * (size + error))
+            return (
+                np.minimum(*ends),
+                np.maximum(*ends),
+                abs(number) * (error + 2.0 * _U * found) + _TINY * (1.0 + found),
+            )
         case Op.SHIFT:
-            return low + number, high + number, error + 2.0 * _U * (size + abs(number) + error)
+            return low + number, high + number, error + 2.0 * _U * (found + abs(number)) + _TINY
         case Op.POWER:
-            grown = (size + error) ** number
-            steps = 2.0 * np.log2(max(2.0, number)) + 1.0
-            return -(size**number), size**number, grown - size**number + number * steps * _U * grown
+            grown, underflows = found**number, 2.0 * number * np.log2(max(2.0, number))
+            return -(size**number), size**number, grown - size**number + _gamma(number) * grown + underflows * _TINY
         case Op.EXP:
-            largest = np.exp(high)
-            return np.zeros_like(high), largest, largest * _relative_error_of_exp(size, error)
+            largest, relative = np.exp(high), np.expm1(error + 4.0 * _U)
+            return np.zeros_like(high), largest, largest * relative + _CUT * (1.0 + relative)
         case Op.TANH:
-            return -np.ones_like(low), np.ones_like(high), error + 16.0 * _U * (1.0 + np.minimum(size, 1.0))
+            return -np.ones_like(low), np.ones_like(high), error + 8.0 * _U * np.minimum(1.0, 16.0 * found) + _TINY
     raise ValueError(f"{op.name} is not an operation on tiles")
 
 
@@ -185,11 +189,11 @@ def bound_combination(
     of_right = right.of_row if right_rows is None else right.of_row[right_rows]
     mass = np.bincount(of_right, weights=np.abs(weights), minlength=_CLASSES)
     used = np.flatnonzero(mass)
-    bound = np.zeros(_CLASSES)
-    if used.size:
-        errors = single_precision_error(program, n_terms, left.largest[:, None], right.largest[used], centre)
-        bound = (errors * mass[used]).sum(axis=1)
-    return bound[of_left] * _SUMS
+    error, size = single_precision_error(program, n_terms, left.largest[:, None], right.largest[used], centre)
+    with np.errstate(over="ignore", invalid="ignore"):
+        of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # rounded once more for each that is added
+        bound = np.nan_to_num(of_value @ mass[used], nan=np.inf, posinf=np.inf) + _SMALLEST
+    return bound[of_left]
 
 
 def bound_magnitudes(
@@ -199,17 +203,22 @@ def bound_magnitudes(
     left_rows: IndexArray | None,
     right: NormClasses,
     right_rows: IndexArray | None,
+    weights: FloatArray,
     magnitudes: FloatArray,
-    mass: float,
     centre: float = 0.0,
 ) -> FloatArray | None:
-    """Return a bound on the error of sum_j weights_j k(x_i, z_j) from the values found themselves, (m,).
+    """Return what :func:`bound_combination` does, from the values that were found: closer where they are small.
 
-    `magnitudes` are sum_j |weights_j| k(x_i, z_j) by values in single precision, `mass` is sum_j |weights_j|. None
-    unless the values are exponentials.
+    `magnitudes` are the sums of |weights_j| k(x_i, z_j), (m,), by values in single precision. None unless these are
+    exponentials.
     """
     of_left = left.of_row if left_rows is None else left.of_row[left_rows]
     of_right = right.of_row if right_rows is None else right.of_row[right_rows]
     furthest = right.largest[of_right.min(initial=_CLASSES - 1)]
     relative = relative_error(program, n_terms, left.largest, np.asarray(furthest), centre)
-    return None if relative is None else (relative[of_left] * magnitudes + LEAST * mass) * _SUMS
+    if relative is None:
+        return None
+    sums = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
+    cut = 4.0 * _CUT * float(np.abs(weights).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (relative[of_left] + sums) * magnitudes * (1.0 + sums) + cut + _SMALLEST

@@ -1,0 +1,201 @@
+"""The bound on kernel values in single precision: it holds whatever is done to break it, and is nearly reached."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases import ISAS, KERNELS
+from mercer.backends import NativeBackend
+from mercer.backends.rounding import single_precision_error
+from mercer.data import as_data
+from mercer.kernels import RBF, Linear, Op, Polynomial, Sigmoid
+from mercer.kernels.program import interpret, stack_depth
+
+every_isa = pytest.mark.parametrize("isa", ISAS)
+every_storage = pytest.mark.parametrize("stored", ["dense", "CSR"])
+PROGRAMS = {case.name: case.kernel.lower() for case in KERNELS if case.lowered} | {
+    "exponential of a product": ((Op.DOT, 0.0), (Op.SCALE, 0.5), (Op.EXP, 0.0)),
+    "exponential of a gaussian": (*RBF(gamma=0.5).lower(), (Op.EXP, 0.0)),
+    "gaussian times a shifted one": (RBF(gamma=2.0) * (RBF(gamma=0.1) + 3.0) + Linear()).lower(),
+    "tanh of a distance": ((Op.SQDIST, 0.0), (Op.SCALE, 0.25), (Op.SHIFT, -1.0), (Op.TANH, 0.0)),
+    "power 13": Polynomial(13, 0.5, 1.0).lower(),
+    "all at once": (RBF(gamma=0.3) * Polynomial(3, 0.5, 1.0) + Sigmoid(0.1, 0.2) * Linear()).lower(),
+}
+
+
+def data_of(X, stored):
+    return as_data(sp.csr_array(X) if stored == "CSR" else X)
+
+
+def exact(program, X, Z):
+    """Kernel values in extended precision, distances from differences."""
+    A, B = X.astype(np.longdouble), Z.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        return interpret(program, lambda: A @ B.T, lambda: ((A[:, None] - B) ** 2).sum(axis=-1))
+
+
+def largest_ratio(program, X, stored, isa):
+    """The largest error of a value as a share of its bound; asserts that sums keep to theirs."""
+    data = data_of(X, stored)
+    backend = NativeBackend(program, data, n_jobs=1)
+    backend.isa = isa
+    centre = backend._centre
+    norms = np.sqrt(data.sq_norms(centre)) * (1.0 + 2.0**-40)
+    terms = X.shape[1] if stored == "dense" else int(np.diff(data.matrix.indptr).max(initial=0))
+    length = 0.0 if centre is None else float(np.linalg.norm(centre))
+    bound, size = single_precision_error(program, terms, norms[:, None], norms, length)
+    K, found = exact(program, X, X), np.empty((len(X), len(X)), dtype=np.float32)
+    backend.block(data, None, data, None, found)
+    known = np.isfinite(bound)
+    assert (np.abs(K)[known] <= size[known] * (1.0 + 1e-9) + 2.0**-1000).all()
+    weights = np.where(np.arange(len(X)) % 3 == 0, -1e3, 1.0 + np.arange(len(X)))
+    of_sums = backend.single_precision_bound(data, None, data, None, weights)
+    sums = backend.matvec(data, None, data, None, weights[:, None], single=True)[:, 0]
+    proved = np.isfinite(of_sums)
+    assert (np.abs(sums[proved] - K[proved] @ weights) <= of_sums[proved]).all()
+    both, closer = backend.matvec_bounded(data, None, data, None, np.column_stack([weights, 0.5 * weights[::-1]]))
+    proved = np.isfinite(closer)
+    off = np.abs(both - K @ np.column_stack([weights, 0.5 * weights[::-1]])).max(axis=1)
+    assert (off[proved] <= closer[proved]).all()
+    if not known.any():
+        return 0.0
+    return float((np.abs(found[known] - K[known]) / (bound[known] + 2.0**-1000)).max())  # NaN fails every comparison
+
+
+# Drawn at random.
+
+NUMBERS = st.one_of(
+    st.floats(-4.0, 4.0),
+    st.builds(lambda sign, e: sign * 10.0**e, st.sampled_from([-1.0, 1.0]), st.floats(-48.0, 39.0)),
+    st.sampled_from([0.0, -1.0, 1.0 + 2.0**-24, 1e-46, 2.0**-149, 1e-310]),
+)
+LEAVES = st.one_of(
+    st.just(((Op.DOT, 0.0),)),
+    st.just(((Op.SQDIST, 0.0),)),
+    st.builds(lambda g: ((Op.SQDIST, 0.0), (Op.SCALE, -abs(g)), (Op.EXP, 0.0)), NUMBERS),
+    st.builds(lambda c: ((Op.CONST, c),), NUMBERS),
+)
+
+
+def grown(programs):
+    mapped = st.one_of(
+        st.builds(lambda op, c: ((op, c),), st.sampled_from([Op.SCALE, Op.SHIFT]), NUMBERS),
+        st.builds(lambda n: ((Op.POWER, float(n)),), st.integers(0, 9) | st.sampled_from([63, 100, 1023])),
+        st.sampled_from([((Op.EXP, 0.0),), ((Op.TANH, 0.0),)]),
+    )
+    joined = st.sampled_from([((Op.ADD, 0.0),), ((Op.MUL, 0.0),)])
+    return st.builds(lambda p, m: p + m, programs, mapped) | st.builds(
+        lambda p, q, j: p + q + j, programs, programs, joined
+    )
+
+
+DRAWN = st.recursive(LEAVES, grown, max_leaves=6).filter(
+    lambda p: stack_depth(p) <= 8 and any(op in (Op.DOT, Op.SQDIST) for op, _ in p)
+)
+SHAPES = {
+    "clouds": lambda rng, X: X,
+    "far from the origin": lambda rng, X: X + 10.0 ** rng.uniform(1, 8),
+    "signs cancel": lambda rng, X: np.where(np.arange(X.shape[1]) % 2, 1.0, -1.0) * (1.0 + 1e-3 * X),
+    "equal rows": lambda rng, X: X[rng.integers(0, 3, len(X))],
+    "nearly equal rows": lambda rng, X: X[:1] + 1e-5 * X,
+    "one large column": lambda rng, X: X * np.where(np.arange(X.shape[1]) == 0, 1e6, 1.0),
+    "rounded one way": lambda rng, X: np.sign(X) * (1.0 + 2.0**-24 * rng.choice([0.999, 1.001], X.shape)),
+    "subnormal": lambda rng, X: X * 10.0 ** rng.uniform(-46, -36, (len(X), 1)),
+    "both ends": lambda rng, X: X * 10.0 ** rng.choice([-22.0, -40.0, 0.0, 15.0, 18.0, 18.8], (len(X), 1)),
+    "near overflow": lambda rng, X: X * 10.0 ** rng.uniform(17, 39),
+    "holes": lambda rng, X: X * (rng.random(X.shape) < 0.3),
+}
+
+
+@every_isa
+@every_storage
+@given(
+    program=st.one_of(DRAWN, st.sampled_from(list(PROGRAMS.values()))),
+    shape=st.sampled_from(list(SHAPES)),
+    p=st.sampled_from([1, 2, 3, 17, 300]),
+    scale=st.sampled_from([1.0, 1.0, 0.1, 30.0, 1e-6]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    seed=st.integers(0, 2**20),
+)
+@settings(max_examples=300)
+def test_no_table_and_no_program_breaks_the_bound(isa, stored, program, shape, p, scale, dtype, seed):
+    rng = np.random.default_rng(seed)
+    with np.errstate(over="ignore"):
+        X = (scale * SHAPES[shape](rng, rng.normal(size=(7, p)) / p**0.5)).astype(dtype)
+    if np.isfinite(X).all():
+        assert largest_ratio(program, X, stored, isa) <= 1.0
+
+
+DOT, SQDIST, EXP = (Op.DOT, 0.0), (Op.SQDIST, 0.0), (Op.EXP, 0.0)
+EDGES = {
+    "a number below the normal range": ((DOT, (Op.SCALE, 1e-46)), 1e18),
+    "a number that overflows": ((DOT, (Op.SCALE, 1e39)), 0.0),
+    "underflow made large": ((DOT, (Op.POWER, 2.0), (Op.SCALE, 1e30)), 1e-12),
+    "exponentials cut off": ((SQDIST, (Op.SHIFT, 86.0), (Op.SCALE, -1.0), EXP), 0.1),
+    "exponentials cut off and made large": ((SQDIST, (Op.SHIFT, 86.0), (Op.SCALE, -1.0), EXP, (Op.SCALE, 1e37)), 0.1),
+    "products that overflow on the way": ((DOT, (Op.SCALE, 1e20), (Op.SCALE, 1e-20)), 1e10),
+}
+
+
+@every_isa
+@every_storage
+@pytest.mark.parametrize("edge", EDGES)
+def test_the_ends_of_the_range_do_not_break_the_bound(isa, stored, edge):
+    program, size = EDGES[edge]
+    assert largest_ratio(program, size * np.array([[1.0], [3.0], [-7.0]]), stored, isa) <= 1.0
+
+
+@every_isa
+@every_storage
+def test_long_rows_do_not_break_the_bound(isa, stored):
+    # Every product and every addition rounds the same way, as far as that can be arranged.
+    X = np.full((2, 200_000), 1.0 + 2.0**-24 * 0.999) * [[1.0], [1.0 + 2.0**-12]]
+    for program in (Linear().lower(), RBF(gamma=1e-6).lower(), (RBF(gamma=1e-6) + Linear()).lower()):
+        assert largest_ratio(program, X, stored, isa) <= 1.0
+
+
+# Climbed.
+
+
+def climb(program, X, stored, isa, rng, steps):
+    """The largest ratio that greedy changes of the table reach."""
+    best = largest_ratio(program, X, stored, isa)
+    assert best <= 1.0
+    for step in range(steps):
+        Y, at = X.copy(), rng.integers(0, X.size, size=1 + step % 3)
+        match step % 6:
+            case 0:
+                Y.flat[at] *= 1.0 + rng.normal(size=at.size) * 2.0 ** rng.integers(-24, 0)
+            case 1:
+                Y.flat[at] = Y.flat[at].astype(np.float32) * (1.0 + 0.499 * 2.0**-23 * rng.choice([-1, 1], at.size))
+            case 2:
+                Y[rng.integers(len(Y))] = -Y[rng.integers(len(Y))]
+            case 3:
+                Y[rng.integers(len(Y))] = Y[rng.integers(len(Y))] * (1.0 + 2.0**-24)
+            case 4:
+                Y *= 2.0 ** rng.normal(scale=0.2)
+            case 5:
+                Y.flat[at] = rng.normal(size=at.size) * np.abs(Y).max()
+        ratio = largest_ratio(program, Y, stored, isa)
+        assert ratio <= 1.0
+        if ratio >= best:
+            X, best = Y, ratio
+    return best
+
+
+@every_isa
+@every_storage
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_climb_reaches_the_bound(isa, stored, program):
+    rng = np.random.default_rng(0)
+    assert climb(PROGRAMS[program], rng.normal(size=(4, 3)) + 0.5, stored, isa, rng, 60) <= 1.0
+
+
+@every_isa
+@every_storage
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.5), Polynomial(3, 0.5, 1.0)], ids=repr)
+def test_the_bound_is_nearly_reached(isa, stored, kernel):
+    rng = np.random.default_rng(1)
+    assert climb(kernel.lower(), rng.normal(size=(4, 1)), stored, isa, rng, 150) > 0.15
