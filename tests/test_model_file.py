@@ -194,11 +194,7 @@ CLAIMS = {
     ),
     "rounding": (dict(rounding=1e9), "the rounding of a decision value is 1e+09 in the file"),
     "rounding hides no violation": (dict(rounding=1e9, kkt_violation=0.0), "the KKT violation is 0 in the file"),
-    "rounding of objectives": (
-        dict(objective_rounding=1e9, primal=1.0),
-        "the rounding of both objectives is 1e+09 in the file",
-    ),
-    "rounding hides no objective": (dict(objective_rounding=1e9, primal=1.0), "the primal objective is 1 in the file"),
+    "rounding hides no objective": (dict(rounding=1e9, primal=1.0), "the primal objective is 1 in the file"),
 }
 
 
@@ -353,14 +349,6 @@ def nested(first, second, value):
 
 def claiming(**claims):
     return dict(change_manifest=lambda manifest: manifest["parts"][0]["certificate"].update(claims))
-
-
-def test_certificates_written_before_objectives_had_a_rounding_are_read(saved):
-    path, table, _ = saved
-    rewritten(path, change_manifest=lambda manifest: manifest["parts"][0]["certificate"].pop("objective_rounding"))
-    loaded = load_model(path)
-    assert loaded.certificate.objective_rounding == 0.0
-    assert verify(loaded, table).ok
 
 
 def test_machines_of_different_tolerances_are_refused(tmp_path):

@@ -57,8 +57,8 @@ def largest_ratio(program, X, stored, isa):
     assert (np.abs(sums[proved] - K[proved] @ weights) <= of_sums[proved]).all()
     both, closer = backend.matvec_bounded(data, None, data, None, np.column_stack([weights, 0.5 * weights[::-1]]))
     proved = np.isfinite(closer)
-    off = np.abs(both - K @ np.column_stack([weights, 0.5 * weights[::-1]])).max(axis=1)
-    assert (off[proved] <= closer[proved]).all()
+    off = np.abs(both[proved] - K[proved] @ np.column_stack([weights, 0.5 * weights[::-1]])).max(axis=1)
+    assert (off <= closer[proved]).all()
     if not known.any():
         return 0.0
     return float((np.abs(found[known] - K[known]) / (bound[known] + 2.0**-1000)).max())  # NaN fails every comparison

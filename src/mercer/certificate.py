@@ -23,7 +23,7 @@ IndexArray = npt.NDArray[np.int64]
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
 _HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
-_MOSTLY = 0.6  # of all variables: where so many need double precision, all get it, for it costs about twice as much
+_MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,6 @@ class Evaluation:
     dual: float
     dual_infeasibility: float
     rounding: float
-    objective_rounding: float
     mass: float  # sum of |beta|
     n_free: int
     n_bounded: int
@@ -68,7 +67,7 @@ class Evaluation:
     @property
     def relative_gap(self) -> float:
         """(P - D) / max(1, |P|, |D|)."""
-        return relative_gap(self.primal, self.dual, self.objective_rounding)
+        return relative_gap(self.primal, self.dual)
 
     @property
     def relative_gap_rounding(self) -> float:
@@ -76,14 +75,11 @@ class Evaluation:
         return self.rounding * self.mass / max(1.0, abs(self.primal), abs(self.dual))
 
 
-def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
-    """Return (P - D) / max(1, |P|, |D|), rounded up; infinite where the primal point is infeasible.
-
-    `rounding` is how far both objectives may be off, together.
-    """
+def relative_gap(primal: float, dual: float) -> float:
+    """Return (P - D) / max(1, |P|, |D|); infinite where the primal point is infeasible."""
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / max(1.0, max(abs(primal), abs(dual)) - rounding)
+    return (primal - dual) / max(1.0, abs(primal), abs(dual))
 
 
 def evaluate(
@@ -115,8 +111,8 @@ def evaluate(
     Notes
     -----
     Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
-    precision may be off, only variables whose part in the conditions is then still open are evaluated in double: the
-    violation, the gap and the bias are those of double precision all the same (see :func:`_values`).
+    precision may be off, only support vectors and variables that this leaves open are evaluated in double: objectives,
+    violation, gap and bias are those of double precision all the same (see :func:`_values`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
     size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as
@@ -124,7 +120,7 @@ def evaluate(
     positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
-    values, doubt = _values(problem, gram, beta, offset, check, hint)
+    values = _values(problem, gram, beta, offset, check, hint)
     gradient = values + offset
     multipliers, excess = _optimality(problem, beta, gradient)
     quadratic, sizes = inner(beta, values), np.abs(beta)
@@ -142,7 +138,6 @@ def evaluate(
         dual=-0.5 * (quadratic + inner(problem.linear + offset, beta)),
         dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
         rounding=_rounding(gram, beta),
-        objective_rounding=0.5 * inner(sizes, doubt),
         mass=float(sizes.sum()),
         n_free=int(np.count_nonzero(~at_bound)),
         n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
@@ -165,35 +160,33 @@ def _values(
     offset: FloatArray,
     check: Callable[[], None] | None,
     hint: FloatArray | None,
-) -> tuple[FloatArray, FloatArray]:
-    """K beta, and how far each element may be off: 0 where it could matter.
+) -> FloatArray:
+    """K beta, in double precision wherever it could matter.
 
-    Free variables are evaluated in double precision. A variable at a bound takes part in the conditions only by
-    being on the right side: of the multiplier of its group, and of the best gradient among those that can move the
-    other way. Where its gradient in single precision is further from both than the proved bound, that is settled, and
-    so is its slack: it is 0, or it enters the primal and the dual objective by the same amount. All others are
-    evaluated in double precision, until none is open.
+    Support vectors are evaluated in double precision. Any other variable takes part only by being on the right side:
+    of the multiplier of its group, and of the best gradient among those that can move the other way. Where its
+    gradient in single precision is further from both than the proved bound, that is settled, and its slack is 0. All
+    others are evaluated in double precision, until none is open.
     """
     every = np.arange(problem.n)
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
     doubt = None if few or not problem.loss.settles_by_side else gram.single_precision_bound(beta)
     if doubt is None or not np.isfinite(doubt).all():
-        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
-    free = (beta > problem.lower) & (beta < problem.upper)
-    exact = free if hint is None else free | ~_settled(problem, beta, hint, doubt, margin=_HINTED)
+        return finite(gram.kernel, gram.matvec(beta, check=check))
+    exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
+    if hint is not None:
+        exact |= ~_settled(problem, beta, hint, doubt, margin=_HINTED)
     if np.count_nonzero(exact) > _MOSTLY * problem.n:
-        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
+        return finite(gram.kernel, gram.matvec(beta, check=check))
     values = np.empty(problem.n)
     chosen = every[~exact]
     values[chosen], doubt[chosen] = gram.matvec_bounded(beta, chosen, check)
-    if not exact.any():  # nothing is known beforehand
-        exact = ~_settled(problem, beta, values + offset, doubt)
     while exact.any():
         chosen = every[exact]
         values[chosen] = gram.matvec(beta, chosen, check)
         doubt[chosen] = 0.0
         exact = ~_settled(problem, beta, values + offset, doubt) & (doubt > 0.0)
-    return finite(gram.kernel, values), doubt
+    return finite(gram.kernel, values)
 
 
 def _settled(
@@ -295,10 +288,9 @@ class Evidence:
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are recomputed in float64 from the machine and the data by code that shares nothing with the
-    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives, their rounding and
-    counts are sums, `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status`
-    is the worst.
+    All numbers are those of float64, recomputed from the machine and the data by code that shares nothing with the
+    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
+    `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
 
     Attributes
     ----------
@@ -315,9 +307,6 @@ class Certificate:
         How far the dual point is outside its box or off its equality constraint.
     rounding : float
         Estimate of the rounding error of a decision value in float64.
-    objective_rounding : float
-        Bound on how far primal and dual may be off, both by the same amount: the gap is not. It comes from decision
-        values that settle nothing and are known in single precision only; 0 where there are none.
     n_support, n_free, n_bounded : int
         Support vectors: all, strictly inside their box, at their upper bound.
     n_iter, n_kernel_values : int
@@ -340,7 +329,6 @@ class Certificate:
     kkt_violation: float
     dual_infeasibility: float
     rounding: float
-    objective_rounding: float
     n_support: int
     n_free: int
     n_bounded: int
@@ -442,10 +430,7 @@ class Certificate:
             ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
-            (
-                "rounding",
-                f"{self.rounding:.2g} of a decision value, at most {self.objective_rounding:.2g} of both objectives",
-            ),
+            ("rounding", f"{self.rounding:.2g} of a decision value"),
             ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound)"),
             ("iterations", f"{self.n_iter}"),
             ("kernel values", f"{self.n_kernel_values:,}"),
@@ -471,7 +456,6 @@ def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
         "kkt_violation": evaluation.violation,
         "dual_infeasibility": evaluation.dual_infeasibility,
         "rounding": evaluation.rounding,
-        "objective_rounding": evaluation.objective_rounding,
         "n_support": evaluation.n_free + evaluation.n_bounded,
         "n_free": evaluation.n_free,
         "n_bounded": evaluation.n_bounded,
@@ -532,11 +516,10 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         primal=primal,
         dual=dual,
         gap=primal - dual,
-        relative_gap=relative_gap(primal, dual, sum(p.objective_rounding for p in parts)),
+        relative_gap=relative_gap(primal, dual),
         kkt_violation=max(p.kkt_violation for p in parts),
         dual_infeasibility=max(p.dual_infeasibility for p in parts),
         rounding=max(p.rounding for p in parts),
-        objective_rounding=sum(p.objective_rounding for p in parts),
         n_support=sum(p.n_support for p in parts),
         n_free=sum(p.n_free for p in parts),
         n_bounded=sum(p.n_bounded for p in parts),

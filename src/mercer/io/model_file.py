@@ -53,8 +53,7 @@ _OPTIONAL = _SPARSE_ONLY | {"sample_weight"}
 _ALLOWED = {_CHECKSUMS, _MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 _UNBOUNDED = {"primal", "gap", "relative_gap"}  # of a machine that does not separate, with C = inf
-_NOT_NEGATIVE = ("kkt_violation", "dual_infeasibility", "rounding", "objective_rounding", "seconds", "tol")
-_ABSENT = {"objective_rounding": 0.0}  # what certificates mean that were written before there was one
+_NOT_NEGATIVE = ("kkt_violation", "dual_infeasibility", "rounding", "seconds", "tol")
 _CERTIFICATE = tuple(field.name for field in fields(Certificate) if field.name not in ("parts", "evidence"))
 
 
@@ -336,7 +335,7 @@ def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], n_classes
 def _certificate(entry: dict[str, Any]) -> Certificate:
     values: dict[str, Any] = {"status": Status(entry["status"])}
     for name in _CERTIFICATE[1:]:
-        value = _ABSENT[name] if name in _ABSENT and name not in entry else entry[name]
+        value = entry[name]
         if name.startswith("n_") or name == "peak_memory_bytes":
             if type(value) is not int or value < 0:
                 _refuse(f"its certificate's {name} is {value!r}, which is no count")

@@ -29,8 +29,8 @@ class Loss(ABC):
     Attributes
     ----------
     settles_by_side : bool
-        Whether a variable at a bound that is on the right side adds the same to the primal and to the dual objective
-        whatever its decision value is: the duality gap then needs no more than the side.
+        Whether a variable that is 0 and on the right side adds nothing to the primal objective, whatever its decision
+        value is.
     """
 
     settles_by_side: bool = False

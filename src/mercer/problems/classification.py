@@ -26,7 +26,7 @@ class Hinge(Loss):
 
     @property
     def settles_by_side(self) -> bool:  # type: ignore[override]
-        """With finite C: the slack of a variable at 0 is 0, that of one at C is linear, as is its part in the dual."""
+        """With finite C: the slack of such a sample is 0. With infinite C, the smallest margin is scaled by."""
         return bool(np.isfinite(self.C).all())
 
     def slacks(self, decision: FloatArray) -> FloatArray:
