@@ -39,8 +39,8 @@ _ADVICE = {
     Status.TIME_LIMIT: "The time limit was reached: the machine is usable, but not yet optimal.",
     Status.INTERRUPTED: "The fit was interrupted: the machine is usable, but not yet optimal.",
     Status.STALLED: "No progress could be made, or told: rounding in float64 hides what is left, or the problem is too "
-    "badly conditioned for it. Scale the columns if their units differ, ask for a larger tolerance, or lower C, gamma or the "
-    "degree.",
+    "badly conditioned for it. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
+    "gamma or the degree.",
     Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
     "conditions hold, but there may be better ones.",
     Status.INFEASIBLE: "The classes cannot be separated with this kernel, so there is no machine with C = inf. "
