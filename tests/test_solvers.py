@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
 
 import plain
 from cases import PROBLEMS, blobs, hostile_tables
@@ -652,3 +653,12 @@ def test_the_solvers_gradient_is_the_true_one(n):
     np.testing.assert_allclose(state.gradient[known], true[known], rtol=0, atol=1e-4)
     free = (state.beta > problem.lower) & (state.beta < problem.upper)
     assert np.isin(np.flatnonzero(free), np.arange(n)[known]).all()
+
+
+def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
+    """More than 300 rows begin in single precision; these are not scaled, so that it leaves a violation of 0.004."""
+    data = load_breast_cancer()
+    X, y = data.data[:400], np.where(data.target[:400] == 1, 1.0, -1.0)
+    solution = solved(X, y, 1e-4, Linear(), Limits(tol=1e-6))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.kkt_violation <= 1e-6

@@ -239,10 +239,9 @@ class BatchSMO(Solver[BatchState]):
 
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
         """K[chosen, chosen] with padded rows."""
-        if state.is_whole:
-            assert state.matrix is not None
-            return state.matrix
         dtype = np.float32 if state.single else np.float64
+        if state.is_whole and state.matrix is not None and state.matrix.dtype == dtype:
+            return state.matrix
         state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype, state.gram.arena)
         if state.single and state.cache is not None:
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
