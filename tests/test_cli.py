@@ -1,6 +1,7 @@
 """The command line, as its users see it: stdout, stderr and exit status."""
 
 import csv
+import html
 import io
 import os
 import pathlib
@@ -98,6 +99,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     assert prose.certainty(load_model("m").certificate) in words
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
+    assert "note: column 'unit' was left out: one value only in the training rows\n" in err
     assert load_model("m").training.C == 2.0
 
 
@@ -208,6 +210,28 @@ def test_rows_without_a_target_are_told(mercer, tmp_path):
         status, _, err = mercer(command[0], "t.csv", "--target", "outcome", *command[1:])
         assert status == 0
         assert err.startswith(warning)
+
+
+def test_dates_are_left_out_and_told(mercer, tmp_path):
+    frame = mixed_frame(80).assign(seen=[f"2021-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(80)])
+    frame.loc[3, "seen"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    warning = (
+        "warning: column 'seen' was left out: looks like dates; derive numbers from it, such as year or month, or say "
+        "--keep seen to take its values as categories\n"
+    )
+    status, out, err = mercer("study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s")
+    assert status == 0
+    assert err.startswith(warning)
+    caution = (
+        "What the dates in 'seen' may tell was not used; numbers derived from them, such as year or month, can be."
+    )
+    assert caution in " ".join(out.split())
+    report = html.unescape((tmp_path / "s" / "report.html").read_text())
+    assert caution in report
+    assert "<strong>seen</strong>: looks like dates" in report
+    status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
+    assert (status, err.count("'seen'")) == (0, 1)
 
 
 def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(mercer, table):

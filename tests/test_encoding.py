@@ -360,9 +360,30 @@ def test_text_that_looks_like_numbers_is_told(cells):
     taken_in(table, "y", drop=["p"])
 
 
-@pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["2020-01-01", "2021-05-07"], ["A1", "B2"]])
+@pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["1-2-10", "1-3-11"], ["A1", "B2"]])
 def test_text_that_is_no_number_is_taken_as_it_is(cells):
     taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")
+
+
+DATE_CELLS = ["2020-01-{}", "2020/01/{} 12:30", "{}.01.2020", "1/{}/20", "{} Jan 2020", "2020-01-{}T01:02:03.5+01:00"]
+
+
+@pytest.mark.parametrize("form", DATE_CELLS)
+def test_dates_are_left_out_and_told_and_never_imputed(form):
+    days = [form.format(f"{1 + i % 28:02d}") for i in range(40)]
+    days[3] = None
+    table = table_of(x=np.sin(np.arange(40.0)), day=text(*days), y=text(*"ab" * 20))
+    with pytest.warns(TableWarning, match="column 'day' was left out: looks like dates; derive numbers from it, such"):
+        intake = taken_in(table, "y")
+    assert (intake.features, intake.left_out, intake.missing_cells) == (("x",), {"day": "looks like dates"}, {})
+    assert "day" in taken_in(table, "y", keep=["day"], missing="impute").features
+    taken_in(table, "y", drop=["day"])
+
+
+def test_days_of_pandas_are_dates():
+    frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
+    with pytest.warns(TableWarning, match="column 'seen' was left out: looks like dates"):
+        assert "seen" not in taken_in(as_table(frame), "outcome").features
 
 
 def test_infinite_cells_are_named_by_row_and_column():

@@ -207,6 +207,44 @@ def test_support_vectors_are_counted_once(mixed, three):
     assert f"support vectors of at least one of the 3 machines, which have {own[0]} to {own[-1]} each;" in text
 
 
+def test_rows_could_be_deleted_only_where_there_are_some_and_the_machine_is_optimal(mixed):
+    model = mixed.model
+    whole = replace(model, support_rows=np.arange(len(model.training.rows)))
+    assert prose.support(whole) == "120 of 120 training rows (100.0%) are support vectors."
+    part = replace(model.parts[0], certificate=replace(mixed.certificate, status=Status.TIME_LIMIT))
+    assert prose.support(replace(model, parts=(part,))).endswith(" are support vectors.")
+
+
+def right_in(contender, right):
+    """The contender, with answers that are right in these rows."""
+    codes = contender.test.codes
+    return replace(contender, test=replace(contender.test, predicted=np.where(right, codes, 1 - codes)))
+
+
+WORTH = {
+    "noise": (
+        (12, 14, 13, 12),
+        "No: nothing here did better than always answering “ill” beyond what chance explains, neither it nor logistic "
+        "regression nor nearest neighbours. (Rows that only one of two got right: 0 to 0 against always answering “ill”",
+    ),
+    "others": (
+        (12, 40, 13, 12),
+        "No: it did not do better than always answering “ill” beyond what chance explains, as logistic regression did. ",
+    ),
+    "beaten": ((30, 40, 13, 12), "No: logistic regression did better, beyond what chance explains. "),
+    "same": ((40, 39, 40, 12), "so the simpler logistic regression may serve as well. (Rows that only one of two got "
+             "right: 1 to 0 against logistic regression"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORTH)
+def test_whether_it_was_worth_it(mixed, case):
+    counts, sentence = WORTH[case]
+    contenders = [right_in(one, np.arange(40) < n) for one, n in zip(mixed.contenders, counts, strict=True)]
+    usual = mixed.intake.labels[contenders[3].test.predicted[0]]
+    assert sentence.replace("“ill”", f"“{usual}”") in prose.worth(replace(mixed, contenders=tuple(contenders)))
+
+
 def test_margins_are_described_for_what_they_are(mixed, three):
     wrong = 1 - mixed.svm.test.accuracy.value
     text = prose.margins(mixed)

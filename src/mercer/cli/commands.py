@@ -40,7 +40,7 @@ table_argument = click.argument("table", metavar="TABLE")
 target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
 drop_option = click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated.")
 keep_option = click.option(
-    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier."
+    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier or dates."
 )
 missing_option = click.option(
     "--missing", type=click.Choice(["impute", "drop"]), help="Fill missing cells in, or leave their rows out."
@@ -154,10 +154,11 @@ def fit_command(
         from mercer import SVC, InseparableError
         from mercer.cli.output import print_fit
         from mercer.cli.progress import ConsoleProgress
-        from mercer.intake import read_labels, take_in
+        from mercer.intake import DATES, read_labels, take_in
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
+        from mercer.report.prose import left_out
         from mercer.selection.progress import Progress, fit_progress
 
     read = read_table(table)
@@ -178,13 +179,15 @@ def fit_command(
                 name,
                 machine,
                 rows=intake.rows,
+                keep=intake.features,
                 missing="impute" if missing == "impute" else "error",
             )
         except InseparableError as error:
             raise _inseparable(error) from error
     save_model(path, model)
-    for column, reason in intake.left_out.items():
-        say("note", f"column {column!r} was left out: {reason}")
+    for column, reason in left_out(intake, model):
+        if reason != DATES:  # of which there has been a warning
+            say("note", f"column {column!r} was left out: {reason}")
     print_fit(model)
     if model.certificate.status in _WHAT_NEXT:
         say("hint", _WHAT_NEXT[model.certificate.status])

@@ -58,7 +58,7 @@ def print_study(study: Study) -> None:
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
-    for name, reason in prose.left_out(study):
+    for name, reason in prose.left_out(study.intake, study.model):
         out.print(f"Column {name!r} was left out: {reason}.")
 
 
