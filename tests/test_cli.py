@@ -403,11 +403,23 @@ def test_plain_lines_of_progress(monkeypatch):
     ]
 
 
-def test_time_left_is_a_lower_bound_while_kernels_are_unmeasured():
+def test_the_time_left_goes_down_between_estimates(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("mercer.cli.progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
-        progress(Progress("search", 10, 40, 42.0, "", open_ended=True))
-    assert "at least 42 s left" in stream.getvalue()
+        progress(Progress("search", 10, 40, 42.0))
+        now[0] = 12.0
+    assert "about 30 s left" in stream.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_interrupted_search_says_what_comes_next(terminal):
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, force_terminal=terminal, width=100)) as progress:
+        progress(Progress("search", 10, 40, 42.0))
+        progress(Progress("search", 10, 40, stopped="interrupted"))
+    assert "stopping the search; going on with the best candidate so far" in stream.getvalue()
 
 
 def test_a_live_bar_on_a_terminal():
@@ -489,8 +501,10 @@ def long_running(tmp_path, *arguments):
 def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
     process = long_running(tmp_path)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 0
+    words = "stopping the search; going on with the best candidate so far (Ctrl-C again ends everything)\n"
+    assert err.count(words) == 1
     assert "The search was interrupted after" in out
     assert "The search was interrupted after" in (tmp_path / "t-study" / "report.html").read_text()
     assert (tmp_path / "t-study" / "model.mercer").exists()

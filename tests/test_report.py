@@ -225,11 +225,11 @@ WORTH = {
     "noise": (
         (12, 14, 13, 12),
         "No: nothing here did better than always answering “ill” beyond what chance explains, neither it nor logistic "
-        "regression nor nearest neighbours. (Rows that only one of two got right: 0 to 0 against always answering “ill”",
+        "regression nor nearest neighbours. (Rows that only one of two got right: ",
     ),
     "others": (
         (12, 40, 13, 12),
-        "No: it did not do better than always answering “ill” beyond what chance explains, as logistic regression did. ",
+        "No: it did not do better than always answering “ill” beyond what chance explains, as logistic regression did.",
     ),
     "beaten": ((30, 40, 13, 12), "No: logistic regression did better, beyond what chance explains. "),
     "same": ((40, 39, 40, 12), "so the simpler logistic regression may serve as well. (Rows that only one of two got "
@@ -325,13 +325,26 @@ def test_ties(mixed, n_ties, sentence):
 @pytest.mark.parametrize(
     ("n_stopped", "note"),
     [
-        (1, "1 candidate ended before the optimum was reached and was judged as it stood."),
-        (2, "2 candidates ended before the optimum was reached and were judged as they stood."),
+        (1, "1 candidate ended before the optimum was reached and was judged as it stood: {0} ({1})."),
+        (2, "2 candidates ended before the optimum was reached and were judged as they stood: {0} ({1}); {2} ({1})."),
     ],
 )
 def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
-    cells = tuple(replace(cell, n_stopped=3 * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
-    assert note in prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
+    ended = (Status.MAX_ITER, Status.STALLED, Status.MAX_ITER)
+    cells = tuple(replace(cell, unfinished=ended * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
+    found = replace(mixed, search=replace(mixed.search, cells=cells))
+    how = "2 machines ended as “max_iter”, 1 machine ended as “stalled”"
+    assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
+    shown = [text.get_text() for axes in plot.search_heat_map(found.search).axes for text in axes.texts]
+    assert sum(text.endswith("*") for text in shown) == n_stopped
+    star = "a star those that ended before the optimum was reached"
+    assert (star in Page(render(found)).text, star in Page(render(mixed)).text) == (True, False)
+
+
+def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed):
+    cells = tuple(replace(cell, unfinished=(Status.STALLED,)) for cell in mixed.search.cells)
+    note = prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
+    assert any(caution.endswith(f"; and {len(cells) - prose.MAX_UNFINISHED} more.") for caution in note)
 
 
 def test_an_extended_grid_is_told(mixed):

@@ -9,6 +9,7 @@ from typing import Any
 from mercer.encoding import CategoricalRule, NumericRule
 from mercer.io.whole import written_whole
 from mercer.report import prose
+from mercer.selection.search import times_usual
 from mercer.study import Study
 
 try:
@@ -17,7 +18,6 @@ try:
 
     from mercer import plot
     from mercer.plot.evaluation import MAX_CURVES
-    from mercer.plot.selection import multiple
     from mercer.report.svg import inline_svg
 except ImportError as error:
     raise ImportError(
@@ -66,6 +66,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         gamma=_gamma(study),
         parts=_parts(study),
         columns=_columns(study),
+        unfinished=any(cell.unfinished for cell in study.search.cells),
         max_curves=MAX_CURVES,
     )
 
@@ -113,8 +114,7 @@ def _gamma(study: Study) -> str:
     value, factor = prose.gamma(study), study.search.best.choice.gamma_factor
     if value is None:
         return ""
-    comparison = "" if factor == 1 else f"{multiple(factor)} {'of' if factor < 1 else 'times'} "
-    return f"gamma = {value:.3g} is {comparison}the usual value"
+    return f"gamma = {value:.3g} is {times_usual(factor)}"
 
 
 def _parts(study: Study) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 
 import numpy as np
@@ -20,6 +21,9 @@ SIGNIFICANT = 0.05
 ROUNDING = 1e-12
 LARGE_GAP = 0.01
 """Relative duality gap from which it has to be said that the violation is certified to be small, but the gap is not."""
+
+MAX_UNFINISHED = 6
+"""Candidates that are named where they ended before the optimum was reached."""
 
 ON_THE_MARGIN = 1e-3
 """Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
@@ -279,10 +283,13 @@ def cautions(study: Study) -> list[str]:
             f"The search was {why} after {len(found.cells)} of {count(found.n_planned, 'candidate')}; "
             "a full one may find a better machine."
         )
-    unfinished = sum(cell.n_stopped > 0 for cell in found.cells)
+    unfinished = [cell for cell in found.cells if cell.unfinished]
     if unfinished:
-        judged = "was judged as it stood" if unfinished == 1 else "were judged as they stood"
-        notes.append(f"{count(unfinished, 'candidate')} ended before the optimum was reached and {judged}.")
+        judged = "was judged as it stood" if len(unfinished) == 1 else "were judged as they stood"
+        notes.append(
+            f"{count(len(unfinished), 'candidate')} ended before the optimum was reached and {judged}: "
+            f"{_unfinished(unfinished)}."
+        )
     dates = [name for name, reason in intake.left_out.items() if reason == DATES]
     if dates:
         notes.append(
@@ -314,6 +321,17 @@ def cautions(study: Study) -> list[str]:
     if not study.opening.clean:
         notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
     return notes
+
+
+def _unfinished(cells: list[Cell]) -> str:
+    """Which candidates did not reach the optimum, and why: how many of their machines, and how these ended."""
+    shown = []
+    for cell in cells[:MAX_UNFINISHED]:
+        kinds = Counter(cell.unfinished).most_common()
+        machines = ", ".join(f"{count(number, 'machine')} ended as “{status}”" for status, number in kinds)
+        shown.append(f"{cell.place} ({machines})")
+    more = len(cells) - MAX_UNFINISHED
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
 def left_out(intake: Intake, model: Model) -> list[tuple[str, str]]:
