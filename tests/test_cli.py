@@ -72,8 +72,10 @@ def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
 
 def test_the_folder_is_named_after_the_table(mercer, tmp_path):
     three_classes(60).to_parquet(tmp_path / "clouds.parquet")
-    status, _, _ = mercer("study", "clouds.parquet", "--target", "kind", "--folds", "3", "--seed", "1")
+    status, out, _ = mercer("study", "clouds.parquet", "--target", "kind", "--folds", "3", "--seed", "1")
     assert status == 0
+    assert "mean over classes," in out
+    assert "which has no interval" in out
     assert sorted(os.listdir(tmp_path / "clouds-study")) == ["model.mercer", "report.html"]
 
 
@@ -142,6 +144,7 @@ def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     _, out, _ = mercer("predict", "m", "t.csv")
     assert out.splitlines()[0] == "label,decision_value_a,decision_value_b,decision_value_c"
     assert len(out.splitlines()) == 61
+    assert "support vectors, sum of all machines" in mercer("verify", "m", "t.csv")[1]
 
 
 def test_predict_tells_training_rows_from_others(mercer, model, tmp_path):
@@ -277,12 +280,15 @@ def test_doctor_and_version_and_help(mercer):
         status, out, err = mercer(*command)
         assert (status, err) == (0, "")
         assert "Usage: mercer" in out
+    out = mercer("fit", "--help")[1]
+    assert "[default: 0.0]" in " ".join(out.split())
+    assert "None" not in out
 
 
 STUDY = ("study", "patients.csv", "--missing", "impute", "--target")
 ERRORS = {
     "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
-    "no target": (("study", "patients.csv"), "--target COLUMN is missing", "mercer study --help"),
+    "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
     "wrong target": ((*STUDY, "outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
     "constant target": ((*STUDY, "unit"), "must have at least two classes, but is 'mg' in every row", None),
     "quantity": ((*STUDY, "dose"), "looks like a quantity", "say --task classification"),

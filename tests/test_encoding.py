@@ -143,7 +143,7 @@ def test_a_sparse_cell_too_large_to_compute_with():
 BAD_ROWS = {
     "missing": (
         dict(x=[1.0, np.nan], t=text("a", None)),
-        r"missing values in 'x' \(1\), 't' \(1\), first in row 2",
+        r"missing values in 'x' \(1\), 't' \(1\), first in row 2 \(counted from 1\)",
     ),
     "text for numbers": (
         dict(x=text("1.5", "abc"), t=text("a", "b")),
@@ -174,6 +174,12 @@ def test_numbers_written_as_text_and_text_written_as_numbers_are_understood():
     encoded = encoder.transform(table_of(x=text("1", "2", "3"), t=[1.0, 2.0, 7.0]))
     np.testing.assert_array_equal(encoded[:, 1:], [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
     np.testing.assert_allclose(encoded[:, 0].mean(), 0.0, atol=1e-15)
+
+
+def test_missing_cells_at_fit_say_how_to_fill_them_in():
+    with pytest.raises(TableError, match=r"missing values in 'x' \(1\), first in row 2 \(counted from 1\)") as caught:
+        TableEncoder().fit(table_of(x=[1.0, np.nan, 2.0]))
+    assert 'missing="impute" fills them in' in caught.value.hint
 
 
 def test_bad_settings():

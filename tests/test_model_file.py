@@ -642,6 +642,11 @@ def test_saving_replaces_a_file_whole_or_not_at_all(saved, monkeypatch):
     assert not path.stat().st_mode & stat.S_IXUSR
 
 
+def test_a_folder_that_is_not_there_is_named(saved, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"m\.mercer cannot be written into the folder: No such file .*none'$"):
+        save_model(tmp_path / "none" / "m.mercer", saved[2])
+
+
 def test_files_are_written_whole_with_the_permissions_of_any_other(tmp_path):
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "plain").touch()

@@ -144,6 +144,7 @@ def test_the_page_of_several_classes_lists_each_machine(three):
     assert "3 machines, one for each pair of classes" in text
     assert "b against c" in text
     assert "mean over classes" in text
+    assert "The area is the mean over classes, each against the rest, for which no interval is known." in text
     assert "There are 3 machines: objectives are their sums, the violation is the largest." in text
     assert prose.support(three.model) in text
     assert prose.margins(three) in text
@@ -400,6 +401,30 @@ def test_why_a_fit_stalled(mixed, case):
     text = prose.certainty(replace(mixed.certificate, status=Status.STALLED, tol=1e-4, **changes))
     assert text.startswith("The machine is not certified optimal but ended as “stalled”")
     assert sentence in text
+
+
+def test_a_gap_within_rounding_is_none(mixed):
+    def shown(**changes):
+        part = replace(mixed.model.parts[0], certificate=replace(mixed.certificate, **changes))
+        return replace(mixed.model, parts=(part,))
+
+    assert "duality gap 0 (relative 0)," in prose.numbers(shown(gap=-2.66e-15, relative_gap=-1e-16))
+    assert "duality gap 0 (relative 0)," in prose.numbers(
+        shown(gap=-1e-9, relative_gap=-1e-10, objective_rounding=1e-8)
+    )
+    assert "duality gap 0.001 (relative 0.0001)," in prose.numbers(shown(gap=1e-3, relative_gap=1e-4))
+
+
+def test_counts_have_separators(mixed):
+    rows = np.arange(1200)
+    training = replace(mixed.model.training, rows=rows)
+    assert "1,200 support vectors of 1,200 training rows." in prose.numbers(
+        replace(mixed.model, training=training, support_rows=rows)
+    )
+
+
+def test_names_in_tables_are_not_broken_to_save_space(mixed):
+    assert "overflow-wrap: anywhere" not in re.search(r"tbody th \{.*?\}", render(mixed))[0]
 
 
 def test_the_comparison_names_gamma(mixed):

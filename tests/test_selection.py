@@ -18,7 +18,7 @@ from mercer.selection.contenders import (
 )
 from mercer.selection.progress import CostEstimate
 from mercer.selection.sealed import SealedTest
-from mercer.selection.search import C_GRID, Cell, KernelChoice, SearchStopped, search
+from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
 from mercer.selection.splits import check_class_counts, rows_enough, rows_needed, stratified_folds, stratified_holdout
 from mercer.solvers import Interruption
 from mercer.status import Status

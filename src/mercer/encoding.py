@@ -363,7 +363,11 @@ def refuse_missing(table: Table, hint: str | None = None) -> None:
     counts = missing_counts(table)
     if counts:
         (row,) = table.row_numbers([min(int(np.argmax(table.missing(name))) for name in counts)])
-        raise TableError(f"{name_missing(counts)}, first in row {row}", hint)
+        raise TableError(
+            f"{name_missing(counts)}, first in row {row} (counted from 1)",
+            hint
+            or 'missing="impute" fills them in with the median or the most frequent value; or leave those rows out',
+        )
 
 
 def refuse_infinite(table: Table) -> None:

@@ -384,7 +384,7 @@ def _holds_dates(table: Table, name: str) -> bool:
     n_known = np.count_nonzero(~table.missing(name))
     if table.is_numeric(name) or not n_known:
         return False
-    return len(_other_cells(table, name, _DATE)) <= STRAY_SHARE * n_known
+    return bool(len(_other_cells(table, name, _DATE)) <= STRAY_SHARE * n_known)
 
 
 def identifier_columns(table: Table) -> dict[str, str]:

@@ -34,6 +34,10 @@ class _Number(click.FloatRange):
     name = "number"
 
 
+class _AnyNumber(click.types.FloatParamType):
+    name = "number"
+
+
 _positive = _Number(min=0, min_open=True)
 
 table_argument = click.argument("table", metavar="TABLE")
@@ -130,7 +134,9 @@ def study_command(
 )
 @click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto.")
 @click.option("--degree", type=_Integer(min=1), default=3, show_default=True, help="Of the polynomial kernel.")
-@click.option("--coef0", type=_Number(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels.")
+@click.option(
+    "--coef0", type=_AnyNumber(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels."
+)
 @click.option("--multi-class", type=click.Choice(["ovo", "ovr"]), default="ovo", show_default=True)
 @click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @task_option
@@ -281,7 +287,7 @@ def _target(table: Table, name: str | None) -> str:
         return name
     if table.sparse is not None:
         return table.names[0]
-    raise click.UsageError("--target COLUMN is missing: which column shall be predicted?", click.get_current_context())
+    raise click.UsageError("--target COLUMN is missing, the column to predict", click.get_current_context())
 
 
 def _number_or_rule(text: str) -> Any:
@@ -379,13 +385,13 @@ def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:
     right = (codes >= 0) & (model.classes[codes] == labels)
     if not known.any():
         return
-    note = f"{right.sum()} of {known.sum()} labels agree with the column {model.target!r}"
+    note = f"{right.sum():,} of {known.sum():,} labels agree with the column {model.target!r}"
     if _holds_training_rows(model, table):
         known[model.training.rows] = False
         n_trained = len(model.training.rows)
-        note += f"; the model was trained on {n_trained} of these rows, which says little about new ones"
+        note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
         if known.any():
-            note += f": of the other {known.sum()}, {right[known].sum()} agree"
+            note += f": of the other {known.sum():,}, {right[known].sum():,} agree"
     say("note", note)
 
 

@@ -15,7 +15,7 @@ def search_heat_map(result: SearchResult) -> Figure:
     """Cross-validated accuracy of every finished cell, one panel a kernel; the chosen cell has a frame.
 
     Rows are gamma, as a multiple of its usual value 1/(p · variance); columns are C.
-    A star marks cells with machines that ended before they were optimal. The shade runs from the worst to the best cell.
+    The shade runs from the worst to the best cell. A star marks cells with machines that ended before the optimum.
     """
     families = sorted({cell.choice.simplicity for cell in result.cells})
     values_of_C = sorted({cell.C for cell in result.cells})

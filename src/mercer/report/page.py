@@ -142,7 +142,9 @@ def _columns(study: Study) -> list[tuple[str, str, str, str]]:
             kind, fill = "numbers", f"median {_number(rule.fill)}"
         else:
             made, kind, fill = _levels(rule), "categories", f"most frequent, “{rule.levels[0]}”"
-        rows.append((rule.name, kind, made, f"{missing}, taken as the {fill}" if impute and missing else str(missing)))
+        rows.append(
+            (rule.name, kind, made, f"{missing:,}, taken as the {fill}" if impute and missing else f"{missing:,}")
+        )
     return rows
 
 
@@ -150,7 +152,7 @@ def _levels(rule: CategoricalRule) -> str:
     shown = ", ".join(rule.levels[:MAX_LEVELS_SHOWN]) + (", …" if len(rule.levels) > MAX_LEVELS_SHOWN else "")
     if rule.n_levels > len(rule.levels):
         return (
-            f"an indicator for each of the {len(rule.levels)} most frequent of {rule.n_levels} values, none for the "
+            f"an indicator for each of the {len(rule.levels)} most frequent of {rule.n_levels:,} values, none for the "
             f"others: {shown}"
         )
     return f"one indicator each: {shown}"

@@ -239,7 +239,8 @@ def certainty(certificate: Certificate) -> str:
     advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
     return (
         f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
-        f"{small(certificate.relative_gap)}, violation {small(certificate.kkt_violation)}). {advice}"
+        f"{small(beyond_rounding(certificate, certificate.relative_gap))}, violation "
+        f"{small(certificate.kkt_violation)}). {advice}"
     )
 
 
@@ -262,14 +263,20 @@ def _stalled(certificate: Certificate) -> str:
     return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
 
 
+def beyond_rounding(certificate: Certificate, gap: float) -> float:
+    """A gap of the certificate, 0 where it is no more than rounding."""
+    rounding = abs(certificate.relative_gap) < ROUNDING or abs(certificate.gap) <= certificate.objective_rounding
+    return 0.0 if rounding else gap
+
+
 def numbers(model: Model) -> str:
     """The certificate's numbers in a line."""
     certificate = model.certificate
     return (
-        f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} "
-        f"(relative {certificate.relative_gap:.3g}), KKT violation {certificate.kkt_violation:.3g} "
-        f"(tolerance {certificate.tol:g}); {len(model.support_rows)} support vectors of "
-        f"{len(model.training.rows)} training rows."
+        f"Certificate: {certificate.status}; duality gap {beyond_rounding(certificate, certificate.gap):.3g} "
+        f"(relative {beyond_rounding(certificate, certificate.relative_gap):.3g}), KKT violation "
+        f"{certificate.kkt_violation:.3g} (tolerance {certificate.tol:g}); {len(model.support_rows):,} support vectors "
+        f"of {len(model.training.rows):,} training rows."
     )
 
 

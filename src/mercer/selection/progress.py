@@ -130,7 +130,7 @@ class CostEstimate:
             yield seconds
 
     def _elsewhere(self, path: list[Hashable], place: int, known: dict[Hashable, float]) -> float:
-        """Geometric mean of what the cells cost at this place of other paths, of the same kind if there are any; 0 for none."""
+        """Geometric mean of the costs at this place of other paths, of the same kind if there are any; 0 for none."""
         others = [
             other[place] for other in self._paths if other is not path and len(other) > place and other[place] in known
         ]
