@@ -169,6 +169,15 @@ def test_rows_that_do_not_fit_the_model(case):
         assert caught.value.hint == "it does have 'X'"
 
 
+def test_a_table_of_something_else_is_offered_no_column_that_is_little_alike():
+    encoder = TableEncoder().fit(table_of(alcohol=[1.0, 2.0, 3.0], ash=[1.0, 2.0, 4.0]))
+    with pytest.raises(
+        TableError, match="lacks 2 of the 2 columns that the model needs: 'alcohol' and 'ash'"
+    ) as caught:
+        encoder.transform(table_of(Chol=[1.0, 2.0], AHD=[1.0, 2.0]))
+    assert caught.value.hint is None
+
+
 def test_numbers_written_as_text_and_text_written_as_numbers_are_understood():
     encoder = TableEncoder().fit(table_of(x=[1.0, 2.0, 3.0], t=text("1", "2", "x")))
     encoded = encoder.transform(table_of(x=text("1", "2", "3"), t=[1.0, 2.0, 7.0]))
