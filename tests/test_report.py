@@ -466,6 +466,8 @@ def test_pictures_are_figures(three):
         plot.margin_distribution(three.margins_train, three.margins_test),
     ]
     assert all(isinstance(figure, Figure) for figure in figures)
+    many = plot.confusion_matrix(np.full((2, 2), 1200), ["a", "b"]).axes[0]
+    assert {text.get_text() for text in many.texts} == {"1,200"}
     heat_map = figures[1]
     shown = [text.get_text() for axes in heat_map.axes for text in axes.texts]
     assert sorted(shown) == sorted(f"{100 * cell.accuracy:.1f}" for cell in three.search.cells)

@@ -549,14 +549,20 @@ def put(i, j, value, X=X3):
         ),
         (pl.DataFrame({"size": [1.0] * 10, "seen": DAYS}), Y3, "column 'seen' holds dates or times"),
         (pl.DataFrame({"seen": DAYS}).select(pl.col("seen").cast(pl.Date)), Y3, "column 'seen' holds dates or times"),
+        (pd.DataFrame(X3, columns=["a", "a", "b"]), Y3, "X must have columns of different names, but some occur more"),
         (DAYS.to_numpy()[:, None], Y3, r"got dates or times \(datetime64"),
         (pl.LazyFrame({"size": [1.0] * 10}), Y3, r"got a lazy frame \(LazyFrame\): call \.collect\(\) first"),
     ],
-    ids=range(24),
+    ids=range(25),
 )
 def test_wrong_tables(X, y, message):
     with pytest.raises(ValueError, match=message):
         SVC().fit(X, y)
+
+
+def test_objects_that_are_no_numbers_are_named():
+    with pytest.raises(TypeError, match=r"could not convert row 0, column 'seen': datetime.date\(2020, 1, 1\)"):
+        SVC().fit(pd.DataFrame({"size": [1.0] * 10, "seen": DAYS.date}), Y3)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,10 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
         if "could not convert" in str(error):
             raise ValueError(_text_message(X)) from error
         raise
+    except TypeError as error:
+        if "float() argument" in str(error):  # an object that is neither a number nor text
+            raise TypeError(f"{_text_message(X)} ({error})") from error
+        raise
     table = checked[0] if isinstance(checked, tuple) else checked
     data: Data = Precomputed(table) if precomputed else as_data(table)
     names = getattr(estimator, "feature_names_in_", None)
@@ -59,7 +63,12 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
 
 def _refuse_frames_of_dates(X: Any) -> None:
     """Refuse dates, which would silently count as nanoseconds or the like, and frames that are not there yet."""
-    frame = nw.from_native(X, pass_through=True)
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            "X must have columns of different names, but some occur more than once. Rename them."
+        ) from error
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(f"X must hold numbers, got a lazy frame ({type(X).__name__}): call .collect() first.")
     if isinstance(frame, nw.DataFrame):
