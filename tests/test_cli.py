@@ -1,6 +1,7 @@
 """The command line, as its users see it: stdout, stderr and exit status."""
 
 import csv
+import html
 import io
 import os
 import pathlib
@@ -71,8 +72,10 @@ def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
 
 def test_the_folder_is_named_after_the_table(mercer, tmp_path):
     three_classes(60).to_parquet(tmp_path / "clouds.parquet")
-    status, _, _ = mercer("study", "clouds.parquet", "--target", "kind", "--folds", "3", "--seed", "1")
+    status, out, _ = mercer("study", "clouds.parquet", "--target", "kind", "--folds", "3", "--seed", "1")
     assert status == 0
+    assert "mean over classes," in out
+    assert "which has no interval" in out
     assert sorted(os.listdir(tmp_path / "clouds-study")) == ["model.mercer", "report.html"]
 
 
@@ -98,6 +101,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     assert prose.certainty(load_model("m").certificate) in words
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
+    assert "note: column 'unit' was left out: one value only in the training rows\n" in err
     assert load_model("m").training.C == 2.0
 
 
@@ -140,6 +144,7 @@ def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     _, out, _ = mercer("predict", "m", "t.csv")
     assert out.splitlines()[0] == "label,decision_value_a,decision_value_b,decision_value_c"
     assert len(out.splitlines()) == 61
+    assert "support vectors, sum of all machines" in mercer("verify", "m", "t.csv")[1]
 
 
 def test_predict_tells_training_rows_from_others(mercer, model, tmp_path):
@@ -210,6 +215,28 @@ def test_rows_without_a_target_are_told(mercer, tmp_path):
         assert err.startswith(warning)
 
 
+def test_dates_are_left_out_and_told(mercer, tmp_path):
+    frame = mixed_frame(80).assign(seen=[f"2021-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(80)])
+    frame.loc[3, "seen"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    warning = (
+        "warning: column 'seen' was left out: looks like dates; derive numbers from it, such as year or month, or say "
+        "--keep seen to take its values as categories\n"
+    )
+    status, out, err = mercer("study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s")
+    assert status == 0
+    assert err.startswith(warning)
+    caution = (
+        "What the dates in 'seen' may tell was not used; numbers derived from them, such as year or month, can be."
+    )
+    assert caution in " ".join(out.split())
+    report = html.unescape((tmp_path / "s" / "report.html").read_text())
+    assert caution in report
+    assert "<strong>seen</strong>: looks like dates" in report
+    status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
+    assert (status, err.count("'seen'")) == (0, 1)
+
+
 def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(mercer, table):
     fit = ("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m")
     status, out, err = mercer(*fit, "--max-seconds", "1e-9")
@@ -253,12 +280,15 @@ def test_doctor_and_version_and_help(mercer):
         status, out, err = mercer(*command)
         assert (status, err) == (0, "")
         assert "Usage: mercer" in out
+    out = mercer("fit", "--help")[1]
+    assert "[default: 0.0]" in " ".join(out.split())
+    assert "None" not in out
 
 
 STUDY = ("study", "patients.csv", "--missing", "impute", "--target")
 ERRORS = {
     "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
-    "no target": (("study", "patients.csv"), "--target COLUMN is missing", "mercer study --help"),
+    "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
     "wrong target": ((*STUDY, "outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
     "constant target": ((*STUDY, "unit"), "must have at least two classes, but is 'mg' in every row", None),
     "quantity": ((*STUDY, "dose"), "looks like a quantity", "say --task classification"),
@@ -379,11 +409,23 @@ def test_plain_lines_of_progress(monkeypatch):
     ]
 
 
-def test_time_left_is_a_lower_bound_while_kernels_are_unmeasured():
+def test_the_time_left_goes_down_between_estimates(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("mercer.cli.progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
-        progress(Progress("search", 10, 40, 42.0, "", open_ended=True))
-    assert "at least 42 s left" in stream.getvalue()
+        progress(Progress("search", 10, 40, 42.0))
+        now[0] = 12.0
+    assert "about 30 s left" in stream.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_interrupted_search_says_what_comes_next(terminal):
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, force_terminal=terminal, width=100)) as progress:
+        progress(Progress("search", 10, 40, 42.0))
+        progress(Progress("search", 10, 40, stopped="interrupted"))
+    assert "stopping the search; going on with the best candidate so far" in stream.getvalue()
 
 
 def test_a_live_bar_on_a_terminal():
@@ -465,8 +507,10 @@ def long_running(tmp_path, *arguments):
 def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
     process = long_running(tmp_path)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 0
+    words = "stopping the search; going on with the best candidate so far (Ctrl-C again ends everything)\n"
+    assert err.count(words) == 1
     assert "The search was interrupted after" in out
     assert "The search was interrupted after" in (tmp_path / "t-study" / "report.html").read_text()
     assert (tmp_path / "t-study" / "model.mercer").exists()

@@ -143,7 +143,7 @@ def test_a_sparse_cell_too_large_to_compute_with():
 BAD_ROWS = {
     "missing": (
         dict(x=[1.0, np.nan], t=text("a", None)),
-        r"missing values in 'x' \(1\), 't' \(1\), first in row 2",
+        r"missing values in 'x' \(1\), 't' \(1\), first in row 2 \(counted from 1\)",
     ),
     "text for numbers": (
         dict(x=text("1.5", "abc"), t=text("a", "b")),
@@ -169,11 +169,26 @@ def test_rows_that_do_not_fit_the_model(case):
         assert caught.value.hint == "it does have 'X'"
 
 
+def test_a_table_of_something_else_is_offered_no_column_that_is_little_alike():
+    encoder = TableEncoder().fit(table_of(alcohol=[1.0, 2.0, 3.0], ash=[1.0, 2.0, 4.0]))
+    with pytest.raises(
+        TableError, match="lacks 2 of the 2 columns that the model needs: 'alcohol' and 'ash'"
+    ) as caught:
+        encoder.transform(table_of(Chol=[1.0, 2.0], AHD=[1.0, 2.0]))
+    assert caught.value.hint is None
+
+
 def test_numbers_written_as_text_and_text_written_as_numbers_are_understood():
     encoder = TableEncoder().fit(table_of(x=[1.0, 2.0, 3.0], t=text("1", "2", "x")))
     encoded = encoder.transform(table_of(x=text("1", "2", "3"), t=[1.0, 2.0, 7.0]))
     np.testing.assert_array_equal(encoded[:, 1:], [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
     np.testing.assert_allclose(encoded[:, 0].mean(), 0.0, atol=1e-15)
+
+
+def test_missing_cells_at_fit_say_how_to_fill_them_in():
+    with pytest.raises(TableError, match=r"missing values in 'x' \(1\), first in row 2 \(counted from 1\)") as caught:
+        TableEncoder().fit(table_of(x=[1.0, np.nan, 2.0]))
+    assert 'missing="impute" fills them in' in caught.value.hint
 
 
 def test_bad_settings():
@@ -360,9 +375,30 @@ def test_text_that_looks_like_numbers_is_told(cells):
     taken_in(table, "y", drop=["p"])
 
 
-@pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["2020-01-01", "2021-05-07"], ["A1", "B2"]])
+@pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["1-2-10", "1-3-11"], ["A1", "B2"]])
 def test_text_that_is_no_number_is_taken_as_it_is(cells):
     taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")
+
+
+DATE_CELLS = ["2020-01-{}", "2020/01/{} 12:30", "{}.01.2020", "1/{}/20", "{} Jan 2020", "2020-01-{}T01:02:03.5+01:00"]
+
+
+@pytest.mark.parametrize("form", DATE_CELLS)
+def test_dates_are_left_out_and_told_and_never_imputed(form):
+    days = [form.format(f"{1 + i % 28:02d}") for i in range(40)]
+    days[3] = None
+    table = table_of(x=np.sin(np.arange(40.0)), day=text(*days), y=text(*"ab" * 20))
+    with pytest.warns(TableWarning, match="column 'day' was left out: looks like dates; derive numbers from it, such"):
+        intake = taken_in(table, "y")
+    assert (intake.features, intake.left_out, intake.missing_cells) == (("x",), {"day": "looks like dates"}, {})
+    assert "day" in taken_in(table, "y", keep=["day"], missing="impute").features
+    taken_in(table, "y", drop=["day"])
+
+
+def test_days_of_pandas_are_dates():
+    frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
+    with pytest.warns(TableWarning, match="column 'seen' was left out: looks like dates"):
+        assert "seen" not in taken_in(as_table(frame), "outcome").features
 
 
 def test_infinite_cells_are_named_by_row_and_column():

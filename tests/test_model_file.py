@@ -53,7 +53,8 @@ MODELS = {
 
 def fitted(case):
     frame, target, machine = MODELS[case]
-    return as_table(frame), fit_model(frame, target, machine, missing="impute")
+    table = as_table(frame)
+    return table, fit_model(table, target, machine, keep=table.names, missing="impute")
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ CLAIMS = {
 def test_verifying_holds_a_file_to_what_it_claims(case, tmp_path):
     table = as_table(mixed_frame(80))
     with pytest.warns(UserWarning, match="ended as"):
-        model = fit_model(table, "outcome", SVC(C=1e4, max_iter=3))
+        model = fit_model(table, "outcome", SVC(C=1e4, max_iter=3), keep=["row"])
     assert verify(model, table).findings == ()
     claims, finding = CLAIMS[case]
     part = replace(model.parts[0], certificate=replace(model.parts[0].certificate, **claims))
@@ -228,7 +229,7 @@ def test_an_untouched_model_verifies_however_hard_its_problem_was(C, tol):
     frame = mixed_frame(80)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = fit_model(frame, "outcome", SVC(C=C, tol=tol, kernel="linear", max_iter=20_000))
+        model = fit_model(frame, "outcome", SVC(C=C, tol=tol, kernel="linear", max_iter=20_000), keep=["row"])
     verification = verify(model, frame)
     assert verification.findings == ()
     if model.certificate.kkt_violation > tol:
@@ -629,6 +630,11 @@ def test_saving_replaces_a_file_whole_or_not_at_all(saved, monkeypatch):
     assert not path.stat().st_mode & stat.S_IXUSR
 
 
+def test_a_folder_that_is_not_there_is_named(saved, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"m\.mercer cannot be written into the folder: No such file .*none'$"):
+        save_model(tmp_path / "none" / "m.mercer", saved[2])
+
+
 def test_files_are_written_whole_with_the_permissions_of_any_other(tmp_path):
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "plain").touch()
@@ -660,8 +666,23 @@ def test_a_model_says_what_is_wrong_with_a_table(saved):
         model.predict(as_table(mixed_frame(3).assign(age="old")))
 
 
+def test_fitting_leaves_out_what_looks_like_identifiers_or_dates():
+    frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
+    rows = np.arange(30)
+    with pytest.warns(
+        TableWarning, match=r"column 'seen' was left out: looks like dates; say keep=\['seen'\] to use it"
+    ):
+        model = fit_model(frame, "outcome", SVC(), keep=["row"])
+    with pytest.warns(TableWarning, match="column 'row' was left out: looks like a row identifier: it counts 1, 2, 3"):
+        other = fit_model(frame.drop(columns="seen"), "outcome", SVC(), rows=rows)
+    assert [rule.name for rule in model.encoder.rules_] == ["row", "age", "dose", "site", "smoker"]
+    assert [rule.name for rule in other.encoder.rules_] == ["age", "dose", "site", "smoker"]
+    with pytest.raises(TableError, match="there is no column 'rwo'"):
+        fit_model(frame, "outcome", SVC(), keep=["rwo"])
+
+
 def test_fitting_refuses_what_it_cannot_use():
-    frame = mixed_frame(40)
+    frame = mixed_frame(40).drop(columns="row")
     with pytest.raises(TableError, match="the target 'unit' must have at least two classes, but is 'mg' in every row"):
         fit_model(frame, "unit", SVC())
     with pytest.raises(TableError, match="the target 'outcome' has missing values in the training rows"):

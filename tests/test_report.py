@@ -144,6 +144,7 @@ def test_the_page_of_several_classes_lists_each_machine(three):
     assert "3 machines, one for each pair of classes" in text
     assert "b against c" in text
     assert "mean over classes" in text
+    assert "The area is the mean over classes, each against the rest, for which no interval is known." in text
     assert "There are 3 machines: objectives are their sums, the violation is the largest." in text
     assert prose.support(three.model) in text
     assert prose.margins(three) in text
@@ -205,6 +206,44 @@ def test_support_vectors_are_counted_once(mixed, three):
     text = prose.support(three.model)
     assert text.startswith(f"{len(rows)} of 90 training rows")
     assert f"support vectors of at least one of the 3 machines, which have {own[0]} to {own[-1]} each;" in text
+
+
+def test_rows_could_be_deleted_only_where_there_are_some_and_the_machine_is_optimal(mixed):
+    model = mixed.model
+    whole = replace(model, support_rows=np.arange(len(model.training.rows)))
+    assert prose.support(whole) == "120 of 120 training rows (100.0%) are support vectors."
+    part = replace(model.parts[0], certificate=replace(mixed.certificate, status=Status.TIME_LIMIT))
+    assert prose.support(replace(model, parts=(part,))).endswith(" are support vectors.")
+
+
+def right_in(contender, right):
+    """The contender, with answers that are right in these rows."""
+    codes = contender.test.codes
+    return replace(contender, test=replace(contender.test, predicted=np.where(right, codes, 1 - codes)))
+
+
+WORTH = {
+    "noise": (
+        (12, 14, 13, 12),
+        "No: nothing here did better than always answering “ill” beyond what chance explains, neither it nor logistic "
+        "regression nor nearest neighbours. (Rows that only one of two got right: ",
+    ),
+    "others": (
+        (12, 40, 13, 12),
+        "No: it did not do better than always answering “ill” beyond what chance explains, as logistic regression did.",
+    ),
+    "beaten": ((30, 40, 13, 12), "No: logistic regression did better, beyond what chance explains. "),
+    "same": ((40, 39, 40, 12), "so the simpler logistic regression may serve as well. (Rows that only one of two got "
+             "right: 1 to 0 against logistic regression"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORTH)
+def test_whether_it_was_worth_it(mixed, case):
+    counts, sentence = WORTH[case]
+    contenders = [right_in(one, np.arange(40) < n) for one, n in zip(mixed.contenders, counts, strict=True)]
+    usual = mixed.intake.labels[contenders[3].test.predicted[0]]
+    assert sentence.replace("“ill”", f"“{usual}”") in prose.worth(replace(mixed, contenders=tuple(contenders)))
 
 
 def test_margins_are_described_for_what_they_are(mixed, three):
@@ -287,13 +326,26 @@ def test_ties(mixed, n_ties, sentence):
 @pytest.mark.parametrize(
     ("n_stopped", "note"),
     [
-        (1, "1 candidate ended before the optimum was reached and was judged as it stood."),
-        (2, "2 candidates ended before the optimum was reached and were judged as they stood."),
+        (1, "1 candidate ended before the optimum was reached and was judged as it stood: {0} ({1})."),
+        (2, "2 candidates ended before the optimum was reached and were judged as they stood: {0} ({1}); {2} ({1})."),
     ],
 )
 def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
-    cells = tuple(replace(cell, n_stopped=3 * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
-    assert note in prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
+    ended = (Status.MAX_ITER, Status.STALLED, Status.MAX_ITER)
+    cells = tuple(replace(cell, unfinished=ended * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
+    found = replace(mixed, search=replace(mixed.search, cells=cells))
+    how = "2 machines ended as “max_iter”, 1 machine ended as “stalled”"
+    assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
+    shown = [text.get_text() for axes in plot.search_heat_map(found.search).axes for text in axes.texts]
+    assert sum(text.endswith("*") for text in shown) == n_stopped
+    star = "a star those that ended before the optimum was reached"
+    assert (star in Page(render(found)).text, star in Page(render(mixed)).text) == (True, False)
+
+
+def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed):
+    cells = tuple(replace(cell, unfinished=(Status.STALLED,)) for cell in mixed.search.cells)
+    note = prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
+    assert any(caution.endswith(f"; and {len(cells) - prose.MAX_UNFINISHED} more.") for caution in note)
 
 
 def test_an_extended_grid_is_told(mixed):
@@ -351,6 +403,30 @@ def test_why_a_fit_stalled(mixed, case):
     assert sentence in text
 
 
+def test_a_gap_within_rounding_is_none(mixed):
+    def shown(**changes):
+        part = replace(mixed.model.parts[0], certificate=replace(mixed.certificate, **changes))
+        return replace(mixed.model, parts=(part,))
+
+    assert "duality gap 0 (relative 0)," in prose.numbers(shown(gap=-2.66e-15, relative_gap=-1e-16))
+    assert "duality gap 0 (relative 0)," in prose.numbers(
+        shown(gap=-1e-9, relative_gap=-1e-10, objective_rounding=1e-8)
+    )
+    assert "duality gap 0.001 (relative 0.0001)," in prose.numbers(shown(gap=1e-3, relative_gap=1e-4))
+
+
+def test_counts_have_separators(mixed):
+    rows = np.arange(1200)
+    training = replace(mixed.model.training, rows=rows)
+    assert "1,200 support vectors of 1,200 training rows." in prose.numbers(
+        replace(mixed.model, training=training, support_rows=rows)
+    )
+
+
+def test_names_in_tables_are_not_broken_to_save_space(mixed):
+    assert "overflow-wrap: anywhere" not in re.search(r"tbody th \{.*?\}", render(mixed))[0]
+
+
 def test_the_comparison_names_gamma(mixed):
     gamma = f"gamma\u00a0=\u00a0{mixed.model.kernel.gamma:.3g}"
     assert mixed.svm.setting == f"{mixed.search.best.setting}, {gamma}"
@@ -390,6 +466,8 @@ def test_pictures_are_figures(three):
         plot.margin_distribution(three.margins_train, three.margins_test),
     ]
     assert all(isinstance(figure, Figure) for figure in figures)
+    many = plot.confusion_matrix(np.full((2, 2), 1200), ["a", "b"]).axes[0]
+    assert {text.get_text() for text in many.texts} == {"1,200"}
     heat_map = figures[1]
     shown = [text.get_text() for axes in heat_map.axes for text in axes.texts]
     assert sorted(shown) == sorted(f"{100 * cell.accuracy:.1f}" for cell in three.search.cells)

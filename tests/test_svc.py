@@ -507,6 +507,9 @@ def test_wrong_parameters(parameters, error, message):
 X3, Y3 = blobs(n=10)
 
 
+DAYS = pd.date_range("2020-01-01", periods=10)
+
+
 def put(i, j, value, X=X3):
     X = X.copy()
     X[i, j] = value
@@ -539,12 +542,27 @@ def put(i, j, value, X=X3):
             "could not convert row 0, column 'colour': 'red'",
         ),
         (X3 + 1j, Y3, "[Cc]omplex"),
+        (
+            pd.DataFrame({"size": [1.0] * 10, "seen": DAYS}),
+            Y3,
+            "column 'seen' holds dates or times .*, such as year or",
+        ),
+        (pl.DataFrame({"size": [1.0] * 10, "seen": DAYS}), Y3, "column 'seen' holds dates or times"),
+        (pl.DataFrame({"seen": DAYS}).select(pl.col("seen").cast(pl.Date)), Y3, "column 'seen' holds dates or times"),
+        (pd.DataFrame(X3, columns=["a", "a", "b"]), Y3, "X must have columns of different names, but some occur more"),
+        (DAYS.to_numpy()[:, None], Y3, r"got dates or times \(datetime64"),
+        (pl.LazyFrame({"size": [1.0] * 10}), Y3, r"got a lazy frame \(LazyFrame\): call \.collect\(\) first"),
     ],
-    ids=range(19),
+    ids=range(25),
 )
 def test_wrong_tables(X, y, message):
     with pytest.raises(ValueError, match=message):
         SVC().fit(X, y)
+
+
+def test_objects_that_are_no_numbers_are_named():
+    with pytest.raises(TypeError, match=r"could not convert row 0, column 'seen': datetime.date\(2020, 1, 1\)"):
+        SVC().fit(pd.DataFrame({"size": [1.0] * 10, "seen": DAYS.date}), Y3)
 
 
 @pytest.mark.parametrize(
@@ -739,6 +757,12 @@ def test_the_memory_limit_changes_no_bit(memory_limit):
 
 
 # What it says.
+
+
+def test_a_solution_is_shown_without_its_arrays():
+    machine = SVC().fit(X3, Y3)
+    assert "array" not in repr(machine.solution_)
+    assert len(repr(machine.solution_)) < 500
 
 
 def test_silence(capfd):

@@ -1,6 +1,7 @@
 """Reading tables, and what a table is."""
 
 import gzip
+import traceback
 
 import numpy as np
 import pandas as pd
@@ -190,13 +191,15 @@ def test_matrices_become_tables_too():
     [
         ([[1, 2]], "table must be a mercer Table or a pandas, polars or pyarrow data frame, got list"),
         (pd.DataFrame({"x": []}), "the table has no rows"),
+        (pl.LazyFrame({"x": [1]}), "got LazyFrame"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column names must differ"),
         (pl.DataFrame({"x": [[1], [2]]}), "column 'x' must hold numbers or text"),
     ],
 )
 def test_what_is_no_table(frame, message):
-    with pytest.raises(TableError, match=message):
+    with pytest.raises(TableError, match=message) as caught:
         as_table(frame)
+    assert (caught.value.hint == "call .collect() first") == isinstance(frame, pl.LazyFrame)
 
 
 def test_a_wrong_name_offers_the_nearest():
@@ -204,6 +207,7 @@ def test_a_wrong_name_offers_the_nearest():
     with pytest.raises(TableError, match="there is no column 'diagnosys'") as caught:
         table["diagnosys"]
     assert caught.value.hint == "did you mean 'Diagnosis'?"
+    assert "did you mean 'Diagnosis'?" in "".join(traceback.format_exception(caught.value))
     with pytest.raises(TableError) as caught:
         table["zzz"]
     assert caught.value.hint == "the columns are 'Diagnosis' and 'Age'"

@@ -22,6 +22,9 @@ Missing = Literal["error", "impute"]
 MAX_LEVELS = 50
 """Most levels of a text column that get an indicator of their own; rarer ones are encoded as no level at all."""
 
+ALIKE = 0.8
+"""Likeness from which a column of another name is offered for one that is not there."""
+
 MAX_MAGNITUDE = 1e100
 """Largest standardised number, far below where its powers overflow."""
 
@@ -331,7 +334,7 @@ class TableEncoder:
             )
         absent = [name for name in needed if name not in table]
         if absent:
-            near = [match for name in absent for match in nearest_names(name, table.names)]
+            near = [match for name in absent for match in nearest_names(name, table.names, ALIKE)]
             raise TableError(
                 f"the table lacks {len(absent)} of the {len(needed)} columns that the model needs: {listing(absent)}",
                 hint=f"it does have {listing(near)}" if near else None,
@@ -363,7 +366,11 @@ def refuse_missing(table: Table, hint: str | None = None) -> None:
     counts = missing_counts(table)
     if counts:
         (row,) = table.row_numbers([min(int(np.argmax(table.missing(name))) for name in counts)])
-        raise TableError(f"{name_missing(counts)}, first in row {row}", hint)
+        raise TableError(
+            f"{name_missing(counts)}, first in row {row} (counted from 1)",
+            hint
+            or 'missing="impute" fills them in with the median or the most frequent value; or leave those rows out',
+        )
 
 
 def refuse_infinite(table: Table) -> None:

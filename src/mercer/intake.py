@@ -38,6 +38,9 @@ MAX_FRACTIONAL_CLASSES = 10
 
 _MIN_ROWS = 10  # below this, all cells differ by chance too easily
 
+DATES = "looks like dates"
+"""Why a column of dates is left out: as categories they would say nothing of any other day."""
+
 
 @dataclass(frozen=True, eq=False)
 class Intake:
@@ -162,7 +165,7 @@ def take_in(
     open_rows : ndarray of int, optional
         Indices of the rows that may decide; all of `labels.rows` by default.
     drop, keep : iterable of str
-        Columns not to use; columns to use although they look like row identifiers.
+        Columns not to use; columns to use although they look like row identifiers or dates.
     missing : {"impute", "drop"}, optional
         What to do about missing cells; None refuses them.
 
@@ -175,14 +178,16 @@ def take_in(
     Warns
     -----
     TableWarning
-        If rows are left out as their target is missing, or a column of text looks like numbers.
+        If rows are left out as their target is missing, a column of text looks like numbers, or one of dates is left
+        out.
     """
     drop, keep, target = list(drop), list(keep), labels.target
     deciding = table.take(labels.rows if open_rows is None else open_rows)
-    for name in table.names:
-        if name != target and name not in drop:
-            _examine_text(table, deciding, name)
     left_out = _left_out(deciding, target, drop, keep)
+    _warn_of_dates(left_out)
+    for name in table.names:
+        if name != target and name not in drop and not _holds_dates(deciding, name):
+            _examine_text(table, deciding, name)
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
         raise _nothing_left(left_out)
@@ -212,6 +217,16 @@ def take_in(
         labels=names,
         codes=codes,
     )
+
+
+def _warn_of_dates(left_out: dict[str, str]) -> None:
+    for name in (name for name, reason in left_out.items() if reason == DATES):
+        warnings.warn(
+            f"column {name!r} was left out: {DATES}; derive numbers from it, such as year or month, or say keep={name} "
+            "to take its values as categories",
+            TableWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_missing_target(table: Table, target: str) -> None:
@@ -312,7 +327,7 @@ def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> di
         raise TableError(f"the target {target!r} cannot be dropped")
     left_out = dict.fromkeys(drop, "as asked")
     candidates = table.without({target, *drop, *keep})
-    left_out |= {name: f"{_IDENTIFIER}: {why}" for name, why in identifier_columns(candidates).items()}
+    left_out |= doubtful_columns(candidates)
     empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
     return left_out | dict.fromkeys(empty, "every cell is missing")
 
@@ -328,7 +343,7 @@ def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableEr
 def _nothing_left(left_out: dict[str, str]) -> TableError:
     if not left_out:
         return TableError("the target is the only column")
-    kept = next((name for name, reason in left_out.items() if reason.startswith(_IDENTIFIER)), None)
+    kept = next((name for name, reason in left_out.items() if reason.startswith((_IDENTIFIER, DATES))), None)
     return TableError(
         f"no column is left to learn from: {_reasons(left_out)}",
         None if kept is None else f"keep={kept} uses the column all the same",
@@ -345,6 +360,31 @@ _IDENTIFIER_NAME = re.compile(
     r"(unnamed.*|index|idx|id|key|nr|no|uuid|guid|row|record|row.?(id|nr|no|num|number|names?|index)|.*[ _.-](id|key))",
     re.IGNORECASE,
 )
+
+
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = re.compile(
+    r"(\d{4}([-/.])(0?[1-9]|1[0-2])\2(0?[1-9]|[12]\d|3[01])"  # 2024-01-31
+    r"|\d{1,2}([-/.])\d{1,2}\5\d{4}|\d{1,2}/\d{1,2}/\d{2}"  # 31.01.2024, 1/31/24
+    rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})"  # 31 Jan 2024, January 31, 2024
+    r"([T ]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?( ?(Z|UTC|[-+]\d{2}:?\d{2}))?)?",
+    re.IGNORECASE,
+)
+
+
+def doubtful_columns(table: Table) -> dict[str, str]:
+    """Columns that are not used unless somebody insists, each with the reason: dates and row identifiers."""
+    dates = dict.fromkeys((name for name in table.names if _holds_dates(table, name)), DATES)
+    identifiers = identifier_columns(table.without(dates))
+    return dates | {name: f"{_IDENTIFIER}: {why}" for name, why in identifiers.items()}
+
+
+def _holds_dates(table: Table, name: str) -> bool:
+    """Whether (nearly) every cell of a column of text is a date, perhaps with a time of day."""
+    n_known = np.count_nonzero(~table.missing(name))
+    if table.is_numeric(name) or not n_known:
+        return False
+    return bool(len(_other_cells(table, name, _DATE)) <= STRAY_SHARE * n_known)
 
 
 def identifier_columns(table: Table) -> dict[str, str]:

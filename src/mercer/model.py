@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from mercer.data import Vectors, as_data
 from mercer.decision import decision_values
 from mercer.encoding import Missing, TableEncoder, class_codes
 from mercer.estimators import SVC
+from mercer.intake import doubtful_columns
 from mercer.kernels import Kernel
 from mercer.solution import Solution
 from mercer.table import Table, TableError, TableWarning, as_table, cell_text, target_column
@@ -306,9 +308,17 @@ def training_set(table: Any, target: str, *, rows: np.ndarray | None = None, mis
 
 
 def fit_model(
-    table: Any, target: str, machine: SVC, *, rows: np.ndarray | None = None, missing: Missing = "error"
+    table: Any,
+    target: str,
+    machine: SVC,
+    *,
+    rows: np.ndarray | None = None,
+    keep: Iterable[str] = (),
+    missing: Missing = "error",
 ) -> Model:
     """Encode a table, train a machine on it, and keep what predicting and verifying need.
+
+    Columns that look like row identifiers or dates are left out, as on the command line.
 
     Parameters
     ----------
@@ -316,6 +326,8 @@ def fit_model(
         See `training_set`.
     machine : SVC
         The parameters; it is not fitted itself, a copy of it is.
+    keep : iterable of str
+        Columns to use although they look like row identifiers or dates.
 
     Raises
     ------
@@ -323,9 +335,25 @@ def fit_model(
         If the table cannot be used; see `training_set`.
     ValueError
         For parameters that the machine refuses.
+
+    Warns
+    -----
+    TableWarning
+        If columns are left out.
     """
+    table = _without_doubtful(as_table(table), target, rows, keep)
     training = training_set(table, target, rows=rows, missing=missing)
     return training.model_of(clone(machine).fit(training.X, training.classes[training.codes]))
+
+
+def _without_doubtful(table: Table, target: str, rows: np.ndarray | None, keep: Iterable[str]) -> Table:
+    training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
+    doubtful = doubtful_columns(training.without({target, *keep}))
+    for name, reason in doubtful.items():
+        warnings.warn(
+            f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3
+        )
+    return table.without(doubtful)
 
 
 def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:

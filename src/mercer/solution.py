@@ -89,7 +89,7 @@ class Solution:
         The certificate that came with the fit; None where Ctrl-C skipped it.
     """
 
-    beta: FloatArray
+    beta: FloatArray = field(repr=False)
     bias: float
     ended: Status
     n_iter: int

@@ -165,7 +165,7 @@ def study(
     drop : iterable of str
         Columns not to use.
     keep : iterable of str
-        Columns to use although they look like row identifiers.
+        Columns to use although they look like row identifiers or dates.
     missing : {"impute", "drop"}, optional
         What to do about missing cells: fill them in, or leave these rows out. None (default) refuses them.
     test_size : float, default=0.25

@@ -29,12 +29,14 @@ class TableError(ValueError):
     message : str
         One line: what is wrong, where, and with which value.
     hint : str, optional
-        One line: what to do about it.
+        One line: what to do about it, which Python shows below the message.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        if hint is not None:
+            self.add_note(hint)
 
 
 class TableWarning(UserWarning):
@@ -229,7 +231,9 @@ def as_table(frame: Any) -> Table:
     except TypeError as error:
         raise TableError(
             f"table must be a mercer Table or a pandas, polars or pyarrow data frame, got {type(frame).__name__}",
-            hint="read a file with mercer.io.read_table",
+            hint="call .collect() first"
+            if hasattr(frame, "collect")
+            else "read a file with mercer.io.tables.read_table",
         ) from error
     if not columns or not len(columns[0]):
         raise TableError("the table has no rows")

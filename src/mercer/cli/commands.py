@@ -34,13 +34,17 @@ class _Number(click.FloatRange):
     name = "number"
 
 
+class _AnyNumber(click.types.FloatParamType):
+    name = "number"
+
+
 _positive = _Number(min=0, min_open=True)
 
 table_argument = click.argument("table", metavar="TABLE")
 target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
 drop_option = click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated.")
 keep_option = click.option(
-    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier."
+    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier or dates."
 )
 missing_option = click.option(
     "--missing", type=click.Choice(["impute", "drop"]), help="Fill missing cells in, or leave their rows out."
@@ -130,7 +134,9 @@ def study_command(
 )
 @click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto.")
 @click.option("--degree", type=_Integer(min=1), default=3, show_default=True, help="Of the polynomial kernel.")
-@click.option("--coef0", type=_Number(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels.")
+@click.option(
+    "--coef0", type=_AnyNumber(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels."
+)
 @click.option("--multi-class", type=click.Choice(["ovo", "ovr"]), default="ovo", show_default=True)
 @click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @task_option
@@ -154,10 +160,11 @@ def fit_command(
         from mercer import SVC, InseparableError
         from mercer.cli.output import print_fit
         from mercer.cli.progress import ConsoleProgress
-        from mercer.intake import read_labels, take_in
+        from mercer.intake import DATES, read_labels, take_in
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
+        from mercer.report.prose import left_out
         from mercer.selection.progress import Progress, fit_progress
 
     read = read_table(table)
@@ -178,13 +185,15 @@ def fit_command(
                 name,
                 machine,
                 rows=intake.rows,
+                keep=intake.features,
                 missing="impute" if missing == "impute" else "error",
             )
         except InseparableError as error:
             raise _inseparable(error) from error
     save_model(path, model)
-    for column, reason in intake.left_out.items():
-        say("note", f"column {column!r} was left out: {reason}")
+    for column, reason in left_out(intake, model):
+        if reason != DATES:  # of which there has been a warning
+            say("note", f"column {column!r} was left out: {reason}")
     print_fit(model)
     if model.certificate.status in _WHAT_NEXT:
         say("hint", _WHAT_NEXT[model.certificate.status])
@@ -278,7 +287,7 @@ def _target(table: Table, name: str | None) -> str:
         return name
     if table.sparse is not None:
         return table.names[0]
-    raise click.UsageError("--target COLUMN is missing: which column shall be predicted?", click.get_current_context())
+    raise click.UsageError("--target COLUMN is missing, the column to predict", click.get_current_context())
 
 
 def _number_or_rule(text: str) -> Any:
@@ -376,13 +385,13 @@ def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:
     right = (codes >= 0) & (model.classes[codes] == labels)
     if not known.any():
         return
-    note = f"{right.sum()} of {known.sum()} labels agree with the column {model.target!r}"
+    note = f"{right.sum():,} of {known.sum():,} labels agree with the column {model.target!r}"
     if _holds_training_rows(model, table):
         known[model.training.rows] = False
         n_trained = len(model.training.rows)
-        note += f"; the model was trained on {n_trained} of these rows, which says little about new ones"
+        note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
         if known.any():
-            note += f": of the other {known.sum()}, {right[known].sum()} agree"
+            note += f": of the other {known.sum():,}, {right[known].sum():,} agree"
     say("note", note)
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mercer.certificate import Certificate
 from mercer.cli.talk import printable
+from mercer.metrics import Evaluation
 from mercer.model import Model
 from mercer.report import prose
 from mercer.study import Study
@@ -23,7 +24,7 @@ _COMPARED = (
     ("relative gap", "relative_gap", ".3g"),
     ("KKT violation", "kkt_violation", ".3g"),
     ("dual infeasibility", "dual_infeasibility", ".3g"),
-    ("support vectors", "n_support", "d"),
+    ("support vectors", "n_support", ",d"),
 )
 
 
@@ -46,27 +47,39 @@ def print_study(study: Study) -> None:
     for heading in ("cross-\nvalid.", "test accuracy\n95% interval", "area under ROC\n95% interval"):
         grid.add_column(heading, justify="right", no_wrap=True)
     for one in study.contenders:
-        accuracy, area = one.test.accuracy, one.test.auc_interval
+        accuracy = one.test.accuracy
         grid.add_row(
             Text(f"{one.name}\n{one.setting}"),
             prose.percent(one.cv_accuracy),
             f"{prose.percent(accuracy.value)}\n{prose.interval(accuracy)}",
-            f"{area.value:.3f}\n{prose.interval(area, 3)}" if area else f"{one.test.auc:.3f}" if one.test.auc else "",
+            _area(one.test),
         )
     first, *others = prose.summary(study)
     for paragraph in (first, grid, *others, _confusion(study), prose.numbers(study.model), *prose.cautions(study)):
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
-    for name, reason in prose.left_out(study):
+    for name, reason in prose.left_out(study.intake, study.model):
         out.print(f"Column {name!r} was left out: {reason}.")
+
+
+def _area(test: Evaluation) -> str:
+    """The area under the ROC curve, and its interval; a mean over classes has none."""
+    if test.auc is None:
+        return ""
+    below = (
+        "mean over classes,\nwhich has no interval"
+        if test.auc_interval is None
+        else prose.interval(test.auc_interval, 3)
+    )
+    return f"{test.auc:.3f}\n{below}"
 
 
 def _confusion(study: Study) -> str:
     """Counts of wrong answers, or in words that there are none."""
     labels, counts = study.intake.labels, study.svm.test.confusion
     wrong = [
-        (int(counts[i, j]), f"“{labels[i]}” taken for “{labels[j]}” {counts[i, j]}")
+        (int(counts[i, j]), f"“{labels[i]}” taken for “{labels[j]}” {counts[i, j]:,}")
         for i in range(len(labels))
         for j in range(len(labels))
         if i != j and counts[i, j]
@@ -81,7 +94,9 @@ def _confusion(study: Study) -> str:
 def print_fit(model: Model) -> None:
     """The machine and what is certified of it."""
     out = _data()
-    out.print(f"{model.kernel!r}, C = {model.training.C:g}, {len(model.training.rows)} rows", soft_wrap=True)
+    out.print(
+        f"{model.kernel!r}, C = {model.training.C:g}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True
+    )
     for paragraph in (prose.support(model), prose.certainty(model.certificate), prose.numbers(model)):
         out.print()
         out.print(paragraph)
@@ -94,9 +109,11 @@ def print_verification(verification: Verification) -> None:
         grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in ("", "in the file", "recomputed"):
             grid.add_column(heading, justify="right" if heading else "left")
+        several = len(verification.stored.parts) > 1
         for name, attribute, form in _COMPARED:
             grid.add_row(
-                name, *(_formatted(c, attribute, form) for c in (verification.stored, verification.recomputed))
+                f"{name}, sum of all machines" if several and attribute == "n_support" else name,
+                *(_formatted(c, attribute, form) for c in (verification.stored, verification.recomputed)),
             )
         grid.add_row("tolerance", f"{verification.stored.tol:g}", "")
         grid.add_row("status", str(verification.stored.status), str(verification.recomputed.status))

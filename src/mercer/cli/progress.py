@@ -6,8 +6,9 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from mercer.report.prose import duration
 from mercer.selection.progress import Progress
@@ -15,6 +16,21 @@ from mercer.selection.progress import Progress
 FIRST_LINE_SECONDS = 2.0
 LINE_SECONDS = 10.0
 """Where there is no terminal: when the first line about a stage comes, and how often another one."""
+
+
+STOPPING = "stopping the search; going on with the best candidate so far (Ctrl-C again ends everything)"
+
+
+def _left(seconds: float) -> str:
+    return f"about {duration(seconds)} left"
+
+
+class _TimeLeft(ProgressColumn):
+    """What the last estimate has left, which goes down between one estimate and the next."""
+
+    def render(self, task: Task) -> Text:
+        ends_at = task.fields["ends_at"]
+        return Text("" if ends_at is None else _left(max(0.0, ends_at - time.monotonic())))
 
 
 class ConsoleProgress:
@@ -31,7 +47,7 @@ class ConsoleProgress:
                 BarColumn(bar_width=30),
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[count]}", markup=False),
-                TextColumn("{task.fields[left]}", markup=False),
+                _TimeLeft(),
                 TextColumn("{task.fields[note]}", style="dim", markup=False),
             )
             self._bar = Bar(*columns, console=console, transient=True)
@@ -50,30 +66,30 @@ class ConsoleProgress:
 
     def __call__(self, progress: Progress) -> None:
         """Show where the work stands."""
-        left = ""
-        if progress.seconds_left is not None:
-            left = f"{'at least' if progress.open_ended else 'about'} {duration(progress.seconds_left)} left"
-        if self._bar is not None:
-            self._show(self._bar, progress, left)
+        if progress.stopped == "interrupted":
+            self._console.print(STOPPING, soft_wrap=True)
+        elif self._bar is not None:
+            self._show(self._bar, progress)
         elif time.monotonic() >= self._next_line:
+            left = "" if progress.seconds_left is None else _left(progress.seconds_left)
             share = f" {progress.done} of {progress.total}" if progress.total else ""
             details = ", ".join(part for part in (left, progress.note) if part)
             self._console.print(f"{progress.stage}{share}{f': {details}' if details else ''}", soft_wrap=True)
             self._next_line = time.monotonic() + LINE_SECONDS
 
-    def _show(self, bar: Bar, progress: Progress, left: str) -> None:
+    def _show(self, bar: Bar, progress: Progress) -> None:
         if self._task is None or progress.stage != self._stage:
             # A stage is a new bar: one that cannot be counted pulses.
             if self._task is not None:
                 bar.remove_task(self._task)
             self._stage = progress.stage
-            self._task = bar.add_task(progress.stage, total=None, count="", left="", note="")
+            self._task = bar.add_task(progress.stage, total=None, count="", ends_at=None, note="")
         count = f"{progress.done}/{progress.total}" if progress.total else ""
         bar.update(
             self._task,
             completed=progress.done,
             total=progress.total or None,
             count=count,
-            left=left,
+            ends_at=None if progress.seconds_left is None else time.monotonic() + progress.seconds_left,
             note=progress.note,
         )

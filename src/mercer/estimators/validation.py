@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
@@ -17,6 +18,8 @@ from mercer.data import Data, Precomputed, Vectors, as_data
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+_DATES = (nw.Date, nw.Datetime, nw.Duration)
+
 _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
 
 
@@ -26,9 +29,10 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
     Raises
     ------
     ValueError
-        If `X` holds text, NaN or infinity (rows and columns are named), is empty or has another shape or other
-        feature names than in fit.
+        If `X` holds text, dates, NaN or infinity (rows and columns are named), is lazy, is empty or has another shape
+        or other feature names than in fit.
     """
+    _refuse_frames_of_dates(X)
     try:
         checked = validate_data(
             estimator,
@@ -44,6 +48,10 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
         if "could not convert" in str(error):
             raise ValueError(_text_message(X)) from error
         raise
+    except TypeError as error:
+        if "float() argument" in str(error):  # an object that is neither a number nor text
+            raise TypeError(f"{_text_message(X)} ({error})") from error
+        raise
     table = checked[0] if isinstance(checked, tuple) else checked
     data: Data = Precomputed(table) if precomputed else as_data(table)
     names = getattr(estimator, "feature_names_in_", None)
@@ -51,6 +59,27 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
     if problem is not None:
         raise ValueError(f"X must be finite, but {problem}. Impute or drop these rows first.")
     return data
+
+
+def _refuse_frames_of_dates(X: Any) -> None:
+    """Refuse dates, which would silently count as nanoseconds or the like, and frames that are not there yet."""
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            "X must have columns of different names, but some occur more than once. Rename them."
+        ) from error
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(f"X must hold numbers, got a lazy frame ({type(X).__name__}): call .collect() first.")
+    if isinstance(frame, nw.DataFrame):
+        for name, dtype in frame.schema.items():
+            if isinstance(dtype, _DATES):
+                raise ValueError(
+                    f"X must hold numbers, but column {str(name)!r} holds dates or times ({dtype}). Derive numbers "
+                    "from it first, such as year or month, or leave it out."
+                )
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"X must hold numbers, got dates or times ({X.dtype}). Derive numbers from them first.")
 
 
 def _text_message(X: Any) -> str:

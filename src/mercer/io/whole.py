@@ -29,7 +29,11 @@ def written_whole(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any
     """
     target = Path(path).resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except OSError as error:
+        reason = f"{Path(path).name} cannot be written into the folder: {error.strerror}"
+        raise OSError(error.errno, reason, str(Path(path).parent)) from None
     try:
         with os.fdopen(handle, "wb") if mode == "wb" else os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file

@@ -61,7 +61,7 @@ def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
         if n <= MAX_CELLS:
             for i, j in np.ndindex(n, n):
                 weight = "bold" if i == j else "normal"
-                axes.text(j, i, str(counts[i, j]), ha="center", va="center", color=INK, fontweight=weight)
+                axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=INK, fontweight=weight)
         names = [_short(label) for label in labels]
         axes.set_xticks(range(n), names, rotation=0 if n <= 4 and max(map(len, names)) <= 10 else 90)
         axes.set_yticks(range(n), names)

@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mercer.plot.style import INK, bare, house_style, new_figure, shaded_cells
-from mercer.selection.search import Cell, SearchResult
+from mercer.selection.search import Cell, SearchResult, multiple
 
 
 def search_heat_map(result: SearchResult) -> Figure:
     """Cross-validated accuracy of every finished cell, one panel a kernel; the chosen cell has a frame.
 
     Rows are gamma, as a multiple of its usual value 1/(p · variance); columns are C.
-    The shade runs from the worst to the best cell.
+    The shade runs from the worst to the best cell. A star marks cells with machines that ended before the optimum.
     """
     families = sorted({cell.choice.simplicity for cell in result.cells})
     values_of_C = sorted({cell.C for cell in result.cells})
@@ -50,7 +50,9 @@ def _panel(axes: Axes, cells: list[Cell], values_of_C: list[float], worst: float
     for cell in cells:
         i, j = gammas.index(cell.choice.gamma_factor), values_of_C.index(cell.C)
         shares[i, j] = ((cell.accuracy - worst) / span) ** 2  # squared, to tell the good cells apart
-        axes.text(j, i, f"{100 * cell.accuracy:.1f}", ha="center", va="center", color=INK)
+        axes.text(
+            j, i, f"{100 * cell.accuracy:.1f}{'*' if cell.unfinished else ''}", ha="center", va="center", color=INK
+        )
     shaded_cells(axes, shares)
     bare(axes)
     axes.set_title(cells[0].choice.name + (", by gamma (1: the usual value)" if len(gammas) > 1 else ""))
@@ -61,8 +63,3 @@ def _frame_best(axes: Axes, cells: list[Cell], values_of_C: list[float], best: C
     if best in cells:
         i, j = _gammas(cells).index(best.choice.gamma_factor), values_of_C.index(best.C)
         axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2, clip_on=False))
-
-
-def multiple(factor: float) -> str:
-    """A power of two as people write it: 1/16, 4."""
-    return f"1/{1 / factor:g}" if factor < 1 else f"{factor:g}"

@@ -9,6 +9,7 @@ from typing import Any
 from mercer.encoding import CategoricalRule, NumericRule
 from mercer.io.whole import written_whole
 from mercer.report import prose
+from mercer.selection.search import times_usual
 from mercer.study import Study
 
 try:
@@ -17,7 +18,6 @@ try:
 
     from mercer import plot
     from mercer.plot.evaluation import MAX_CURVES
-    from mercer.plot.selection import multiple
     from mercer.report.svg import inline_svg
 except ImportError as error:
     raise ImportError(
@@ -66,6 +66,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         gamma=_gamma(study),
         parts=_parts(study),
         columns=_columns(study),
+        unfinished=any(cell.unfinished for cell in study.search.cells),
         max_curves=MAX_CURVES,
     )
 
@@ -113,8 +114,7 @@ def _gamma(study: Study) -> str:
     value, factor = prose.gamma(study), study.search.best.choice.gamma_factor
     if value is None:
         return ""
-    comparison = "" if factor == 1 else f"{multiple(factor)} {'of' if factor < 1 else 'times'} "
-    return f"gamma = {value:.3g} is {comparison}the usual value"
+    return f"gamma = {value:.3g} is {times_usual(factor)}"
 
 
 def _parts(study: Study) -> list[dict[str, Any]]:
@@ -142,7 +142,9 @@ def _columns(study: Study) -> list[tuple[str, str, str, str]]:
             kind, fill = "numbers", f"median {_number(rule.fill)}"
         else:
             made, kind, fill = _levels(rule), "categories", f"most frequent, “{rule.levels[0]}”"
-        rows.append((rule.name, kind, made, f"{missing}, taken as the {fill}" if impute and missing else str(missing)))
+        rows.append(
+            (rule.name, kind, made, f"{missing:,}, taken as the {fill}" if impute and missing else f"{missing:,}")
+        )
     return rows
 
 
@@ -150,7 +152,7 @@ def _levels(rule: CategoricalRule) -> str:
     shown = ", ".join(rule.levels[:MAX_LEVELS_SHOWN]) + (", …" if len(rule.levels) > MAX_LEVELS_SHOWN else "")
     if rule.n_levels > len(rule.levels):
         return (
-            f"an indicator for each of the {len(rule.levels)} most frequent of {rule.n_levels} values, none for the "
+            f"an indicator for each of the {len(rule.levels)} most frequent of {rule.n_levels:,} values, none for the "
             f"others: {shown}"
         )
     return f"one indicator each: {shown}"

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 
 import numpy as np
 
 from mercer.certificate import Certificate
-from mercer.metrics import Interval
+from mercer.intake import DATES, Intake
+from mercer.metrics import Interval, mcnemar
 from mercer.model import Model
 from mercer.selection.sealed import Opening
 from mercer.selection.search import Cell, gamma_of
 from mercer.status import Status
-from mercer.study import Study
+from mercer.study import Contender, Study
+from mercer.table import listing
 
 SIGNIFICANT = 0.05
 ROUNDING = 1e-12
 LARGE_GAP = 0.01
 """Relative duality gap from which it has to be said that the violation is certified to be small, but the gap is not."""
+
+MAX_UNFINISHED = 6
+"""Candidates that are named where they ended before the optimum was reached."""
 
 ON_THE_MARGIN = 1e-3
 """Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
@@ -85,17 +91,26 @@ def comparison(study: Study) -> str:
 
 
 def worth(study: Study) -> str:
-    """Whether a support vector machine was worth it, by paired tests against the two machines that one would try first.
+    """Whether a support vector machine was worth it, by paired tests: first against always giving the same answer.
 
-    McNemar's exact test on the sealed rows, at the 5% level.
+    Then against the two machines that one would try first. McNemar's exact test on the sealed rows, at the 5% level.
     """
-    rivals = study.contenders[1:3]
+    rivals, majority = study.contenders[1:3], study.contenders[3]
+    usual = f"always answering “{study.intake.labels[int(majority.test.predicted[0])]}”"
+    useful = [one.name for one in study.contenders[:3] if _clearly_better(one, majority)]
     tests = {rival.name: study.against(rival) for rival in rivals}
     clear = {name: test for name, test in tests.items() if test.p_value < SIGNIFICANT}
     better = [name for name, test in clear.items() if test.only_second > test.only_first]
     worse = [name for name in clear if name not in better]
     equal = [name for name in tests if name not in clear]
-    if better:
+    if not useful:
+        verdict = (
+            f"No: nothing here did better than {usual} beyond what chance explains, neither it nor "
+            f"{' nor '.join(rival.name for rival in rivals)}"
+        )
+    elif study.svm.name not in useful:
+        verdict = f"No: it did not do better than {usual} beyond what chance explains, as {' and '.join(useful)} did"
+    elif better:
         verdict = f"No: {' and '.join(better)} did better, beyond what chance explains"
     elif not equal:
         verdict = "Yes: it did better than both, beyond what chance explains"
@@ -106,14 +121,21 @@ def worth(study: Study) -> str:
             "The sealed rows do not show it: neither difference is beyond what chance explains, so the simpler "
             f"{equal[0]} may serve as well"
         )
+    if study.svm.name not in useful:
+        tests = {usual: study.against(majority)} | tests
     counts = "; ".join(
-        f"{test.only_first} to {test.only_second} against {name}, p {p_value(test.p_value)}"
+        f"{test.only_first:,} to {test.only_second:,} against {name}, p {p_value(test.p_value)}"
         for name, test in tests.items()
     )
     return (
         f"Was a support vector machine worth it? {verdict}. (Rows that only one of two got right: {counts}; McNemar’s "
         "exact test.)"
     )
+
+
+def _clearly_better(one: Contender, other: Contender) -> bool:
+    test = mcnemar(one.test.right, other.test.right)
+    return test.p_value < SIGNIFICANT and test.only_first > test.only_second
 
 
 def p_value(p: float) -> str:
@@ -156,10 +178,10 @@ def support(model: Model) -> str:
     of_what, own = "", [len(part.support) for part in model.parts]
     if len(own) > 1:
         of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
-    return (
-        f"{n:,} of {n_rows:,} training rows ({percent(n / n_rows)}) are support vectors{of_what}; the others could be "
-        "deleted without changing the machine."
-    )
+    # Of a machine that is not optimal, other rows than the support vectors may be what another fit would need.
+    rest = n < n_rows and model.certificate.status is Status.OPTIMAL
+    others = "; the others could be deleted without changing the machine" if rest else ""
+    return f"{n:,} of {n_rows:,} training rows ({percent(n / n_rows)}) are support vectors{of_what}{others}."
 
 
 def _range(numbers: list[int]) -> str:
@@ -217,7 +239,8 @@ def certainty(certificate: Certificate) -> str:
     advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
     return (
         f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
-        f"{small(certificate.relative_gap)}, violation {small(certificate.kkt_violation)}). {advice}"
+        f"{small(beyond_rounding(certificate, certificate.relative_gap))}, violation "
+        f"{small(certificate.kkt_violation)}). {advice}"
     )
 
 
@@ -240,14 +263,20 @@ def _stalled(certificate: Certificate) -> str:
     return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
 
 
+def beyond_rounding(certificate: Certificate, gap: float) -> float:
+    """A gap of the certificate, 0 where it is no more than rounding."""
+    rounding = abs(certificate.relative_gap) < ROUNDING or abs(certificate.gap) <= certificate.objective_rounding
+    return 0.0 if rounding else gap
+
+
 def numbers(model: Model) -> str:
     """The certificate's numbers in a line."""
     certificate = model.certificate
     return (
-        f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} "
-        f"(relative {certificate.relative_gap:.3g}), KKT violation {certificate.kkt_violation:.3g} "
-        f"(tolerance {certificate.tol:g}); {len(model.support_rows)} support vectors of "
-        f"{len(model.training.rows)} training rows."
+        f"Certificate: {certificate.status}; duality gap {beyond_rounding(certificate, certificate.gap):.3g} "
+        f"(relative {beyond_rounding(certificate, certificate.relative_gap):.3g}), KKT violation "
+        f"{certificate.kkt_violation:.3g} (tolerance {certificate.tol:g}); {len(model.support_rows):,} support vectors "
+        f"of {len(model.training.rows):,} training rows."
     )
 
 
@@ -261,10 +290,19 @@ def cautions(study: Study) -> list[str]:
             f"The search was {why} after {len(found.cells)} of {count(found.n_planned, 'candidate')}; "
             "a full one may find a better machine."
         )
-    unfinished = sum(cell.n_stopped > 0 for cell in found.cells)
+    unfinished = [cell for cell in found.cells if cell.unfinished]
     if unfinished:
-        judged = "was judged as it stood" if unfinished == 1 else "were judged as they stood"
-        notes.append(f"{count(unfinished, 'candidate')} ended before the optimum was reached and {judged}.")
+        judged = "was judged as it stood" if len(unfinished) == 1 else "were judged as they stood"
+        notes.append(
+            f"{count(len(unfinished), 'candidate')} ended before the optimum was reached and {judged}: "
+            f"{_unfinished(unfinished)}."
+        )
+    dates = [name for name, reason in intake.left_out.items() if reason == DATES]
+    if dates:
+        notes.append(
+            f"What the dates in {listing(dates)} may tell was not used; numbers derived from them, such as year or "
+            "month, can be."
+        )
     if found.extended:
         notes.append(
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
@@ -292,10 +330,21 @@ def cautions(study: Study) -> list[str]:
     return notes
 
 
-def left_out(study: Study) -> list[tuple[str, str]]:
+def _unfinished(cells: list[Cell]) -> str:
+    """Which candidates did not reach the optimum, and why: how many of their machines, and how these ended."""
+    shown = []
+    for cell in cells[:MAX_UNFINISHED]:
+        kinds = Counter(cell.unfinished).most_common()
+        machines = ", ".join(f"{count(number, 'machine')} ended as “{status}”" for status, number in kinds)
+        shown.append(f"{cell.place} ({machines})")
+    more = len(cells) - MAX_UNFINISHED
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def left_out(intake: Intake, model: Model) -> list[tuple[str, str]]:
     """Columns that are not used, with reasons."""
-    constant = dict.fromkeys(study.model.encoder.constant_, "one value only in the training rows")
-    return list((study.intake.left_out | constant).items())
+    constant = dict.fromkeys(model.encoder.constant_, "one value only in the training rows")
+    return list((intake.left_out | constant).items())
 
 
 def looked_at(opening: Opening) -> str:

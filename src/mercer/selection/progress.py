@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,8 @@ class Progress:
         Estimate for this stage, from what its pieces have cost so far; None before there is one.
     note : str
         The piece just done.
-    open_ended : bool
-        Whether `seconds_left` counts pieces of a kind that has not been measured, which may take much longer.
+    stopped : str
+        Why the work goes no further although there is more: "interrupted", "time limit" or "".
     """
 
     stage: str
@@ -34,7 +35,7 @@ class Progress:
     total: int = 0
     seconds_left: float | None = None
     note: str = ""
-    open_ended: bool = False
+    stopped: str = ""
 
 
 def fit_progress(stage: str, progress: solvers.Progress) -> Progress:
@@ -49,7 +50,8 @@ class CostEstimate:
     The search is a list of paths, each a list of cells, each of which is done once for every fold. A fold of a cell is
     taken to cost what the cell's other folds cost; else what cells at its place cost in other paths, of the same kind
     if there are any, times what its own path has cost so far compared with them; else a little more than the cell
-    before it.
+    before it. Costs are averaged as their logarithms: a path that is a hundred times dearer than the others says little
+    of the next one.
 
     Parameters
     ----------
@@ -96,29 +98,26 @@ class CostEstimate:
         """Number of pieces of work done."""
         return sum(map(len, self._seconds.values()))
 
-    @property
-    def is_open_ended(self) -> bool:
-        """Whether a planned cell is unlike all that have been measured: of another kind, or further along its path."""
-        measured = {
-            (self._kind(cell), place)
-            for path in self._paths
-            for place, cell in enumerate(path)
-            if cell in self._seconds
-        }
-        planned = {(self._kind(cell), place) for path in self._paths for place, cell in enumerate(path)}
-        return planned != measured
-
     def seconds_left(self, current: Hashable = None, spent: float = 0.0) -> float:
-        """Estimate for all pieces that are not done; the `current` one has taken `spent` seconds already."""
+        """Estimate for all pieces that are not done; the `current` one has taken `spent` seconds already.
+
+        While that is less than was expected of it, the estimate falls as time goes by; then it rises.
+        """
         known = {cell: sum(seconds) / len(seconds) for cell, seconds in self._seconds.items()}
-        done = self._seconds.get(current, [])
-        if spent > max(done, default=0.0):
+        expected = self._expected(known)
+        if spent > expected.get(current, 0.0):
+            done = self._seconds.get(current, [])
             known[current] = (sum(done) + spent) / (len(done) + 1)
-        left = 0.0
-        for path in self._paths:
-            for cell, seconds in zip(path, self._along(path, known), strict=True):
-                left += (self.n_folds - len(self._seconds.get(cell, []))) * seconds
-        return max(0.0, left - spent)
+            expected = self._expected(known)
+        n_left = {cell: self.n_folds - len(self._seconds.get(cell, [])) for cell in expected}
+        left = sum(n_left[cell] * seconds for cell, seconds in expected.items())
+        return max(0.0, left - min(spent, expected.get(current, 0.0)))
+
+    def _expected(self, known: dict[Hashable, float]) -> dict[Hashable, float]:
+        """What one fold of each cell costs."""
+        return {
+            cell: seconds for path in self._paths for cell, seconds in zip(path, self._along(path, known), strict=True)
+        }
 
     def _along(self, path: list[Hashable], known: dict[Hashable, float]) -> Iterator[float]:
         """What one fold of each cell of a path costs."""
@@ -131,10 +130,10 @@ class CostEstimate:
             yield seconds
 
     def _elsewhere(self, path: list[Hashable], place: int, known: dict[Hashable, float]) -> float:
-        """Mean cost of the cells at this place of other paths, of the same kind if there are any; 0 for none."""
+        """Geometric mean of the costs at this place of other paths, of the same kind if there are any; 0 for none."""
         others = [
             other[place] for other in self._paths if other is not path and len(other) > place and other[place] in known
         ]
         alike = [cell for cell in others if self._kind(cell) == self._kind(path[place])]
         costs = [known[cell] for cell in alike or others]
-        return sum(costs) / len(costs) if costs else 0.0
+        return math.exp(sum(map(math.log, costs)) / len(costs)) if costs and min(costs) > 0.0 else 0.0

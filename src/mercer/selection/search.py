@@ -67,6 +67,17 @@ def gamma_of(kernel: Kernel) -> float | None:
     return float(kernel.gamma) if isinstance(kernel, (RBF, Polynomial)) else None
 
 
+def multiple(factor: float) -> str:
+    """A power of two as people write it: 1/16, 4."""
+    return f"1/{1 / factor:g}" if factor < 1 else f"{factor:g}"
+
+
+def times_usual(factor: float) -> str:
+    """A multiple of the usual gamma in words."""
+    comparison = "" if factor == 1 else f"{multiple(factor)} {'of' if factor < 1 else 'times'} "
+    return f"{comparison}the usual value"
+
+
 KERNELS = (
     KernelChoice("rbf"),
     KernelChoice("linear"),
@@ -92,8 +103,8 @@ class Cell:
     n : int
         Rows, each of which is asked in exactly one fold.
     seconds : float
-    n_stopped : int
-        Machines in it that ended before they were optimal.
+    unfinished : tuple of Status
+        How the machines in it ended that are not optimal.
     """
 
     choice: KernelChoice
@@ -101,12 +112,19 @@ class Cell:
     n_right: tuple[int, ...]
     n: int
     seconds: float
-    n_stopped: int = 0
+    unfinished: tuple[Status, ...] = ()
 
     @property
     def setting(self) -> str:
         """Kernel and C, as one calls them; gamma is a number only once there are rows to fit on."""
         return f"{self.choice.name}, C\u00a0=\u00a0{self.C:g}"
+
+    @property
+    def place(self) -> str:
+        """Where the cell is in the grid: its kernel, C, and gamma as a multiple of the usual value."""
+        if self.choice.family == "linear":
+            return self.setting
+        return f"{self.setting}, gamma\u00a0=\u00a0{times_usual(self.choice.gamma_factor)}"
 
     def setting_with(self, kernel: Kernel) -> str:
         """The same with gamma's number in the kernel that it became, if that has one."""
@@ -224,6 +242,7 @@ def search(
         run.walk(paths)
         beyond, extended = _beyond_edges(run.cells, paths) if extend and run.cells and not run.stopped else ([], ())
         run.walk(beyond)
+        run.tell_of_stop()
     if not run.cells:
         raise SearchStopped(run.stopped)
     return SearchResult(tuple(run.cells), run.estimate.n_cells, run.stopped, extended, time.perf_counter() - began)
@@ -271,8 +290,8 @@ class _Run:
                     if self.stopped:
                         return
                 n_right = tuple(training.n_right() for training in trainings)
-                n_stopped = sum(training.n_stopped for training in trainings)
-                self.cells.append(Cell(path.choice, C, n_right, n, time.perf_counter() - began, n_stopped))
+                unfinished = tuple(status for training in trainings for status in training.unfinished())
+                self.cells.append(Cell(path.choice, C, n_right, n, time.perf_counter() - began, unfinished))
 
     def _train(self, training: _FoldTraining, path: _Path, C: float) -> None:
         began = time.perf_counter()
@@ -295,11 +314,15 @@ class _Run:
         now = time.perf_counter()
         self.next_sign = now + _SIGN_OF_LIFE_SECONDS
         left = self.estimate.seconds_left((path.choice, C), spent)
-        open_ended = self.estimate.is_open_ended
-        if self.ends_at is not None and self.ends_at - now <= left:
-            left, open_ended = max(0.0, self.ends_at - now), False
+        if self.ends_at is not None:
+            left = min(left, max(0.0, self.ends_at - now))
         note = f"{path.choice.name}, C = {C:g}"
-        self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, left, note, open_ended))
+        self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, left, note))
+
+    def tell_of_stop(self) -> None:
+        """Tell that the search goes no further, and that there is something to go on with."""
+        if self.progress is not None and self.stopped and self.cells:
+            self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, stopped=self.stopped))
 
 
 class _FoldTraining:
@@ -336,11 +359,10 @@ class _FoldTraining:
         answers = multiclass.winners(self.machines.scores(raw))
         return int(np.sum(answers == self.fold.codes[self.fold.validation]))
 
-    @property
-    def n_stopped(self) -> int:
-        """Machines that ended before they were optimal."""
+    def unfinished(self) -> list[Status]:
+        """How the machines ended that are not optimal."""
         assert self.machines is not None
-        return sum(solution.status is not Status.OPTIMAL for solution in self.machines.solutions)
+        return [one.status for one in self.machines.solutions if one.status is not Status.OPTIMAL]
 
 
 def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:
