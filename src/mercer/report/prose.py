@@ -265,7 +265,7 @@ def _stalled(certificate: Certificate) -> str:
 
 def beyond_rounding(certificate: Certificate, gap: float) -> float:
     """A gap of the certificate, 0 where it is no more than rounding."""
-    rounding = abs(certificate.relative_gap) < ROUNDING or abs(certificate.gap) <= certificate.objective_rounding
+    rounding = abs(certificate.relative_gap) < ROUNDING
     return 0.0 if rounding else gap
 
 
