@@ -28,6 +28,7 @@ class Arena:
     """
 
     def __init__(self) -> None:
+        self._content: object = None
         try:
             self._memory = _idle.pop()
         except IndexError:
@@ -35,11 +36,24 @@ class Arena:
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return `size` numbers, uninitialised; whatever was returned before is given up."""
+        self._content = None
         wanted = size * np.dtype(dtype).itemsize
         if wanted > self._memory.nbytes:
             self._memory = np.empty(0, dtype=np.uint8)  # the old one goes before the new one comes
             self._memory = np.empty(wanted, dtype=np.uint8)
         return self._memory[:wanted].view(dtype)
+
+    def holds(self, content: object) -> bool:
+        """Whether what was returned last has been declared to hold `content`, and nothing was asked for since."""
+        return self._content is not None and self._content == content
+
+    def declare(self, content: object) -> None:
+        """Note what the array that was returned last holds now."""
+        self._content = content
+
+    def again(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
+        """Return the array that was returned last, which must have been of this size and type."""
+        return self._memory[: size * np.dtype(dtype).itemsize].view(dtype)
 
     @property
     def nbytes(self) -> int:

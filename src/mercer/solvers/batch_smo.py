@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mercer._core import largest_violation, select_working_set, solve_block
 from mercer.backends.native import select_isa
-from mercer.gram import Gram, padded_block
+from mercer.gram import Gram, padded_block, padded_width
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
 from mercer.solvers.row_cache import RowCache
@@ -242,15 +242,25 @@ class BatchSMO(Solver[BatchState]):
         dtype = np.float32 if state.single else np.float64
         if state.is_whole and state.matrix is not None and state.matrix.dtype == dtype:
             return state.matrix
-        state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype, state.gram.arena)
+        problem, arena = state.problem, state.gram.arena
+        # Machines for each class against the rest differ in labels alone: they share the whole matrix.
+        shared = state.takes_everything and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
+        content = (dtype, problem.n) if shared else None
+        if shared and arena.holds(content):
+            width = padded_width(problem.n)
+            state.matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
+            state.is_whole = True
+            return state.matrix
+        state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype, arena)
         if state.single and state.cache is not None:
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
         else:
             yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         state.count_memory()
-        if state.problem.ridge is not None:
-            matrix[np.arange(chosen.size), np.arange(chosen.size)] += state.problem.ridge[chosen]
+        if problem.ridge is not None:
+            matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
         state.is_whole = state.takes_everything
+        arena.declare(content)
         return matrix
 
     def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
