@@ -60,6 +60,7 @@ class Arena:
         """Bytes that it has claimed so far."""
         return self._memory.nbytes
 
-    def __del__(self) -> None:
-        if 0 < self._memory.nbytes <= _KEPT_BYTES and len(_idle) < _KEPT:
-            _idle.append(self._memory)
+    def __del__(self, idle: list[Bytes] = _idle, most: int = _KEPT_BYTES, kept: int = _KEPT) -> None:
+        # Bound here, for at the end of the process the module's own names are gone before the last objects are.
+        if 0 < self._memory.nbytes <= most and len(idle) < kept:
+            idle.append(self._memory)
