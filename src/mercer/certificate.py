@@ -199,13 +199,13 @@ def _settled(
     for group in range(max(1, problem.n_groups)):
         member = np.ones(problem.n, dtype=bool) if problem.groups is None else problem.groups == group
         free = member & can_grow & can_shrink
-        least = float(np.where(member & can_grow, high, np.inf).min())  # the true one is no larger
-        most = float(np.where(member & can_shrink, low, -np.inf).max())  # the true one is no smaller
         if problem.groups is None:
             levels = np.zeros(1)
-        elif free.any():
-            levels = np.array([low[free].mean(), high[free].mean(), least, most])
+        elif free.any():  # they can move both ways, so m is at most their mean and M at least
+            levels = np.array([low[free].mean(), high[free].mean()])
         else:
+            least = float(np.where(member & can_grow, high, np.inf).min())  # the true one is no larger
+            most = float(np.where(member & can_shrink, low, -np.inf).max())  # the true one is no smaller
             lowest = float(np.where(member & can_grow, low, np.inf).min())
             highest = float(np.where(member & can_shrink, high, -np.inf).max())
             levels = np.array([_midpoint(lowest, most), _midpoint(least, highest), least, most])

@@ -20,6 +20,7 @@ from mercer.encoding import Missing, TableEncoder, class_codes
 from mercer.estimators import SVC
 from mercer.intake import doubtful_columns
 from mercer.kernels import Kernel
+from mercer.prediction import predicted_classes
 from mercer.solution import Solution
 from mercer.table import Table, TableError, TableWarning, as_table, cell_text, target_column
 
@@ -122,12 +123,15 @@ class Model:
 
     def decision_values(self, table: Any) -> np.ndarray:
         """Decision value of every part, (n, number of parts), in float64."""
+        return decision_values(self.kernel, as_data(self.encoder.transform(table)), *self._machines)
+
+    @property
+    def _machines(self) -> tuple[Vectors, np.ndarray, np.ndarray]:
+        """Support vectors, and the coefficients and biases of all parts."""
         beta = np.zeros((self.support_vectors.n, len(self.parts)))
         for column, part in enumerate(self.parts):
             beta[part.support, column] = part.beta
-        biases = np.array([part.bias for part in self.parts])
-        data = as_data(self.encoder.transform(table))
-        return decision_values(self.kernel, data, self.support_vectors, beta, biases)
+        return self.support_vectors, beta, np.array([part.bias for part in self.parts])
 
     def scores(self, table: Any) -> np.ndarray:
         """Scores that decide: (n,), positive for the second class, or (n, n_classes), the largest one wins."""
@@ -143,7 +147,9 @@ class Model:
         """
         for sentence in self.encoder.strangers(table):
             warnings.warn(sentence, TableWarning, stacklevel=2)
-        return self.classes[multiclass.winners(self.scores(table))]
+        data = as_data(self.encoder.transform(table))
+        winning = predicted_classes(self.kernel, data, *self._machines, n_classes=len(self.classes), scheme=self.scheme)
+        return self.classes[winning]
 
     def margins(self, table: Any, codes: np.ndarray) -> np.ndarray:
         """Margin y f(x) of each row, whose class number is given; with two classes, below 0 it is misclassified.

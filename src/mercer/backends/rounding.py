@@ -170,6 +170,10 @@ class NormClasses:
         self.of_row = np.nan_to_num(np.floor(steps), nan=0.0).clip(0, _CLASSES - 1).astype(np.int64)
         self.largest = top * np.exp2(-np.arange(_CLASSES) / _STEPS_PER_OCTAVE)
 
+    def of(self, rows: IndexArray | None) -> IndexArray:
+        """Return the classes of chosen rows; None means all."""
+        return self.of_row if rows is None else self.of_row[rows]
+
 
 def bound_combination(
     program: Program,
@@ -185,15 +189,13 @@ def bound_combination(
 
     `weights` belong to `right_rows`; see :func:`single_precision_error` for the other arguments.
     """
-    of_left = left.of_row if left_rows is None else left.of_row[left_rows]
-    of_right = right.of_row if right_rows is None else right.of_row[right_rows]
-    mass = np.bincount(of_right, weights=np.abs(weights), minlength=_CLASSES)
+    mass = np.bincount(right.of(right_rows), weights=np.abs(weights), minlength=_CLASSES)
     used = np.flatnonzero(mass)
     error, size = single_precision_error(program, n_terms, left.largest[:, None], right.largest[used], centre)
     with np.errstate(over="ignore", invalid="ignore"):
         of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # rounded once more for each that is added
         bound = np.nan_to_num(of_value @ mass[used], nan=np.inf, posinf=np.inf) + _SMALLEST
-    return bound[of_left]
+    return bound[left.of(left_rows)]
 
 
 def bound_magnitudes(
@@ -212,13 +214,11 @@ def bound_magnitudes(
     `magnitudes` are the sums of |weights_j| k(x_i, z_j), (m,), by values in single precision. None unless these are
     exponentials.
     """
-    of_left = left.of_row if left_rows is None else left.of_row[left_rows]
-    of_right = right.of_row if right_rows is None else right.of_row[right_rows]
-    furthest = right.largest[of_right.min(initial=_CLASSES - 1)]
+    furthest = right.largest[right.of(right_rows).min(initial=_CLASSES - 1)]
     relative = relative_error(program, n_terms, left.largest, np.asarray(furthest), centre)
     if relative is None:
         return None
     sums = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
     cut = 4.0 * _CUT * float(np.abs(weights).sum())
     with np.errstate(over="ignore", invalid="ignore"):
-        return (relative[of_left] + sums) * magnitudes * (1.0 + sums) + cut + _SMALLEST
+        return (relative[left.of(left_rows)] + sums) * magnitudes * (1.0 + sums) + cut + _SMALLEST

@@ -57,7 +57,6 @@ class BatchState(State):
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
     matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
-    is_whole: bool = False  # whether it holds all of K
     cache: RowCache | None = None
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     single: bool = False  # whether kernel values are evaluated in single precision
@@ -99,12 +98,15 @@ class BatchSMO(Solver[BatchState]):
     On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
     drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
 
-    Where W is not everything, kernel values are first evaluated in single precision, about twice as fast. They only
-    steer: when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
+    Beyond 300 variables, kernel values are first evaluated in single precision, about twice as fast. They only steer:
+    when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
     evaluates the point in float64, and the steps go on from the true gradient, where changes and so noise are small.
     After the second time, or when a round fails to raise the dual objective, everything is float64.
 
-    Costs, per round and beyond K[W, W]: n kernel values for each variable that moved, none of them stored.
+    Variables at a bound that violate nothing are left out until the true gradient is known.
+
+    Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
+    stored, except where a row costs more to evaluate than to look up (:class:`mercer.solvers.row_cache.RowCache`).
 
     References
     ----------
@@ -240,7 +242,7 @@ class BatchSMO(Solver[BatchState]):
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
         """K[chosen, chosen] with padded rows."""
         dtype = np.float32 if state.single else np.float64
-        if state.is_whole and state.matrix is not None and state.matrix.dtype == dtype:
+        if state.takes_everything and state.matrix is not None and state.matrix.dtype == dtype:
             return state.matrix
         problem, arena = state.problem, state.gram.arena
         # Machines for each class against the rest differ in labels alone: they share the whole matrix.
@@ -249,9 +251,8 @@ class BatchSMO(Solver[BatchState]):
         if shared and arena.holds(content):
             width = padded_width(problem.n)
             state.matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
-            state.is_whole = True
             return state.matrix
-        state.matrix = matrix = padded_block(chosen.size, chosen.size, dtype, arena)
+        matrix = padded_block(chosen.size, chosen.size, dtype, arena)
         if state.single and state.cache is not None:
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
         else:
@@ -259,8 +260,8 @@ class BatchSMO(Solver[BatchState]):
         state.count_memory()
         if problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
-        state.is_whole = state.takes_everything
         arena.declare(content)
+        state.matrix = matrix
         return matrix
 
     def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:

@@ -144,7 +144,8 @@ def _best(problem: Problem, gram: Gram, evaluation: Evaluation, state: State, pa
 
     Rounding can lead a solver away from where it started. From 0, where it often starts, the objective is 0.
     """
-    if patience.best is not None and patience.best[0].dual > evaluation.dual:
+    rounding = evaluation.rounding * evaluation.mass
+    if patience.best is not None and patience.best[0].dual > evaluation.dual + rounding:
         evaluation, state.beta = patience.best
     if evaluation.dual < 0.0 and not problem.start.any():
         state.beta = problem.start.copy()
