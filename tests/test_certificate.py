@@ -12,11 +12,12 @@ from scipy.spatial.distance import cdist, pdist
 
 import plain
 from cases import PROBLEMS, blobs, hostile_tables, laplacian
+from mercer._core import CompiledKernel
 from mercer.backends import NativeBackend
 from mercer.certificate import Certificate, combine, conclude, evaluate, relative_gap, worst_status
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
+from mercer.kernels import RBF, Callable, Linear, Op, Polynomial, Sigmoid
 from mercer.problems import c_svc, nearest_points
 from mercer.solvers import Limits, solve
 from mercer.status import Status
@@ -387,16 +388,19 @@ def test_verify_does_without_the_tiles(monkeypatch):
     assert certificate.verify().dual == pytest.approx(certificate.dual, rel=1e-12)
 
 
-def test_verify_finds_out_tiles_that_are_wrong(monkeypatch):
-    X, y = blobs()
-    block, matvec = NativeBackend.block, NativeBackend.matvec
+@pytest.mark.parametrize("n", [40, 700])
+def test_verify_finds_out_tiles_that_are_wrong(monkeypatch, n):
+    X, y = blobs(n)
+    block, matvec, tiles = NativeBackend.block, NativeBackend.matvec, NativeBackend.tiles
 
     def wrong_block(self, left, left_rows, right, right_rows, out):
         block(self, left, left_rows, right, right_rows, out)
         out *= 1.01
 
+    wrong = CompiledKernel([Op.DOT, Op.SCALE], [0.0, 1.01])
     monkeypatch.setattr(NativeBackend, "block", wrong_block)
     monkeypatch.setattr(NativeBackend, "matvec", lambda *a, **options: 1.01 * matvec(*a, **options))
+    monkeypatch.setattr(NativeBackend, "tiles", lambda self, data: tiles(self, data)._replace(kernel=wrong))
     certificate = solved(X, y, 1.0, Linear()).certificate
     assert certificate.status is Status.OPTIMAL
     assert certificate.verify().status is Status.STALLED

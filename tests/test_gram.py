@@ -307,7 +307,7 @@ def test_padding_is_zero():
 
 def test_number_of_threads(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    monkeypatch.setattr("mercer.backends.threads._processors", lambda affinity: 8)
     assert [n_threads(n) for n in (None, 1, 3, 100, -1, -2, -8, -100)] == [8, 1, 3, 100, 8, 7, 1, 1]
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert [n_threads(n) for n in (None, 3)] == [2, 3]

@@ -147,8 +147,8 @@ def test_each_press_counts(presses, status):
 
 
 def test_without_a_certificate_the_bias_is_about_right():
-    X, y = blobs(400, distance=2.0)
-    X, y = X[(y > 0) | (np.arange(400) < 40)], y[(y > 0) | (np.arange(400) < 40)]
+    X, y = blobs(2000, distance=2.0)
+    X, y = X[(y > 0) | (np.arange(2000) < 200)], y[(y > 0) | (np.arange(2000) < 200)]
 
     def callback(progress):
         for _ in range(2):
@@ -158,7 +158,7 @@ def test_without_a_certificate_the_bias_is_about_right():
         machine = SVC(kernel=RBF(gamma=0.1), C=0.1, callback=callback).fit(X, y)
     assert machine.solution_.status is Status.UNVERIFIED
     bias = plain.figures(plain.gaussian(X, X, 0.1), y, 0.1, machine.solution_.beta).bias
-    assert abs(bias) > 0.3
+    assert abs(bias) > 0.2
     assert machine.solution_.bias == pytest.approx(bias, abs=0.1)
 
 
@@ -276,7 +276,8 @@ def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
     watch = Watch(looks=10)
     machines = train(gram, labels, n_classes, 1e3, scheme=scheme, interruption=watch)
     print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
-    assert len(machines.solutions) <= len(watch.seconds)
+    assert len(machines.solutions) == len(machines.tasks)
+    assert watch.looks <= len(watch.seconds) or machines.certificate.status is not Status.INTERRUPTED
     # Some 0.1 s; what this must notice are pieces of work that grow with the number of rows or classes.
     assert max(watch.seconds[: watch.looks]) < 1.0
 

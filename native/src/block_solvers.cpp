@@ -17,6 +17,19 @@ BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_
 
 }  // namespace
 
+void block_values(const BlockProblem<double>& block, double* values) {
+    for (int64_t v = 0; v < block.size; ++v) values[v] = 0.0;
+    const int64_t whole = block.size / kLanes * kLanes;
+    for (int64_t u = 0; u < block.size; ++u) {  // the matrix is symmetric
+        const double weight = block.beta[u];
+        if (weight == 0.0) continue;
+        const double* row = block.matrix + u * block.stride;
+        for (int64_t v = 0; v < whole; v += kLanes)
+            store(values + v, load_vector(values + v) + weight * load_vector(row + v));
+        for (int64_t v = whole; v < block.size; ++v) values[v] += weight * row[v];
+    }
+}
+
 BlockResult pair_steps(const BlockProblem<double>& block, double tol, int64_t max_iter) {
     return PairSteps<double>(block).run(tol, max_iter);
 }

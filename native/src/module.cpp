@@ -15,6 +15,7 @@
 
 #include "mercer/dispatch.hpp"
 #include "mercer/gather.hpp"
+#include "mercer/machines.hpp"
 #include "mercer/parallel.hpp"
 #include "mercer/working_set.hpp"
 
@@ -47,6 +48,13 @@ bool is_exponent(double x) { return x >= 0.0 && x <= 2147483647.0 && x == std::f
 
 void require(bool condition, const char* message) {
     if (!condition) throw nb::value_error(message);
+}
+
+template <class Value>
+nb::ndarray<nb::numpy, Value, nb::ndim<1>> owned(std::vector<Value> values) {
+    auto* kept = new std::vector<Value>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
+    return nb::ndarray<nb::numpy, Value, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
 }
 
 // The user's table; keeps the arrays alive and checks once what the tiles then rely on.
@@ -242,6 +250,112 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
     return {n, beta.data(), gradient.data(), lower.data(), upper.data(), groups ? groups->data() : nullptr, n_groups};
 }
 
+std::tuple<nb::ndarray<nb::numpy, double, nb::ndim<1>>,
+           std::tuple<double, double, double, double, double, int64_t, int64_t>>
+conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDoubles lower, ConstDoubles upper,
+           ConstDoubles start, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups,
+           int64_t n_groups) {
+    const auto n = static_cast<int64_t>(beta.shape(0));
+    auto fits = [n](const ConstDoubles& array) { return static_cast<int64_t>(array.shape(0)) == n; };
+    require(fits(values) && fits(linear) && fits(lower) && fits(upper) && fits(start) && (!ridge || fits(*ridge)) &&
+                (!groups || static_cast<int64_t>(groups->shape(0)) == n),
+            "beta, values, linear, lower, upper, start, ridge and groups must have the same length");
+    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must tell several groups apart");
+    if (groups) Table::check_indices(groups->data(), n, n_groups);
+    auto multipliers = owned(std::vector<double>(static_cast<std::size_t>(n_groups)));
+    const Conditions c =
+        find_conditions({n, beta.data(), values.data(), linear.data(), lower.data(), upper.data(), start.data(),
+                         ridge ? ridge->data() : nullptr, groups ? groups->data() : nullptr, n_groups},
+                        multipliers.data());
+    return {multipliers, {c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded}};
+}
+
+using Pairs = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// The machines of a batch, with their variables one after the other.
+std::vector<Machine> make_machines(const ConstIndices& part_starts, const Pairs& pairs) {
+    const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
+    require(n_parts >= 0 && pairs.shape(1) == 2 && part_starts.data()[0] == 0 &&
+                std::is_sorted(part_starts.data(), part_starts.data() + n_parts + 1),
+            "part_starts must rise from 0, and a machine must have two parts or one and -1");
+    auto size = [&](int64_t part) { return part_starts.data()[part + 1] - part_starts.data()[part]; };
+    std::vector<Machine> machines;
+    int64_t offset = 0;
+    for (std::size_t m = 0; m < pairs.shape(0); ++m) {
+        const int64_t first = pairs.data()[2 * m], second = pairs.data()[2 * m + 1];
+        require(first >= 0 && first < n_parts && second >= -1 && second < n_parts, "parts must exist");
+        machines.push_back({offset, size(first) + (second < 0 ? 0 : size(second)), first, second});
+        offset += machines.back().size;
+    }
+    return machines;
+}
+
+int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int n_threads) {
+    const std::vector<Machine> machines = make_machines(part_starts, pairs);
+    return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()), std::max(1, n_threads));
+}
+
+// end, n_iter, seconds, longest, spread, multiplier, then the conditions
+using MachineTuple =
+    std::tuple<int, int64_t, double, double, double, double, double, double, double, double, double, int64_t, int64_t>;
+
+std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
+                                   std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
+                                   std::optional<Doubles> shared, bool fill_shared, Pairs pairs, ConstDoubles start,
+                                   ConstDoubles linear, ConstDoubles lower, ConstDoubles upper, Doubles beta,
+                                   Doubles values, bool grouped, double tol, int64_t max_iter, int64_t exact_size,
+                                   double value_work, double work_limit, Doubles workspace, int n_threads) {
+    const std::vector<Machine> list = make_machines(part_starts, pairs);
+    const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
+    const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
+    for (const auto& array : {start, linear, lower, upper, ConstDoubles(beta), ConstDoubles(values)})
+        require(static_cast<int64_t>(array.shape(0)) == size, "every machine must have its variables");
+    require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
+    n_threads = std::max(1, std::min(n_threads, static_cast<int>(list.size())));
+    MachineBatch batch{make_request(kernel, table, rows, table, rows, centre, 1),
+                       rows.data(),
+                       part_starts.data(),
+                       n_parts,
+                       shared ? shared->data() : nullptr,
+                       fill_shared,
+                       list.data(),
+                       static_cast<int64_t>(list.size()),
+                       start.data(),
+                       linear.data(),
+                       lower.data(),
+                       upper.data(),
+                       beta.data(),
+                       values.data(),
+                       grouped,
+                       tol,
+                       max_iter,
+                       exact_size,
+                       value_work,
+                       work_limit};
+    int64_t shared_size = 0;
+    for (int64_t part = 0; part < n_parts; ++part) {
+        const int64_t rows_of_part = part_starts.data()[part + 1] - part_starts.data()[part];
+        shared_size += rows_of_part * rows_of_part;
+    }
+    require(!shared || static_cast<int64_t>(shared->shape(0)) >= shared_size, "shared must hold every part's matrix");
+    require(static_cast<int64_t>(workspace.shape(0)) >= machine_workspace(list.data(), batch.n_machines, n_threads),
+            "the workspace is too small");
+    const Implementation& native = implementation(isa);
+    std::vector<MachineResult> results(list.size());
+    {
+        nb::gil_scoped_release release;
+        results.resize(
+            static_cast<std::size_t>(solve_machines(native, batch, workspace.data(), n_threads, results.data())));
+    }
+    std::vector<MachineTuple> found;
+    for (const MachineResult& r : results) {
+        const Conditions& c = r.conditions;
+        found.emplace_back(static_cast<int>(r.end), r.n_iter, r.seconds, r.longest, r.spread, r.multiplier, c.quadratic,
+                           c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded);
+    }
+    return found;
+}
+
 void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<const float> square, int n_threads) {
     const auto size = static_cast<int64_t>(matrix.shape(0)), n_missing = static_cast<int64_t>(missing.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == size && (size <= 1 || matrix.stride(1) == 1),
@@ -342,6 +456,19 @@ NB_MODULE(_core, m) {
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
+    m.def("conditions", &conditions, nb::arg("beta").noconvert(), nb::arg("values").noconvert(),
+          nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
+          nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
+          nb::arg("n_groups"));
+    m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
+          nb::arg("n_threads"));
+    m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"),
+          nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
+          nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
+          nb::arg("start").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("grouped"),
+          nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"), nb::arg("value_work"), nb::arg("work_limit"),
+          nb::arg("workspace").noconvert(), nb::arg("n_threads"));
     m.def(
         "largest_violation",
         [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
@@ -357,11 +484,7 @@ NB_MODULE(_core, m) {
             const Variables v = make_variables(beta, gradient, lower, upper, groups, n_groups);
             Table::check_indices(previous.data(), static_cast<int64_t>(previous.shape(0)), v.size);
             require(limit >= 0, "limit must not be negative");
-            std::vector<int64_t> chosen =
-                select_working_set(v, previous.data(), static_cast<int64_t>(previous.shape(0)), limit);
-            auto* owned = new std::vector<int64_t>(std::move(chosen));
-            nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<int64_t>*>(p); });
-            return nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
+            return owned(select_working_set(v, previous.data(), static_cast<int64_t>(previous.shape(0)), limit));
         },
         nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
         nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),

@@ -77,6 +77,43 @@ def solve_block(
     tol: float,
     max_iter: int,
 ) -> tuple[int, int, float]: ...
+def conditions(
+    beta: _Float,
+    values: _Float,
+    linear: _Float,
+    lower: _Float,
+    upper: _Float,
+    start: _Float,
+    ridge: _Float | None,
+    groups: _Index | None,
+    n_groups: int,
+) -> tuple[_Float, tuple[float, float, float, float, float, int, int]]: ...
+def machines_workspace(part_starts: _Index, pairs: _Index, n_threads: int) -> int: ...
+def solve_machines(
+    isa: str,
+    kernel: CompiledKernel,
+    table: Table,
+    centre: _Float | None,
+    rows: _Index,
+    part_starts: _Index,
+    shared: _Float | None,
+    fill_shared: bool,
+    pairs: _Index,
+    start: _Float,
+    linear: _Float,
+    lower: _Float,
+    upper: _Float,
+    beta: _Float,
+    values: _Float,
+    grouped: bool,
+    tol: float,
+    max_iter: int,
+    exact_size: int,
+    value_work: float,
+    work_limit: float,
+    workspace: _Float,
+    n_threads: int,
+) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]: ...
 def largest_violation(
     beta: _Float, gradient: _Float, lower: _Float, upper: _Float, groups: _Index | None, n_groups: int
 ) -> float: ...

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import conditions
 from mercer.backends import BlockBackend
 from mercer.data import Data
 from mercer.gram import Gram
@@ -24,6 +26,18 @@ _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
 _HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
 _MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
+
+
+class Conditions(NamedTuple):
+    """Numbers that K beta settles: see native/include/mercer/conditions.hpp."""
+
+    quadratic: float
+    linear: float
+    mass: float
+    infeasibility: float
+    excess: float
+    n_free: int
+    n_bounded: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +72,33 @@ class Evaluation:
     mass: float  # sum of |beta|
     n_free: int
     n_bounded: int
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        values: FloatArray,
+        gradient: FloatArray,
+        multipliers: FloatArray,
+        conditions: Conditions,
+        rounding: float,
+    ) -> Evaluation:
+        """Return the evaluation of a point, given K beta and what follows from it."""
+        decision = values - multipliers[0] if multipliers.size else values
+        return cls(
+            values=values,
+            gradient=gradient,
+            multipliers=multipliers,
+            violation=max(0.0, conditions.excess),
+            excess=conditions.excess,
+            primal=problem.loss.primal(conditions.quadratic, decision),
+            dual=-0.5 * (conditions.quadratic + conditions.linear),
+            dual_infeasibility=conditions.infeasibility,
+            rounding=rounding,
+            mass=conditions.mass,
+            n_free=conditions.n_free,
+            n_bounded=conditions.n_bounded,
+        )
 
     @property
     def bias(self) -> float:
@@ -121,27 +162,23 @@ def evaluate(
     """
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
     values = _values(problem, gram, beta, offset, check, hint)
-    gradient = values + offset
-    multipliers, excess = _optimality(problem, beta, gradient)
-    quadratic, sizes = inner(beta, values), np.abs(beta)
-    decision = values - multipliers[0] if problem.n_groups else values
-    outside = np.maximum(problem.lower - beta, beta - problem.upper)
-    drift = problem.group_drift(beta)
-    at_bound = (beta <= problem.lower) | (beta >= problem.upper)
-    return Evaluation(
-        values=values,
-        gradient=gradient,
-        multipliers=multipliers,
-        violation=max(0.0, excess),
-        excess=excess,
-        primal=problem.loss.primal(quadratic, decision),
-        dual=-0.5 * (quadratic + inner(problem.linear + offset, beta)),
-        dual_infeasibility=float(max(0.0, outside.max(initial=0.0), np.abs(drift).max(initial=0.0))),
-        rounding=_rounding(gram, beta),
-        mass=float(sizes.sum()),
-        n_free=int(np.count_nonzero(~at_bound)),
-        n_bounded=int(np.count_nonzero(at_bound & (beta != 0.0))),
+    return Evaluation.of(problem, values, values + offset, *_conditions(problem, beta, values), _rounding(gram, beta))
+
+
+def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:
+    """Multiplier of each group, and what else K beta settles."""
+    multipliers, numbers = conditions(
+        beta,
+        values,
+        problem.linear,
+        problem.lower,
+        problem.upper,
+        problem.start,
+        problem.ridge,
+        problem.groups,
+        problem.n_groups,
     )
+    return multipliers, Conditions(*numbers)
 
 
 def _rounding(gram: Gram, beta: FloatArray) -> float:
@@ -150,7 +187,15 @@ def _rounding(gram: Gram, beta: FloatArray) -> float:
         size, terms = float(lengths.max(initial=0.0)), lengths * beta
     else:
         size, terms = gram.value_bound(), beta
-    return 8.0 * _EPS * gram.roundoff * size * inner(terms, terms) ** 0.5
+    return rounding_error(gram, size, inner(terms, terms))
+
+
+def rounding_error(gram: Gram, size: float, squares: float) -> float:
+    """Return about how far a sum of terms may be off, the squares of whose sizes add up to `squares`; see `evaluate`.
+
+    Each is a weight of size sqrt(k_jj) |beta_j| times at most `size`.
+    """
+    return 8.0 * _EPS * gram.roundoff * size * squares**0.5
 
 
 def _values(
@@ -212,24 +257,6 @@ def _settled(
         settled |= member & ~can_shrink & (low > levels.max())
         settled |= member & ~can_grow & (high < levels.min())
     return settled
-
-
-def _optimality(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, float]:
-    """Multiplier of each group, and the largest violation, negative where the conditions hold with room to spare."""
-    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
-    if problem.groups is None:
-        growing = np.where(can_grow, -gradient, -np.inf).max(initial=-np.inf)
-        shrinking = np.where(can_shrink, gradient, -np.inf).max(initial=-np.inf)
-        return np.zeros(0), float(max(growing, shrinking))
-    multipliers, worst = np.zeros(problem.n_groups), -float("inf")
-    for group in range(problem.n_groups):
-        member = problem.groups == group
-        free = member & can_grow & can_shrink
-        least = float(np.where(member & can_grow, gradient, np.inf).min())
-        most = float(np.where(member & can_shrink, gradient, -np.inf).max())
-        multipliers[group] = gradient[free].mean() if free.any() else _midpoint(least, most)
-        worst = max(worst, most - least)
-    return multipliers, worst
 
 
 def _midpoint(least: float, most: float) -> float:
@@ -397,7 +424,7 @@ class Certificate:
                 f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
             )
         values = gram.matvec(beta)
-        multipliers, excess = _optimality(problem, beta, values + problem.linear)
+        multipliers, found = _conditions(problem, beta, values)
         suggested = -float(multipliers[0])
         bias = suggested if evidence.bias is None else evidence.bias
         rounding = _rounding(gram, beta)
@@ -408,7 +435,7 @@ class Certificate:
             C=loss.C.copy(),
             yf=loss.y * (values + bias),
             margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
-            tolerance=max(0.0, excess) + abs(bias - suggested) + rounding,
+            tolerance=max(0.0, found.excess) + abs(bias - suggested) + rounding,
         )
 
     def _at_hand(self, advice: str) -> Evidence:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer._core import combine_rows, gather_rows
 from mercer.arena import Arena
-from mercer.backends import Backend, select_backend
+from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose, first_refuted
@@ -152,6 +152,19 @@ class Gram:
     def values_per_call(self) -> int:
         """About how many kernel values to ask for at a time; see :class:`mercer.backends.Backend`."""
         return self._store.backend.values_per_call
+
+    @property
+    def tiles(self) -> Tiles | None:
+        """What native code needs to evaluate values of the origin by itself; None for kernels that Python evaluates."""
+        return self._store.backend.tiles(self.data)
+
+    def count(self, n_values: int) -> None:
+        """Note kernel values that native code has evaluated by itself."""
+        self._store.n_values += n_values
+
+    def origin_rows(self, idx: IndexArray) -> IndexArray:
+        """Return which rows of `data` these are."""
+        return idx if self._idx is None else self._idx[idx]
 
     def restrict(self, idx: npt.ArrayLike) -> Gram:
         """Return the view of rows and columns `idx` (indices into this one; repeats are allowed)."""

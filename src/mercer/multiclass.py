@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mercer.certificate import Certificate, combine
 from mercer.gram import Gram
-from mercer.problems import c_svc
-from mercer.solvers import Interruption, Limits, Solution, solve
+from mercer.problems import c_svc_each
+from mercer.solvers import Interruption, Limits, Solution, solve_each
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import entered
 
@@ -46,19 +46,30 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> list[Task]:
     """Reduce a problem of several classes to problems of two.
 
     Two classes make one machine, with +1 for class 1. More make, by one-versus-one ("ovo"), a machine for each pair
-    (i, j), i < j, with +1 for class i, on the rows of the two; by one-versus-rest ("ovr"), a machine for each class,
-    on all rows.
+    (i, j), i < j, with +1 for class i, on the rows of class i and then those of class j; by one-versus-rest ("ovr"), a
+    machine for each class, on all rows.
     """
     if n_classes == 2:
         return [Task(np.arange(codes.size), np.where(codes == 1, 1.0, -1.0), 1, 0)]
     if scheme == "ovr":
         rows = np.arange(codes.size)
         return [Task(rows, np.where(codes == k, 1.0, -1.0), k, None) for k in range(n_classes)]
-    tasks = []
-    for i, j in combinations(range(n_classes), 2):
-        rows = np.flatnonzero((codes == i) | (codes == j))
-        tasks.append(Task(rows, np.where(codes[rows] == i, 1.0, -1.0), i, j))
-    return tasks
+    members = class_rows(codes, n_classes)
+    return [
+        Task(
+            np.concatenate([members[i], members[j]]),
+            np.repeat([1.0, -1.0], [members[i].size, members[j].size]),
+            i,
+            j,
+        )
+        for i, j in combinations(range(n_classes), 2)
+    ]
+
+
+def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
+    """Return the rows of each class, in order."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,34 +172,22 @@ def train(
     penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
-    solutions: list[Solution] = []
-    spent = 0.0
+    pairwise = scheme == "ovo" and n_classes > 2
     with entered(interruption) as shared:
-        for number, task in enumerate(tasks):
-            solution = solve(
-                c_svc(task.signs, penalties[task.rows]),
-                gram if task.rows.size == gram.n else gram.restrict(task.rows),
-                limits=_remaining(limits, spent),
-                start=None if warm_start is None else warm_start.solutions[number].beta,
-                callback=_numbered(callback, number + 1, len(tasks)),
-                interruption=shared,
-            )
-            spent += solution.seconds
-            solutions.append(solution)
+        solutions = solve_each(
+            c_svc_each([task.signs for task in tasks], [penalties[task.rows] for task in tasks]),
+            gram,
+            class_rows(labels, n_classes) if pairwise else [np.arange(labels.size)],
+            [
+                (task.positive, -1 if task.negative is None else task.negative) if pairwise else (0, -1)
+                for task in tasks
+            ],
+            limits=limits,
+            starts=None if warm_start is None else [solution.beta for solution in warm_start.solutions],
+            callback=callback,
+            interruption=shared,
+        )
     return Machines(scheme, n_classes, tasks, solutions, labels.size)
-
-
-def _numbered(callback: Callback | None, number: int, total: int) -> Callback | None:
-    """The callback, told which machine it is about."""
-    if callback is None:
-        return None
-    return lambda progress: callback(replace(progress, stage=f"machine {number} of {total}"))
-
-
-def _remaining(limits: Limits, spent: float) -> Limits:
-    if limits.max_seconds is None:
-        return limits
-    return Limits(limits.tol, limits.tol_gap, limits.max_iter, max(0.0, limits.max_seconds - spent))
 
 
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:

@@ -71,8 +71,9 @@ def test_slots_are_checked(slot):
 
 
 def test_every_native_function_has_its_twin():
-    solvers = {"solve_block": {"pair_steps", "newton_steps"}}
-    about_the_machine = {"best_isa", "has_isa", "thread_limit"}
+    steps = {"pair_steps", "newton_steps"}
+    solvers = {"solve_block": steps, "solve_machines": {"block", "conditions", *steps}}
+    about_the_machine = {"best_isa", "has_isa", "thread_limit", "machines_workspace"}
     for name in dir(_core):
         if name.startswith("_") or isinstance(getattr(_core, name), type) or name in about_the_machine:
             continue

@@ -30,21 +30,25 @@ struct BlockResult {
     double violation;  // largest KKT violation within the block
 };
 
+// The product of the matrix and beta, from nothing that a solver has left behind.
 // Sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
 // Active-set Newton: exact steps on the free variables, one constraint entering or leaving at a time.
 namespace baseline {
+void block_values(const BlockProblem<double>&, double* values);
 BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
 BlockResult pair_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 BlockResult newton_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
 BlockResult newton_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 }  // namespace baseline
 namespace avx2 {
+void block_values(const BlockProblem<double>&, double* values);
 BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
 BlockResult pair_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 BlockResult newton_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
 BlockResult newton_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 }  // namespace avx2
 namespace avx512 {
+void block_values(const BlockProblem<double>&, double* values);
 BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);
 BlockResult pair_steps_single(const BlockProblem<float>&, double tol, int64_t max_iter);
 BlockResult newton_steps(const BlockProblem<double>&, double tol, int64_t max_iter);

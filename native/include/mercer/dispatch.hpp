@@ -14,6 +14,7 @@ struct Implementation {
     BlockFunction block;
     MatvecFunction matvec, matvec_single;
     BlockSingleFunction block_single;
+    void (*block_values)(const BlockProblem<double>&, double* values);
     BlockSolver<double> pair_steps, newton_steps;
     BlockSolver<float> pair_steps_single, newton_steps_single;
 };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mercer.backends.base import Backend as Backend
+from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
 from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend

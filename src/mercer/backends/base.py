@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import CompiledKernel, Table
 from mercer.data import Data
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+
+
+class Tiles(NamedTuple):
+    """What native code needs to evaluate a kernel on a table by itself."""
+
+    isa: str
+    kernel: CompiledKernel
+    table: Table
+    centre: FloatArray | None
+    n_threads: int
 
 
 class Backend(ABC):
@@ -62,6 +74,11 @@ class Backend(ABC):
     @abstractmethod
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)| over these rows, or over those evaluated so far where no other is known."""
+
+    def tiles(self, data: Data) -> Tiles | None:
+        """Return what native code needs to evaluate the kernel on these rows by itself; None where it cannot."""
+        del data
+        return None
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray

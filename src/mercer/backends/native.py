@@ -11,7 +11,7 @@ from mercer._core import CompiledKernel, Table, best_isa, has_isa
 from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
-from mercer.backends.base import Array, Backend, FloatArray, IndexArray
+from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.rounding import NormClasses, bound_combination, bound_magnitudes, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense, Vectors
@@ -124,6 +124,10 @@ class NativeBackend(Backend):
             threads,
         )
         return out
+
+    def tiles(self, data: Data) -> Tiles:
+        """Return what native code needs; see :class:`Backend`."""
+        return Tiles(self.isa, self._kernel, self._table(data), self._centre, self.n_threads)
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import ClassVar, final
 
 import joblib
@@ -27,11 +28,13 @@ def n_threads(n_jobs: int | None = None) -> int:
     ValueError
         If `n_jobs` is 0.
     """
-    processors = joblib.cpu_count()
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a positive or negative integer or None, got 0; use 1 for one thread.")
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
+    processors = _processors(_affinity())
     if n_jobs is not None:
-        if n_jobs == 0:
-            raise ValueError("n_jobs must be a positive or negative integer or None, got 0; use 1 for one thread.")
-        return n_jobs if n_jobs > 0 else max(1, processors + 1 + n_jobs)
+        return max(1, processors + 1 + n_jobs)
     if getattr(joblib.parallel.get_active_backend()[0], "nesting_level", 0):
         return 1
     limits = [processors, thread_limit()]
@@ -39,6 +42,18 @@ def n_threads(n_jobs: int | None = None) -> int:
     if share.isdigit():
         limits.append(int(share))
     return min(limit for limit in limits if limit > 0)
+
+
+def _affinity() -> frozenset[int]:
+    """Processors that the system lets this process use, where it says so."""
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+
+
+@cache
+def _processors(affinity: frozenset[int]) -> int:
+    """Their number, within what a container allows; joblib reads that from files, as long as a small fit takes."""
+    del affinity
+    return joblib.cpu_count()
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,13 @@ class Vectors(Data):
         ValueError
             If there are no rows, or the weights have another shape or are all 0.
         """
+        return self._plain_mean if weights is None else self._weighted_mean(weights)
+
+    @cached_property
+    def _plain_mean(self) -> FloatArray:
+        return self._weighted_mean(None)
+
+    def _weighted_mean(self, weights: npt.ArrayLike | None) -> FloatArray:
         total, sums = 0.0, np.zeros(self.p)
         for block, w in self._weighted_blocks(weights):
             total += w.sum()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -357,11 +358,13 @@ class SVC(ClassifierMixin, BaseEstimator):
             return np.ascontiguousarray(self._coefficients.T)
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
         dual = np.zeros((machines.n_classes - 1, support_codes.size))
+        ends = np.searchsorted(support_codes, np.arange(machines.n_classes + 1))
+        rows_of = [slice(*pair) for pair in pairwise(ends.tolist())]  # support vectors are sorted by class
         for column, task in enumerate(machines.tasks):
             i, j = task.positive, task.negative
             assert j is not None
-            dual[j - 1, support_codes == i] = self._coefficients[support_codes == i, column]
-            dual[i, support_codes == j] = self._coefficients[support_codes == j, column]
+            dual[j - 1, rows_of[i]] = self._coefficients[rows_of[i], column]
+            dual[i, rows_of[j]] = self._coefficients[rows_of[j], column]
         return dual
 
     @property

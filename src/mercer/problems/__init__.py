@@ -7,4 +7,5 @@ from mercer.problems.base import Problem as Problem
 from mercer.problems.base import inner as inner
 from mercer.problems.classification import Hinge as Hinge
 from mercer.problems.classification import c_svc as c_svc
+from mercer.problems.classification import c_svc_each as c_svc_each
 from mercer.problems.classification import nearest_points as nearest_points

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -80,22 +82,37 @@ def c_svc(y: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
     signs = np.asarray(y, dtype=np.float64)
     penalties = np.empty(signs.shape)
     penalties[...] = C
-    _require_two_classes(signs)
-    if not np.all(penalties > 0.0):
-        raise ValueError(f"C must be positive for every sample, got {penalties[~(penalties > 0.0)][0]}.")
-    unbounded = np.isinf(penalties)
+    if signs.ndim != 1:
+        raise ValueError("y must be a vector of -1 and +1 with both present.")
+    return c_svc_each([signs], [penalties])[0]
+
+
+def c_svc_each(signs: Sequence[FloatArray], penalties: Sequence[FloatArray]) -> list[Problem]:
+    """Return several problems at once, which takes a fraction of the time where they are small; see :func:`c_svc`."""
+    y, C = np.concatenate(signs), np.concatenate(penalties)
+    ends = list(accumulate(part.size for part in signs))
+    starts = [0, *ends[:-1]]
+    _require_two_classes(y, starts)
+    if not np.all(C > 0.0):
+        raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
+    unbounded = np.isinf(C)
     if unbounded.any() and not unbounded.all():
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
-    return Problem(
-        name="C-SVC",
-        linear=-signs,
-        lower=np.where(signs > 0.0, 0.0, -penalties),
-        upper=np.where(signs > 0.0, penalties, 0.0),
-        start=np.zeros(signs.size),
-        groups=np.zeros(signs.size, dtype=np.int64),
-        ridge=None,
-        loss=Hinge(signs, penalties),
-    )
+    linear, start, groups = -y, np.zeros(y.size), np.zeros(y.size, dtype=np.int64)
+    lower, upper = np.where(y > 0.0, 0.0, -C), np.where(y > 0.0, C, 0.0)
+    return [
+        Problem(
+            name="C-SVC",
+            linear=linear[first:end],
+            lower=lower[first:end],
+            upper=upper[first:end],
+            start=start[first:end],
+            groups=groups[first:end],
+            ridge=None,
+            loss=Hinge(y[first:end], C[first:end]),
+        )
+        for first, end in zip(starts, ends, strict=True)
+    ]
 
 
 def nearest_points(y: npt.ArrayLike) -> Problem:
@@ -119,7 +136,7 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     [-1.0, 1.0, 0.0]
     """
     signs = np.asarray(y, dtype=np.float64)
-    _require_two_classes(signs)
+    _require_two_classes(signs, [0])
     positive = signs > 0.0
     # One row of each class: the nearest points need few rows, and what is not there need not be taken away.
     start = np.zeros(signs.size)
@@ -136,7 +153,8 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     )
 
 
-def _require_two_classes(signs: FloatArray) -> None:
-    positive = signs == 1.0
-    if signs.ndim != 1 or not (positive | (signs == -1.0)).all() or positive.all() or not positive.any():
+def _require_two_classes(signs: FloatArray, starts: list[int]) -> None:
+    """Refuse a part of `signs`, each beginning at one of `starts`, that does not hold -1 and +1 and nothing else."""
+    good = signs.ndim == 1 and signs.size > 0 and bool((np.abs(signs) == 1.0).all())
+    if not good or (np.minimum.reduceat(signs, starts) == np.maximum.reduceat(signs, starts)).any():
         raise ValueError("y must be a vector of -1 and +1 with both present.")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution
-from mercer.solvers.base import Callback, FloatArray
+from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
 from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, takes_everything
-from mercer.solvers.driver import drive
+from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption, entered
+from mercer.solvers.small import Piece, SmallProblems, is_small
 
 
 def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, str]:
@@ -91,11 +98,136 @@ def solve(
     """
     if problem.n != gram.n:
         raise ValueError(f"problem and gram must be of the same size, got {problem.n} and {gram.n}.")
-    limits = limits or Limits()
-    solver, reason = select_solver(problem, gram)
     with entered(interruption) as shared:
-        if isinstance(solver, HardMargin):
-            return solver.solve(
-                problem, gram, reason, limits=limits, start=start, callback=callback, interruption=shared
-            )
-        return drive(solver, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=shared)
+        whole = [np.arange(gram.n)], [(0, -1)]
+        return solve_each(
+            [problem], gram, *whole, limits=limits, starts=[start], callback=callback, interruption=shared
+        )[0]
+
+
+def solve_each(
+    problems: Sequence[Problem],
+    gram: Gram,
+    parts: Sequence[IndexArray],
+    pairs: Sequence[tuple[int, int]],
+    *,
+    interruption: Interruption,
+    limits: Limits | None = None,
+    starts: Sequence[FloatArray | None] | None = None,
+    callback: Callback | None = None,
+) -> list[Solution]:
+    """Solve and certify several problems on parts of the same rows, such as those of class pairs.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    gram : Gram
+        Of n rows.
+    parts : sequence of ndarray of int64
+        Sets of rows, disjoint unless there is just one.
+    pairs : sequence of (int, int)
+        The parts whose rows, one after the other, are the variables of each problem; the second is -1 where one part
+        is all.
+    interruption : Interruption
+        Entered by the caller.
+    limits : Limits, optional
+        `max_seconds` is for all problems together, `max_iter` for each.
+    starts : sequence of ndarray or None, optional
+        Warm starts.
+    callback : callable, optional
+        See :func:`solve`; where there are several problems, its `stage` says which one it is about.
+
+    Returns
+    -------
+    list of Solution
+        See :func:`solve`. Problems that come after the end of time, or after Ctrl-C, take no step.
+    """
+    limits = limits or Limits()
+    given = [None] * len(problems) if starts is None else starts
+    began = time.perf_counter()
+    solutions: dict[int, Solution] = {}
+    unfinished: dict[int, Solution] = {}
+    for number, solution, finished in _try_small(problems, gram, parts, pairs, given, limits, interruption):
+        (solutions if finished else unfinished)[number] = solution
+        report, last = _numbered(callback, number, len(problems)), solution.trace[-1]
+        if report is not None:
+            report(Progress(last.seconds, last.n_iter, last.violation, last.dual, limits.tol))
+    for number, problem in enumerate(problems):
+        if number in solutions:
+            continue
+        earlier = unfinished.get(number)
+        solution = _solve_alone(
+            problem,
+            _view(gram, parts, pairs[number]),
+            limits=_remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
+            start=given[number] if earlier is None else earlier.beta,
+            callback=_numbered(callback, number, len(problems)),
+            interruption=interruption,
+        )
+        solutions[number] = solution if earlier is None else solution.after(earlier)
+    return [solutions[number] for number in range(len(problems))]
+
+
+def _try_small(
+    problems: Sequence[Problem],
+    gram: Gram,
+    parts: Sequence[IndexArray],
+    pairs: Sequence[tuple[int, int]],
+    starts: Sequence[FloatArray | None],
+    limits: Limits,
+    interruption: Interruption,
+) -> Iterator[tuple[int, Solution, bool]]:
+    """Solve the small ones, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
+    numbers = [
+        number for number, problem in enumerate(problems) if is_small(problem, gram) and not HardMargin.solves(problem)
+    ]
+    if not numbers:
+        return
+    began = time.perf_counter()
+    reason = select_solver(problems[numbers[0]], gram)[1]
+    pieces = [Piece(problems[number], pairs[number], starts[number]) for number in numbers]
+    small = SmallProblems(gram, parts, pieces, limits, reason)
+    done = 0
+    while done < len(numbers) and out_of_time(limits, began, interruption) is None:
+        for solution, finished in small.solve(done):
+            yield numbers[done], solution, finished
+            done += 1
+
+
+def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gram:
+    if pair[1] >= 0:
+        return gram.restrict(np.concatenate([parts[pair[0]], parts[pair[1]]]))
+    return gram if parts[pair[0]].size == gram.n else gram.restrict(parts[pair[0]])
+
+
+def _solve_alone(
+    problem: Problem,
+    gram: Gram,
+    *,
+    limits: Limits,
+    start: FloatArray | None,
+    callback: Callback | None,
+    interruption: Interruption,
+) -> Solution:
+    solver, reason = select_solver(problem, gram)
+    if isinstance(solver, HardMargin):
+        return solver.solve(
+            problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption
+        )
+    return drive(
+        solver, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption
+    )
+
+
+def _numbered(callback: Callback | None, number: int, total: int) -> Callback | None:
+    """The callback, told which problem it is about."""
+    if callback is None or total == 1:
+        return callback
+    return lambda progress: callback(replace(progress, stage=f"machine {number + 1} of {total}"))
+
+
+def _remaining(limits: Limits, spent: float, steps: int) -> Limits:
+    seconds = None if limits.max_seconds is None else max(0.0, limits.max_seconds - spent)
+    return replace(
+        limits, max_seconds=seconds, max_iter=limits.max_iter if limits.max_iter < 0 else limits.max_iter - steps
+    )

@@ -14,6 +14,7 @@ from mercer.gram import Gram
 from mercer.problems import Problem
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
 
 
 @dataclass

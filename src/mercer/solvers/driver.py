@@ -89,11 +89,11 @@ def drive(
         except _Skip:
             return None
 
-    ended = _out_of_time(limits, began, interruption)
+    ended = out_of_time(limits, began, interruption)
     if ended is None:
         gram.diag()  # refuses kernel values that overflow, before any work
         convex = gram.is_convex
-        ended = _out_of_time(limits, began, interruption)
+        ended = out_of_time(limits, began, interruption)
     state: State
     if ended is not None:
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
@@ -184,7 +184,8 @@ def _slice(limits: Limits, began: float) -> float:
     return min(SLICE_SECONDS, max(0.0, limits.max_seconds - (time.perf_counter() - began)))
 
 
-def _out_of_time(limits: Limits, began: float, interruption: Interruption) -> Status | None:
+def out_of_time(limits: Limits, began: float, interruption: Interruption) -> Status | None:
+    """Return what ends the work now, if anything."""
     if interruption.requested:
         return Status.INTERRUPTED
     if limits.max_seconds is not None and time.perf_counter() - began >= limits.max_seconds:
@@ -203,9 +204,9 @@ def _stop_reason(
     progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, limits.tol)
     if callback is not None and callback(progress) is True:
         return Status.INTERRUPTED
-    out_of_time = _out_of_time(limits, began, interruption)
-    if out_of_time is not None:
-        return out_of_time
+    late = out_of_time(limits, began, interruption)
+    if late is not None:
+        return late
     if 0 <= limits.max_iter <= state.n_iter:
         return Status.MAX_ITER
     return None

@@ -38,6 +38,8 @@ class HardMargin:
     @staticmethod
     def solves(problem: Problem) -> bool:
         """Whether `problem` is of this kind: one balance of two classes in a box without an upper end, no ridge."""
+        if problem.n == 0 or not np.isinf(problem.upper[0] - problem.lower[0]):  # the usual case at no cost
+            return False
         return (
             problem.n_groups == 1
             and problem.ridge is None

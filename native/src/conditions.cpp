@@ -1,0 +1,102 @@
+#include "mercer/conditions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace mercer {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A sum in twice the precision of double [Knuth, TAOCP 2, 4.2.2, theorem B: what an addition rounds off is a double].
+class TwofoldSum {
+  public:
+    void add(double term) {
+        const double total = high_ + term, part = total - high_;
+        low_ += (high_ - (total - part)) + (term - part);
+        high_ = total;
+    }
+    double value() const { return high_ + low_; }
+
+  private:
+    double high_ = 0.0, low_ = 0.0;
+};
+
+struct Group {
+    double least = kInfinity;  // m: smallest gradient among the variables that can grow
+    double most = -kInfinity;  // M: largest among those that can shrink
+    TwofoldSum free_gradients, surplus;
+    int64_t n_free = 0;
+
+    double multiplier() const {
+        if (n_free > 0) return free_gradients.value() / static_cast<double>(n_free);
+        if (std::isinf(least)) return most;  // no variable can move one way: the other end decides
+        return std::isinf(most) ? least : 0.5 * (least + most);
+    }
+};
+
+}  // namespace
+
+Conditions find_conditions(const Point& point, double* multipliers) {
+    const bool grouped = point.n_groups > 0;
+    std::vector<Group> groups(grouped ? static_cast<std::size_t>(point.n_groups) : 1);
+    Conditions found{0.0, 0.0, 0.0, 0.0, -kInfinity, 0, 0};
+    TwofoldSum quadratic, linear;
+    for (int64_t u = 0; u < point.size; ++u) {
+        const double beta = point.beta[u], lower = point.lower[u], upper = point.upper[u];
+        const double offset = point.linear[u] + (point.ridge == nullptr ? 0.0 : point.ridge[u] * beta);
+        const double gradient = point.values[u] + offset;
+        quadratic.add(beta * point.values[u]);
+        linear.add(beta * (point.linear[u] + offset));
+        found.mass += std::fabs(beta);
+        found.infeasibility = std::max({found.infeasibility, lower - beta, beta - upper});
+        const bool can_grow = beta<upper, can_shrink = beta> lower;
+        Group& group = groups[point.groups == nullptr ? 0 : static_cast<std::size_t>(point.groups[u])];
+        if (can_grow) group.least = std::min(group.least, gradient);
+        if (can_shrink) group.most = std::max(group.most, gradient);
+        if (can_grow && can_shrink) {
+            group.free_gradients.add(gradient);
+            ++group.n_free;
+        } else if (beta != 0.0) {
+            ++found.n_bounded;
+        }
+        group.surplus.add(beta);
+        group.surplus.add(-point.start[u]);
+    }
+    found.quadratic = quadratic.value();
+    found.linear = linear.value();
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        const Group& group = groups[g];
+        found.n_free += group.n_free;
+        if (!grouped) {  // every multiplier is 0
+            found.excess = std::max(-group.least, group.most);
+        } else {
+            multipliers[g] = group.multiplier();
+            found.excess = std::max(found.excess, group.most - group.least);
+            found.infeasibility = std::max(found.infeasibility, std::fabs(group.surplus.value()));
+        }
+    }
+    return found;
+}
+
+double find_surplus(int64_t size, const double* beta, const double* start) {
+    TwofoldSum surplus;
+    for (int64_t u = 0; u < size; ++u) surplus.add(beta[u]), surplus.add(-start[u]);
+    return surplus.value();
+}
+
+void balance(int64_t size, double* beta, const double* start, const double* lower, const double* upper) {
+    const double surplus = find_surplus(size, beta, start);
+    if (surplus == 0.0) return;
+    int64_t least = -1;
+    for (int64_t u = 0; u < size; ++u) {
+        const double moved = beta[u] - surplus;
+        const bool fits = lower[u] < beta[u] && beta[u] < upper[u] && lower[u] < moved && moved < upper[u];
+        if (fits && (least < 0 || std::fabs(beta[u]) < std::fabs(beta[least]))) least = u;
+    }
+    if (least >= 0) beta[least] -= surplus;
+}
+
+}  // namespace mercer

@@ -1,0 +1,198 @@
+#include "mercer/machines.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "mercer/parallel.hpp"
+
+namespace mercer {
+namespace {
+
+constexpr double kEps = std::numeric_limits<double>::epsilon();
+constexpr std::uintptr_t kAlignment = 64;
+constexpr double kNewtonWork = 1e8;  // multiplications: some tens of milliseconds, then the caller goes on
+
+int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
+
+int64_t matrix_size(const Machine* machines, int64_t n_machines) {
+    int64_t largest = 0;
+    for (int64_t m = 0; m < n_machines; ++m) largest = std::max(largest, machines[m].size);
+    return largest * padded(largest);
+}
+
+class Batch {
+  public:
+    Batch(const Implementation& native, const MachineBatch& batch, double* workspace, MachineResult* results)
+        : native_(native), batch_(batch), results_(results) {
+        const auto start = reinterpret_cast<std::uintptr_t>(workspace);
+        matrices_ = reinterpret_cast<double*>((start + kAlignment - 1) / kAlignment * kAlignment);
+        int64_t offset = 0;
+        for (int64_t part = 0; part < batch.n_parts; ++part) {
+            shared_offsets_.push_back(offset);
+            offset += part_size(part) * part_size(part);
+        }
+    }
+
+    // Each thread takes a matrix of its own; machines then go to whoever is free.
+    int64_t run(int n_threads) {
+        if (batch_.shared != nullptr && batch_.fill_shared) {
+            auto fill = [](void* self, int64_t part) { static_cast<Batch*>(self)->evaluate_shared(part); };
+            parallel_for(batch_.n_parts, n_threads, fill, this);
+        }
+        auto task = [](void* self, int64_t thread) { static_cast<Batch*>(self)->work(thread); };
+        parallel_for(n_threads, n_threads, task, this);
+        return std::min(next_.load(), batch_.n_machines);
+    }
+
+  private:
+    void work(int64_t thread) {
+        double* matrix = matrices_ + thread * matrix_size(batch_.machines, batch_.n_machines);
+        do {
+            const int64_t m = next_.fetch_add(1);
+            if (m >= batch_.n_machines) return;
+            solve(m, matrix);
+            const auto size = static_cast<double>(batch_.machines[m].size);
+            work_.fetch_add(size * (batch_.value_work * size + static_cast<double>(results_[m].n_iter)));
+        } while (work_.load() < batch_.work_limit);
+    }
+
+    RowsView part_rows(const RowsView& all, int64_t part) const {
+        RowsView rows = all;
+        rows.rows = batch_.rows + batch_.part_starts[part];
+        rows.count = batch_.part_starts[part + 1] - batch_.part_starts[part];
+        return rows;
+    }
+
+    void evaluate(int64_t a, int64_t b, double* out, int64_t stride) const {
+        TileRequest request = batch_.kernel;
+        request.left = part_rows(batch_.kernel.left, a);
+        request.right = part_rows(batch_.kernel.right, b);
+        request.symmetric = a == b;
+        native_.block(request, out, stride);
+    }
+
+    void evaluate_shared(int64_t part) const {
+        evaluate(part, part, batch_.shared + shared_offsets_[static_cast<std::size_t>(part)], part_size(part));
+    }
+
+    int64_t part_size(int64_t part) const { return batch_.part_starts[part + 1] - batch_.part_starts[part]; }
+
+    // K[part, part] at the diagonal of `out`.
+    void fill_part(int64_t part, double* out, int64_t stride) const {
+        if (batch_.shared == nullptr) return evaluate(part, part, out, stride);
+        const double* matrix = batch_.shared + shared_offsets_[static_cast<std::size_t>(part)];
+        const int64_t size = part_size(part);
+        for (int64_t i = 0; i < size; ++i) std::copy_n(matrix + i * size, size, out + i * stride);
+    }
+
+    void fill(const Machine& machine, double* matrix) const {
+        const int64_t stride = padded(machine.size), n_first = part_size(machine.first);
+        fill_part(machine.first, matrix, stride);
+        if (machine.second >= 0) {
+            fill_part(machine.second, matrix + n_first * (stride + 1), stride);
+            evaluate(machine.first, machine.second, matrix + n_first, stride);
+            constexpr int64_t kTile = 16;  // a tile of both sides stays in the cache while it is turned over
+            for (int64_t i0 = 0; i0 < n_first; i0 += kTile)
+                for (int64_t j0 = n_first; j0 < machine.size; j0 += kTile)
+                    for (int64_t j = j0; j < std::min(j0 + kTile, machine.size); ++j)
+                        for (int64_t i = i0; i < std::min(i0 + kTile, n_first); ++i)
+                            matrix[j * stride + i] = matrix[i * stride + j];
+        }
+        for (int64_t i = 0; i < machine.size; ++i)
+            std::fill(matrix + i * stride + machine.size, matrix + (i + 1) * stride, 0.0);
+    }
+
+    void solve(int64_t m, double* matrix) const {
+        const auto began = std::chrono::steady_clock::now();
+        const Machine& machine = batch_.machines[m];
+        fill(machine, matrix);
+        double* beta = batch_.beta + machine.offset;
+        double* values = batch_.values + machine.offset;
+        const double *linear = batch_.linear + machine.offset, *start = batch_.start + machine.offset;
+        const double *lower = batch_.lower + machine.offset, *upper = batch_.upper + machine.offset;
+        const int64_t group[2] = {0, machine.size};
+        const BlockProblem<double> block{machine.size, matrix, padded(machine.size),  beta, values, lower,
+                                         upper,        group,  batch_.grouped ? 1 : 0};
+        native_.block_values(block, values);
+        for (int64_t u = 0; u < machine.size; ++u) values[u] += linear[u];  // the gradient, while it is being solved
+        MachineResult& result = results_[m];
+        descend(block, result);
+        if (batch_.grouped) balance(machine.size, beta, start, lower, upper);
+        native_.block_values(block, values);
+        result.multiplier = 0.0;
+        result.conditions = find_conditions(
+            {machine.size, beta, values, linear, lower, upper, start, nullptr, nullptr, batch_.grouped ? 1 : 0},
+            &result.multiplier);
+        result.longest = result.spread = 0.0;
+        for (int64_t u = 0; u < machine.size; ++u) {
+            const double square = std::fabs(matrix[u * (block.stride + 1)]);
+            result.longest = std::max(result.longest, std::sqrt(square));
+            result.spread += square * beta[u] * beta[u];
+        }
+        result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    }
+
+    // Pair steps; Newton steps where they drag on, and at the end of a small problem whatever the tolerance.
+    void descend(const BlockProblem<double>& block, MachineResult& result) const {
+        const bool exact = block.size <= batch_.exact_size;
+        const int64_t enough = 100 * block.size + 2000;
+        const bool limited = batch_.max_iter >= 0 && batch_.max_iter <= enough;
+        const BlockResult pairs = native_.pair_steps(block, 0.5 * batch_.tol, limited ? batch_.max_iter : enough);
+        result.end = pairs.end;
+        result.n_iter = pairs.n_iter;
+        if ((limited && pairs.end == BlockEnd::limit) || !(exact || pairs.end == BlockEnd::limit)) return;
+        const double tol = exact ? rounding(block) : 0.5 * batch_.tol;
+        const auto size = static_cast<double>(block.size);
+        for (double work = 0.0;
+             work < kNewtonWork;) {  // each call comes back when more variables are free than it had room for
+            double n_free = 0.0;
+            for (int64_t u = 0; u < block.size; ++u)
+                n_free += block.lower[u] < block.beta[u] && block.beta[u] < block.upper[u] ? 1.0 : 0.0;
+            const double step = 4.0 * n_free * n_free + n_free * size + size;
+            int64_t steps = static_cast<int64_t>((kNewtonWork - work) / step) + 1;
+            if (batch_.max_iter >= 0) steps = std::min(steps, batch_.max_iter - result.n_iter);
+            const BlockResult newton = native_.newton_steps(block, tol, steps);
+            result.end = newton.end;
+            result.n_iter += newton.n_iter;
+            if (newton.end != BlockEnd::limit || result.n_iter == batch_.max_iter) return;
+            work += step * static_cast<double>(std::max<int64_t>(newton.n_iter, 8));
+        }
+    }
+
+    // About the smallest violation that double precision can tell from 0.
+    static double rounding(const BlockProblem<double>& block) {
+        double longest = 0.0, mass = 0.0;
+        for (int64_t u = 0; u < block.size; ++u) {
+            const double length = std::sqrt(std::fabs(block.matrix[u * (block.stride + 1)]));
+            longest = std::max(longest, length);
+            mass += std::fabs(block.beta[u]) * length;
+        }
+        return 16.0 * kEps * (1.0 + longest * mass);
+    }
+
+    const Implementation& native_;
+    const MachineBatch& batch_;
+    double* matrices_;
+    MachineResult* results_;
+    std::vector<int64_t> shared_offsets_;
+    std::atomic<int64_t> next_{0};
+    std::atomic<double> work_{0.0};
+};
+
+}  // namespace
+
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, int n_threads) {
+    return static_cast<int64_t>(kAlignment / sizeof(double)) + n_threads * matrix_size(machines, n_machines);
+}
+
+int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,
+                       MachineResult* results) {
+    return Batch(native, batch, workspace, results).run(n_threads);
+}
+
+}  // namespace mercer

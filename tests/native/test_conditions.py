@@ -1,0 +1,96 @@
+"""What a point is worth: numbers made by hand, then against the twin, sums that must not lose a digit included."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer import _core, _reference
+
+INF = float("inf")
+
+
+def conditions(beta, values, *, linear, lower=0.0, upper=1.0, start=0.0, ridge=None, groups=None, n_groups=0, of=_core):
+    beta = np.asarray(beta, dtype=float)
+
+    def full(given):
+        return None if given is None else np.broadcast_to(np.asarray(given, dtype=float), beta.shape).copy()
+
+    groups = None if groups is None else np.asarray(groups, dtype=np.int64)
+    return of.conditions(
+        beta, full(values), full(linear), full(lower), full(upper), full(start), full(ridge), groups, n_groups
+    )
+
+
+def test_numbers_made_by_hand():
+    # Gradients 1, 2, 4, 8; only the second is free, the first can grow, the last two can shrink.
+    multipliers, found = conditions(
+        [0.0, 0.5, 1.0, 1.0], [0.0, 1.0, 3.0, 7.0], linear=1.0, start=[0.0, 0.5, 1.0, 0.75], n_groups=1
+    )
+    assert multipliers.tolist() == [2.0]
+    quadratic, linear, mass, infeasibility, excess, n_free, n_bounded = found
+    assert (quadratic, linear, mass, infeasibility) == (0.5 + 3.0 + 7.0, 2.0 * 2.5, 2.5, 0.25)
+    assert (excess, n_free, n_bounded) == (8.0 - 1.0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("beta", "values", "multiplier", "excess"),
+    [
+        ([0.0, 1.0], [3.0, 1.0], 2.0, -2.0),  # no free variable: the middle of the interval, with room to spare
+        ([0.0, 0.0], [3.0, 1.0], 1.0, -INF),  # nothing can shrink: the other end decides
+        ([1.0, 1.0], [3.0, 1.0], 3.0, -INF),
+    ],
+)
+def test_without_a_free_variable(beta, values, multiplier, excess):
+    multipliers, found = conditions(beta, values, linear=0.0, n_groups=1)
+    assert (multipliers.tolist(), found[4]) == ([multiplier], excess)
+
+
+def test_without_groups_every_multiplier_is_zero():
+    multipliers, found = conditions([0.0, 1.0, 0.5], [-3.0, 2.0, 0.0], linear=0.0)
+    assert (multipliers.size, found[4]) == (0, 3.0)
+    assert conditions([0.0, 1.0], [3.0, -2.0], linear=0.0)[1][4] == -2.0
+
+
+def test_a_ridge_belongs_to_the_gradient_and_to_the_objective():
+    multipliers, found = conditions([0.5], [1.0], linear=[-2.0], ridge=[4.0], n_groups=1, start=[0.5])
+    assert multipliers.tolist() == [1.0 - 2.0 + 2.0]
+    assert found[1] == 0.5 * (-2.0 + (-2.0 + 2.0))
+
+
+def test_sums_keep_their_digits():
+    beta = np.array([1e16, 1.0, -1e16, 1e-8])
+    _, found = conditions(beta, np.ones(4), linear=0.0, lower=-INF, upper=INF, n_groups=1)
+    assert found[3] == found[0] == 1.0 + 1e-8
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="must have the same length"):
+        _core.conditions(np.ones(2), np.ones(3), *[np.ones(2)] * 4, None, None, 1)
+    with pytest.raises(ValueError, match="groups must tell several groups apart"):
+        conditions([0.0, 1.0], 0.0, linear=0.0, n_groups=2)
+    with pytest.raises(ValueError, match="row indices must lie between"):
+        conditions([0.0, 1.0], 0.0, linear=0.0, groups=[0, 2], n_groups=2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 3), st.booleans(), st.integers(0, 2**32 - 1))
+def test_the_twin_says_the_same(n, n_groups, with_ridge, seed):
+    rng = np.random.default_rng(seed)
+    lower, upper = -rng.uniform(0, 2, n), rng.uniform(0, 2, n)
+    beta = np.where(rng.random(n) < 0.6, np.where(rng.random(n) < 0.5, lower, upper), rng.uniform(-0.1, 0.1, n))
+    groups = np.arange(n) % max(1, n_groups) if n_groups and n >= n_groups else None
+    n_groups = 0 if groups is None else n_groups
+    options = {
+        "linear": rng.normal(size=n),
+        "lower": lower,
+        "upper": upper,
+        "start": rng.normal(size=n),
+        "ridge": rng.random(n) if with_ridge else None,
+        "groups": groups,
+        "n_groups": n_groups,
+    }
+    values = rng.normal(size=n)
+    ours, twin = (conditions(beta, values, **options, of=module) for module in (_core, _reference))
+    np.testing.assert_allclose(ours[0], twin[0], rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-14, atol=1e-14)

@@ -1,0 +1,262 @@
+"""Small problems solved by one native call: what other solvers find, whatever runs beside them."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases import blobs, hostile_tables
+from mercer import _core
+from mercer.certificate import evaluate
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF, Linear, Polynomial, Sigmoid
+from mercer.multiclass import class_rows, train
+from mercer.problems import c_svc, nearest_points
+from mercer.solvers import Interruption, Limits, small, solve, solve_each
+from mercer.solvers.small import Piece, SmallProblems, is_small
+from mercer.status import Status
+
+HOSTILE = hostile_tables()
+KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF(gamma=0.5)}
+
+
+def pieces_of(labels, n_classes, C=1.0, starts=None):
+    parts, pieces = class_rows(labels, n_classes), []
+    for i, j in combinations(range(n_classes), 2):
+        signs = np.repeat([1.0, -1.0], [parts[i].size, parts[j].size])
+        pieces.append(Piece(c_svc(signs, C), (i, j), None if starts is None else starts[len(pieces)]))
+    return parts, pieces
+
+
+def all_of(problems, count):
+    found = []
+    while len(found) < count:
+        found += problems.solve(len(found))
+    return found
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
+    X, y = HOSTILE[name]
+    ours = solve(c_svc(y, C), Gram(KERNELS[kernel], as_data(X)))
+    monkeypatch.setattr(small, "SMALL_PROBLEM", 0)
+    other = solve(c_svc(y, C), Gram(KERNELS[kernel], as_data(X)))
+    assert ours.status is other.status
+    said, theirs = ours.certificate, other.certificate
+    unknown = [c.gap + 10.0 * c.rounding * np.abs(s.beta).sum() for c, s in ((said, ours), (theirs, other))]
+    assert said.dual == pytest.approx(theirs.dual, rel=1e-9, abs=max(1e-9, *unknown))
+    assert said.gap <= 2.0 * max(1e-9, unknown[1], 1e-9 * abs(said.dual))
+    assert (ours.solver, ours.reason) == (other.solver, other.reason)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 60),
+    st.sampled_from([1e-2, 1.0, 1e3]),
+    st.sampled_from(sorted(KERNELS)),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
+    """By NumPy's kernel values, over weights, duplicates and constant columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).round(1)
+    X[:, 3] = 1.0
+    X[n // 2 :: 3] = X[0]
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    solution = solve(
+        c_svc(y, C * rng.uniform(0.1, 3.0, n)), Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X))
+    )
+    said, found = solution.certificate, solution.certificate.verify()
+    assert said.status is Status.OPTIMAL
+    for name in ("primal", "dual", "kkt_violation", "dual_infeasibility", "n_free", "n_bounded"):
+        assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), name
+    assert said.dual_infeasibility <= 1e-15 * np.abs(solution.beta).sum()
+
+
+def test_conditions_come_from_the_final_point_alone():
+    X, _ = blobs(90)
+    labels = np.arange(90) % 3
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    parts, pieces = pieces_of(labels, 3)
+    for solution, piece in zip(solve_all(gram, parts, pieces), pieces, strict=True):
+        rows = np.concatenate([parts[part] for part in piece.parts])
+        again = evaluate(piece.problem, gram.restrict(rows), solution.beta)
+        assert solution.certificate.kkt_violation == pytest.approx(again.violation, abs=1e-12)
+        assert solution.certificate.primal == pytest.approx(again.primal, rel=1e-12)
+        assert solution.certificate.rounding == pytest.approx(again.rounding, rel=1e-12)
+        assert solution.bias == pytest.approx(again.bias, abs=1e-12)
+        np.testing.assert_array_equal(solution.evidence.idx, rows)
+
+
+def solve_all(gram, parts, pieces, limits=None):
+    small_problems = SmallProblems(gram, parts, pieces, limits or Limits(), "because")
+    return [solution for solution, _ in all_of(small_problems, len(pieces))]
+
+
+@pytest.mark.parametrize("memory_limit", [None, 0])
+def test_neither_threads_nor_work_limits_nor_sharing_change_a_bit(memory_limit, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(300, 5)), rng.integers(0, 6, 300)
+    points = []
+    for n_jobs, limit in [(1, 1e9), (2, 1e9), (7, 1e9), (2, 0.0)]:
+        monkeypatch.setattr(small, "_WORK_LIMIT", limit)
+        gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs, memory_limit=memory_limit)
+        solutions = solve_all(gram, *pieces_of(labels, 6, C=5.0))
+        points.append(np.concatenate([solution.beta for solution in solutions]))
+    for other in points[1:]:
+        np.testing.assert_array_equal(points[0], other)
+
+
+def test_without_memory_for_shared_matrices_each_problem_evaluates_its_own():
+    X, _ = blobs(90)
+    shared, alone = (Gram(RBF(gamma=0.5), as_data(X), memory_limit=limit) for limit in (None, 0))
+    for gram in (shared, alone):
+        solve_all(gram, *pieces_of(np.arange(90) % 3, 3))
+    assert (shared.n_values, alone.n_values) == (6 * 30**2, 9 * 30**2)
+
+
+def test_memory_that_something_else_took_is_filled_anew():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(120, 5)), rng.integers(0, 4, 120)
+    gram = Gram(RBF(gamma=0.2), as_data(X))
+    parts, pieces = pieces_of(labels, 4)
+    expected = solve_all(gram, parts, pieces)
+    problems = SmallProblems(gram, parts, pieces, Limits(), "because")
+    found = []
+    for number in range(len(pieces)):
+        gram.arena.array(10**5, np.float64)[:] = np.nan
+        found.append(problems.solve(number)[0][0])
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours.beta, theirs.beta)
+
+
+def test_max_iter_is_for_each_problem_and_a_start_goes_on():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
+    gram = Gram(RBF(gamma=0.2), as_data(X))
+    stopped = solve_all(gram, *pieces_of(labels, 3), limits=Limits(max_iter=4))
+    assert [(s.n_iter, s.status) for s in stopped] == [(4, Status.MAX_ITER)] * 3
+    ended = solve_all(gram, *pieces_of(labels, 3, starts=[s.beta for s in stopped]))
+    whole = solve_all(gram, *pieces_of(labels, 3))
+    for ours, theirs in zip(ended, whole, strict=True):
+        assert ours.certificate.dual == pytest.approx(theirs.certificate.dual, rel=1e-12)
+
+
+def test_what_is_not_finished_goes_on_elsewhere():
+    """A relative gap that only the exact solution has: 300 variables is where exact steps are not taken any more."""
+    X, y = blobs(400)
+    limits = Limits(tol=1.0, tol_gap=1e-9)
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    _, finished = SmallProblems(gram, [np.arange(400)], [Piece(c_svc(y, 1.0), (0, -1), None)], limits, "because").solve(
+        0
+    )[0]
+    assert not finished
+    solution = solve(c_svc(y, 1.0), gram, limits=limits)
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.relative_gap <= 1e-9
+
+
+def test_which_problems_it_takes():
+    X, y = blobs(30)
+    taken = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
+    assert is_small(*taken)
+    assert not is_small(nearest_points(y), taken[1])
+    assert not is_small(taken[0], Gram(Sigmoid(1.0, 0.0), as_data(X)))
+    large, signs = blobs(small.SMALL_PROBLEM + 1)
+    assert not is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)))
+
+
+def test_small_and_large_problems_of_one_fit():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [20, 30, 700])
+    X = rng.normal(size=(750, 3)) + labels[:, None]
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    said = []
+    machines = train(gram, labels, 3, 1.0, callback=said.append)
+    assert machines.certificate.status is Status.OPTIMAL
+    assert {progress.stage for progress in said} == {f"machine {number} of 3" for number in (1, 2, 3)}
+
+
+def test_a_request_leaves_the_rest_untouched(monkeypatch):
+    monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem a call
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
+    gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=1)
+    parts, pieces = pieces_of(labels, 3)
+    with Interruption() as interruption:
+        solutions = solve_each(
+            [piece.problem for piece in pieces],
+            gram,
+            parts,
+            [piece.parts for piece in pieces],
+            interruption=interruption,
+            callback=lambda progress: interruption.request(),
+        )
+    assert [s.status for s in solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
+    assert [s.n_kernel_values > 0 for s in solutions] == [True, False, False]
+
+
+def native(**changed):
+    X, y = blobs(6)
+    tiles = Gram(Linear(), as_data(X)).tiles
+    given = {
+        "isa": tiles.isa,
+        "kernel": tiles.kernel,
+        "table": tiles.table,
+        "centre": None,
+        "rows": np.arange(6),
+        "part_starts": np.array([0, 6]),
+        "shared": None,
+        "fill_shared": False,
+        "pairs": np.array([[0, -1]]),
+        **{name: np.zeros(6) for name in ("start", "lower", "beta", "values")},
+        "linear": -y,
+        "upper": np.ones(6),
+        "grouped": True,
+        "tol": 1e-3,
+        "max_iter": -1,
+        "exact_size": 300,
+        "value_work": 1.0,
+        "work_limit": 1e6,
+        "workspace": np.zeros(1000),
+        "n_threads": 1,
+    }
+    return _core.solve_machines(**(given | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"workspace": np.zeros(10)}, "the workspace is too small"),
+        ({"pairs": np.array([[0, 1]])}, "parts must exist"),
+        ({"pairs": np.array([[-1, 0]])}, "parts must exist"),
+        ({"rows": np.array([0, 1, 2, 3, 4, 6])}, "row indices must lie between"),
+        ({"rows": np.arange(5)}, "parts must be of rows"),
+        ({"part_starts": np.array([0, 6, 3])}, "part_starts must rise from 0"),
+        ({"shared": np.zeros(35), "fill_shared": True}, "shared must hold every part's matrix"),
+        ({"beta": np.zeros(5)}, "every machine must have its variables"),
+    ],
+)
+def test_the_native_call_checks_what_it_is_given(changed, message):
+    assert len(native()) == 1
+    with pytest.raises(ValueError, match=message):
+        native(**changed)
+
+
+def test_no_machines_at_all():
+    nothing = np.zeros(0)
+    assert (
+        native(
+            pairs=np.zeros((0, 2), dtype=np.int64),
+            **dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing),
+        )
+        == []
+    )
