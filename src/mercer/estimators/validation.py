@@ -32,6 +32,12 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
         If `X` holds text, dates, NaN or infinity (rows and columns are named), is lazy, is empty or has another shape
         or other feature names than in fit.
     """
+    if _is_plain(estimator, X, y, reset):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        return _finite(estimator, Precomputed(X) if precomputed else as_data(X))
     _refuse_frames_of_dates(X)
     try:
         checked = validate_data(
@@ -53,7 +59,25 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
             raise TypeError(f"{_text_message(X)} ({error})") from error
         raise
     table = checked[0] if isinstance(checked, tuple) else checked
-    data: Data = Precomputed(table) if precomputed else as_data(table)
+    return _finite(estimator, Precomputed(table) if precomputed else as_data(table))
+
+
+def _is_plain(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> bool:
+    """Whether all that scikit-learn would find out is known already: which takes longer than a small fit."""
+    if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or X.size == 0:
+        return False
+    if isinstance(y, str):
+        return reset or (
+            getattr(estimator, "n_features_in_", None) == X.shape[1] and not hasattr(estimator, "feature_names_in_")
+        )
+    return reset and _has_plain_labels(y) and y.size == X.shape[0]
+
+
+def _has_plain_labels(y: Any) -> bool:
+    return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iu"
+
+
+def _finite(estimator: BaseEstimator, data: Data) -> Data:
     names = getattr(estimator, "feature_names_in_", None)
     problem = data.finite_problem(None if names is None else list(names))
     if problem is not None:
@@ -113,9 +137,10 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     ValueError
         If `y` is not a classification target or holds one class only.
     """
-    labels = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
+    labels = y if _has_plain_labels(y) else column_or_1d(y, warn=True)
     classes, codes = np.unique(labels, return_inverse=True)
+    if not (_has_plain_labels(y) and 2 * classes.size <= y.size):  # else it would warn that there are many classes
+        check_classification_targets(labels)
     if classes.size < 2:
         raise ValueError(f"y must hold at least two classes, but holds one class only: {classes.tolist()}.")
     return classes, codes.astype(np.int64)

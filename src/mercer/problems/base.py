@@ -14,13 +14,16 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
+_SHORT = 2048  # BLAS is called at less cost, and uses one thread
+
+
 def inner(a: FloatArray, b: FloatArray) -> float:
     """Return the inner product of two long vectors, by one thread and always in the same order.
 
     BLAS hands vectors of 10,000 elements to several threads: the sum then depends on their number, and where the
     processors are busy, they wait for each other a thousand times longer than the product takes.
     """
-    return float(np.einsum("i,i->", a, b))
+    return float(a @ b) if a.size < _SHORT else float(np.einsum("i,i->", a, b))
 
 
 class Loss(ABC):
