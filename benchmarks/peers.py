@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -171,6 +171,20 @@ class Mercer(Estimator):
         return lambda: gram.matvec(beta)
 
 
+class OneThread(Mercer):
+    """This project on one thread."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(replace(task, threads=1))
+
+
+class Tight(Mercer):
+    """This project at a thousandth of the tolerance."""
+
+    def fit(self, tol: float) -> None:
+        super().fit(1e-3 * tol)
+
+
 def _claims(certificate: Any) -> dict[str, Any]:
     return {
         "status": str(certificate.status),
@@ -292,6 +306,8 @@ def _pairs_in_order(codes: IndexArray) -> tuple[IndexArray, FloatArray]:
 
 CONTENDERS: dict[str, type[Contender]] = {
     "mercer": Mercer,
+    "mercer 1 thread": OneThread,
+    "mercer tol=1e-6": Tight,
     "scikit-learn": ScikitLearn,
     "intelex32": Intelex,
     "intelex64": Intelex64,

@@ -163,7 +163,7 @@ def times_limit(record: Record) -> Seconds | None:
 def group_tables(key: str, records: Sequence[Record]) -> str:
     """Title, times and truth of one workload's problems."""
     parts = [f"### {GROUPS[key].title}"]
-    extra = {"ratio": _times, "exponent": _growth, "spread": _spread}[GROUPS[key].figure]
+    extra = {"ratio": _times, "variant": _variants, "exponent": _growth, "spread": _spread}[GROUPS[key].figure]
     parts.append(extra(records))
     parts.append(_predictions(records) if find(records[0]["problem"]).task == "predict" else _truths(records))
     failures = [
@@ -225,6 +225,19 @@ def _predictions(records: Sequence[Record]) -> str:
         for one in records
     ]
     return table(["truth", *(f"{what} {name}" for what in ("error", "MB") for name in names)], rows)
+
+
+def _variants(records: Sequence[Record]) -> str:
+    """Mercer otherwise, as a multiple of mercer."""
+    rows = []
+    for one in records:
+        (other,) = (name for name in one["results"] if name != "mercer")
+        cells = [find(one["problem"]).label, f"{one['n']:,} × {one['p']:,}"]
+        for name in ("mercer", other):
+            certified = one["results"][name]["claims"].get("status") == "optimal"
+            cells.append(show_seconds(time_of(one, [name])) + ("" if certified else " (not certified)"))
+        rows.append([*cells, show_ratio(ratio(one, [other]))])
+    return table(["time", "n × p", "mercer", other, "ratio"], rows)
 
 
 def _growth(records: Sequence[Record]) -> str:
