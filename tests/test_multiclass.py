@@ -88,7 +88,7 @@ def test_small_machines_evaluate_one_matrix_in_all(scheme, most):
 
 
 def test_large_machines_share_kept_rows(monkeypatch):
-    monkeypatch.setattr(small, "SMALL_PROBLEM", 0)
+    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
     shared, alone = gram(keep_rows=True), gram(keep_rows=False)
     train(shared, y, 3, 1.0, scheme="ovo")
     train(alone, y, 3, 1.0, scheme="ovo")
@@ -135,7 +135,7 @@ def test_the_time_limit_is_for_all_machines_together():
 
 
 def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
-    monkeypatch.setattr(small, "SMALL_PROBLEM", 0)
+    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
     machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=60.0))
     left = [solution.limits.max_seconds for solution in machines.solutions]
     assert left[0] == pytest.approx(60.0, abs=1e-2)

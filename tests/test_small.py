@@ -167,17 +167,18 @@ def test_what_is_not_finished_goes_on_elsewhere():
 def test_which_problems_it_takes():
     X, y = blobs(30)
     taken = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
-    assert is_small(*taken)
-    assert not is_small(nearest_points(y), taken[1])
-    assert not is_small(taken[0], Gram(Sigmoid(1.0, 0.0), as_data(X)))
+    assert is_small(*taken, alone=True)
+    assert not is_small(nearest_points(y), taken[1], alone=True)
+    assert not is_small(taken[0], Gram(Sigmoid(1.0, 0.0), as_data(X)), alone=True)
     large, signs = blobs(small.SMALL_PROBLEM + 1)
-    assert not is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)))
+    assert not is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)), alone=True)
+    assert is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)), alone=False)
 
 
 def test_small_and_large_problems_of_one_fit():
     rng = np.random.default_rng(0)
-    labels = np.repeat([0, 1, 2], [20, 30, 700])
-    X = rng.normal(size=(750, 3)) + labels[:, None]
+    labels = np.repeat([0, 1, 2], [20, 30, 1100])
+    X = rng.normal(size=(1150, 3)) + labels[:, None]
     gram = Gram(RBF(gamma=0.5), as_data(X))
     said = []
     machines = train(gram, labels, 3, 1.0, callback=said.append)

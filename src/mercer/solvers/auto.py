@@ -179,7 +179,9 @@ def _try_small(
 ) -> Iterator[tuple[int, Solution, bool]]:
     """Solve the small ones, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
     numbers = [
-        number for number, problem in enumerate(problems) if is_small(problem, gram) and not HardMargin.solves(problem)
+        number
+        for number, problem in enumerate(problems)
+        if is_small(problem, gram, alone=len(problems) == 1) and not HardMargin.solves(problem)
     ]
     if not numbers:
         return

@@ -18,8 +18,9 @@ from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import EXACT_PROBLEM, BatchSMO
 from mercer.status import Status
 
-SMALL_PROBLEM = 640
-"""Up to this many variables: a matrix in double precision of 3 MiB, which stays near the processor."""
+SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 1024
+"""Up to so many variables: alone, where its matrix in double precision stays near the processor; among many, where each
+thread has a problem of its own."""
 
 _SHARED_BYTES = (
     32 << 20
@@ -31,10 +32,10 @@ _TWO_THREADS = 1000  # variables; a thread takes longer to start than fewer of t
 _LIMIT = 1  # mercer::BlockEnd
 
 
-def is_small(problem: Problem, gram: Gram) -> bool:
+def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
     """Whether :class:`SmallProblems` takes it: few variables, one group, a convex kernel that runs natively."""
     return (
-        problem.n <= SMALL_PROBLEM
+        problem.n <= (SMALL_PROBLEM if alone else SMALL_AMONG_MANY)
         and problem.ridge is None
         and problem.groups is not None
         and problem.n_groups == 1
