@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import blobs, hostile_tables
-from mercer import _core
 from mercer.certificate import evaluate
 from mercer.data import as_data
 from mercer.gram import Gram
@@ -203,61 +202,3 @@ def test_a_request_leaves_the_rest_untouched(monkeypatch):
         )
     assert [s.status for s in solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
     assert [s.n_kernel_values > 0 for s in solutions] == [True, False, False]
-
-
-def native(**changed):
-    X, y = blobs(6)
-    tiles = Gram(Linear(), as_data(X)).tiles
-    given = {
-        "isa": tiles.isa,
-        "kernel": tiles.kernel,
-        "table": tiles.table,
-        "centre": None,
-        "rows": np.arange(6),
-        "part_starts": np.array([0, 6]),
-        "shared": None,
-        "fill_shared": False,
-        "pairs": np.array([[0, -1]]),
-        **{name: np.zeros(6) for name in ("start", "lower", "beta", "values")},
-        "linear": -y,
-        "upper": np.ones(6),
-        "grouped": True,
-        "tol": 1e-3,
-        "max_iter": -1,
-        "exact_size": 300,
-        "value_work": 1.0,
-        "work_limit": 1e6,
-        "workspace": np.zeros(1000),
-        "n_threads": 1,
-    }
-    return _core.solve_machines(**(given | changed))
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"workspace": np.zeros(10)}, "the workspace is too small"),
-        ({"pairs": np.array([[0, 1]])}, "parts must exist"),
-        ({"pairs": np.array([[-1, 0]])}, "parts must exist"),
-        ({"rows": np.array([0, 1, 2, 3, 4, 6])}, "row indices must lie between"),
-        ({"rows": np.arange(5)}, "parts must be of rows"),
-        ({"part_starts": np.array([0, 6, 3])}, "part_starts must rise from 0"),
-        ({"shared": np.zeros(35), "fill_shared": True}, "shared must hold every part's matrix"),
-        ({"beta": np.zeros(5)}, "every machine must have its variables"),
-    ],
-)
-def test_the_native_call_checks_what_it_is_given(changed, message):
-    assert len(native()) == 1
-    with pytest.raises(ValueError, match=message):
-        native(**changed)
-
-
-def test_no_machines_at_all():
-    nothing = np.zeros(0)
-    assert (
-        native(
-            pairs=np.zeros((0, 2), dtype=np.int64),
-            **dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing),
-        )
-        == []
-    )

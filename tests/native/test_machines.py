@@ -1,0 +1,159 @@
+"""Small machines from kernel values to conditions in one call: the twins' answers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases import blobs
+from mercer import _core, _reference
+from mercer.backends import NativeBackend
+from mercer.data import as_data
+from mercer.kernels import RBF, Linear, Polynomial
+
+KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF(gamma=0.5)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 30), min_size=2, max_size=4),
+    st.sampled_from(sorted(KERNELS)),
+    st.sampled_from(["none", "given", "to fill"]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
+    rng = np.random.default_rng(seed)
+    starts = np.cumsum([0, *sizes])
+    X = rng.normal(size=(starts[-1] + 3, 4)).round(2)
+    rows = rng.permutation(X.shape[0])[: starts[-1]]  # parts are rows from all over the table
+    K = KERNELS[name].block(as_data(X), as_data(X))
+    pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))] + [(0, -1)]
+    members = [np.concatenate([rows[starts[p] : starts[p + 1]] for p in pair if p >= 0]) for pair in pairs]
+    signs = [np.repeat([1.0, -1.0], [sizes[i], m.size - sizes[i]]) for (i, _), m in zip(pairs, members, strict=True)]
+    y = np.concatenate(signs)
+    C = rng.uniform(0.1, 3.0, y.size)
+    own = [K[np.ix_(part, part)].ravel() for part in np.split(rows, starts[1:-1])]
+    shared = (
+        None
+        if sharing == "none"
+        else np.concatenate(own)
+        if sharing == "given"
+        else np.full(sum(map(len, own)), np.nan)
+    )
+    beta, values = np.zeros(y.size), np.zeros(y.size)
+    table = as_data(sp.csr_array(X) if sparse else X)
+    tiles = NativeBackend(KERNELS[name].lower(), table).tiles(table)
+    results = _core.solve_machines(
+        tiles.isa,
+        tiles.kernel,
+        tiles.table,
+        tiles.centre,
+        rows,
+        starts,
+        shared,
+        sharing == "to fill",
+        np.array(pairs),
+        np.zeros(y.size),
+        -y,
+        np.where(y > 0, 0.0, -C),
+        np.where(y > 0, C, 0.0),
+        beta,
+        values,
+        grouped,
+        1e-9,
+        -1,
+        300,
+        1.0,
+        1e9,
+        np.zeros(_core.machines_workspace(starts, np.array(pairs), 2)),
+        2,
+    )
+    assert len(results) == len(pairs)
+    end = 0
+    for rows_of, sign, (_, n_iter, seconds, longest, spread, multiplier, *conditions) in zip(
+        members, signs, results, strict=True
+    ):
+        part, end = slice(end, end + sign.size), end + sign.size
+        matrix, problem = (
+            K[np.ix_(rows_of, rows_of)],
+            (-sign, np.where(sign > 0, 0.0, -C[part]), np.where(sign > 0, C[part], 0.0)),
+        )
+        twin, gradient = np.zeros(sign.size), problem[0].copy()
+        groups = np.array([0, sign.size] if grouped else [0])
+        _reference.pair_steps(matrix, twin, gradient, *problem[1:], groups, 1e-9, 10**5)
+        np.testing.assert_allclose(values[part], matrix @ beta[part], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(values[part], matrix @ twin, atol=1e-6 * (1.0 + np.abs(matrix).max()))
+        expected = _reference.conditions(
+            beta[part], matrix @ beta[part], *problem, np.zeros(sign.size), None, None, int(grouped)
+        )
+        np.testing.assert_allclose(conditions, expected[1], rtol=1e-9, atol=1e-9)
+        if grouped:
+            assert multiplier == pytest.approx(expected[0][0], rel=1e-9, abs=1e-9)
+        assert longest == pytest.approx(np.sqrt(np.diag(matrix).max()))
+        assert spread == pytest.approx(np.diag(matrix) @ beta[part] ** 2)
+        assert n_iter >= 0
+        assert seconds > 0.0
+    if shared is not None:
+        np.testing.assert_allclose(shared, np.concatenate(own), rtol=1e-12, atol=1e-12)
+
+
+def native(**changed):
+    X, y = blobs(6)
+    table = as_data(X)
+    tiles = NativeBackend(Linear().lower(), table).tiles(table)
+    given = {
+        "isa": tiles.isa,
+        "kernel": tiles.kernel,
+        "table": tiles.table,
+        "centre": None,
+        "rows": np.arange(6),
+        "part_starts": np.array([0, 6]),
+        "shared": None,
+        "fill_shared": False,
+        "pairs": np.array([[0, -1]]),
+        **{name: np.zeros(6) for name in ("start", "lower", "beta", "values")},
+        "linear": -y,
+        "upper": np.ones(6),
+        "grouped": True,
+        "tol": 1e-3,
+        "max_iter": -1,
+        "exact_size": 300,
+        "value_work": 1.0,
+        "work_limit": 1e6,
+        "workspace": np.zeros(1000),
+        "n_threads": 1,
+    }
+    return _core.solve_machines(**(given | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"workspace": np.zeros(10)}, "the workspace is too small"),
+        ({"pairs": np.array([[0, 1]])}, "parts must exist"),
+        ({"pairs": np.array([[-1, 0]])}, "parts must exist"),
+        ({"rows": np.array([0, 1, 2, 3, 4, 6])}, "row indices must lie between"),
+        ({"rows": np.arange(5)}, "parts must be of rows"),
+        ({"part_starts": np.array([0, 6, 3])}, "part_starts must rise from 0"),
+        ({"shared": np.zeros(35), "fill_shared": True}, "shared must hold every part's matrix"),
+        ({"beta": np.zeros(5)}, "every machine must have its variables"),
+    ],
+)
+def test_the_native_call_checks_what_it_is_given(changed, message):
+    assert len(native()) == 1
+    with pytest.raises(ValueError, match=message):
+        native(**changed)
+
+
+def test_no_machines_at_all():
+    nothing = np.zeros(0)
+    assert (
+        native(
+            pairs=np.zeros((0, 2), dtype=np.int64),
+            **dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing),
+        )
+        == []
+    )
