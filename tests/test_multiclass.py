@@ -144,7 +144,8 @@ def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
     assert left[2] == pytest.approx(left[1] - machines.solutions[1].seconds, abs=1e-2)
 
 
-def test_a_request_ends_the_machine_at_hand_and_all_after_it():
+def test_a_request_ends_the_machine_at_hand_and_all_after_it(monkeypatch):
+    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
     interruption, tasks = Interruption(), []
 
     def callback(progress):

@@ -176,8 +176,8 @@ def test_which_problems_it_takes():
 
 def test_small_and_large_problems_of_one_fit():
     rng = np.random.default_rng(0)
-    labels = np.repeat([0, 1, 2], [20, 30, 1100])
-    X = rng.normal(size=(1150, 3)) + labels[:, None]
+    labels = np.repeat([0, 1, 2], [20, 30, 2600])
+    X = rng.normal(size=(2650, 3)) + labels[:, None]
     gram = Gram(RBF(gamma=0.5), as_data(X))
     said = []
     machines = train(gram, labels, 3, 1.0, callback=said.append)

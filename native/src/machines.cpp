@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kEps = std::numeric_limits<double>::epsilon();
 constexpr std::uintptr_t kAlignment = 64;
-constexpr double kNewtonWork = 1e8;  // multiplications: some tens of milliseconds, then the caller goes on
+constexpr int64_t kPairWork = 20'000'000;  // steps times variables: some tens of milliseconds, then the caller goes on
+constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
 int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
 
@@ -140,7 +141,7 @@ class Batch {
     // Pair steps; Newton steps where they drag on, and at the end of a small problem whatever the tolerance.
     void descend(const BlockProblem<double>& block, MachineResult& result) const {
         const bool exact = block.size <= batch_.exact_size;
-        const int64_t enough = 100 * block.size + 2000;
+        const int64_t enough = std::min(100 * block.size + 2000, kPairWork / block.size);
         const bool limited = batch_.max_iter >= 0 && batch_.max_iter <= enough;
         const BlockResult pairs = native_.pair_steps(block, 0.5 * batch_.tol, limited ? batch_.max_iter : enough);
         result.end = pairs.end;
@@ -153,6 +154,7 @@ class Batch {
             double n_free = 0.0;
             for (int64_t u = 0; u < block.size; ++u)
                 n_free += block.lower[u] < block.beta[u] && block.beta[u] < block.upper[u] ? 1.0 : 0.0;
+            if (n_free * n_free * n_free > 3.0 * kNewtonWork) return;
             const double step = 4.0 * n_free * n_free + n_free * size + size;
             int64_t steps = static_cast<int64_t>((kNewtonWork - work) / step) + 1;
             if (batch_.max_iter >= 0) steps = std::min(steps, batch_.max_iter - result.n_iter);

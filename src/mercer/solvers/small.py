@@ -18,13 +18,11 @@ from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import EXACT_PROBLEM, BatchSMO
 from mercer.status import Status
 
-SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 1024
+SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560
 """Up to so many variables: alone, where its matrix in double precision stays near the processor; among many, where each
-thread has a problem of its own."""
+thread has a problem of its own, and what they share is evaluated once."""
 
-_SHARED_BYTES = (
-    32 << 20
-)  # matrices that problems share; more would take longer to write to fresh memory than to evaluate
+_SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _STATE_ARRAYS = 12  # arrays of length n that problem, point and evaluation hold at a time
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
@@ -34,8 +32,9 @@ _LIMIT = 1  # mercer::BlockEnd
 
 def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
     """Whether :class:`SmallProblems` takes it: few variables, one group, a convex kernel that runs natively."""
+    fits = 8 * problem.n**2 * gram.n_threads <= gram.memory_limit
     return (
-        problem.n <= (SMALL_PROBLEM if alone else SMALL_AMONG_MANY)
+        problem.n <= (SMALL_AMONG_MANY if fits and not alone else SMALL_PROBLEM)
         and problem.ridge is None
         and problem.groups is not None
         and problem.n_groups == 1
@@ -88,7 +87,7 @@ class SmallProblems:
         self._lower = np.concatenate([problem.lower for problem in problems])
         self._upper = np.concatenate([problem.upper for problem in problems])
         squares = int(np.square(np.diff(self._part_starts)).sum())
-        shares = len(pieces) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit)
+        shares = len(pieces) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit // 2)
         self._shared_size = squares if shares else 0
         self._counted: set[int] = set()
         self._content = object()  # not itself: memory in a cycle would not be free for the next fit
