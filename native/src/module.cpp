@@ -311,8 +311,10 @@ std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel&
     for (const auto& array : {start, linear, lower, upper, ConstDoubles(beta), ConstDoubles(values)})
         require(static_cast<int64_t>(array.shape(0)) == size, "every machine must have its variables");
     require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
+    // Several machines are one thread's work each; the values of a single one are evaluated by all of them.
+    const int n_within = list.size() == 1 ? n_threads : 1;
     n_threads = std::max(1, std::min(n_threads, static_cast<int>(list.size())));
-    MachineBatch batch{make_request(kernel, table, rows, table, rows, centre, 1),
+    MachineBatch batch{make_request(kernel, table, rows, table, rows, centre, n_within),
                        rows.data(),
                        part_starts.data(),
                        n_parts,

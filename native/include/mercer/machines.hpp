@@ -14,7 +14,7 @@ struct Machine {
 };
 
 struct MachineBatch {
-    TileRequest kernel;  // of all rows with themselves; one thread
+    TileRequest kernel;  // of all rows with themselves, by as many threads as one machine may have
     const int64_t* rows;
     const int64_t* part_starts;  // n_parts + 1 offsets into rows
     int64_t n_parts;

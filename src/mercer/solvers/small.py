@@ -26,7 +26,7 @@ _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too l
 _STATE_ARRAYS = 12  # arrays of length n that problem, point and evaluation hold at a time
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
-_TWO_THREADS = 1000  # variables; a thread takes longer to start than fewer of them to solve
+_TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
 _LIMIT = 1  # mercer::BlockEnd
 
 
@@ -121,7 +121,7 @@ class SmallProblems:
     ) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]:
         tiles, limits = self._gram.tiles, self._limits
         assert tiles is not None
-        n_threads = 1 if beta.size < _TWO_THREADS else min(tiles.n_threads, len(self._pieces) - first)
+        n_threads = tiles.n_threads if beta.size >= _TWO_THREADS else 1
         workspace, shared, filled = self._memory(n_threads)
         return solve_machines(
             tiles.isa,
@@ -153,7 +153,7 @@ class SmallProblems:
         """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
         arena, wanted = (
             self._gram.arena,
-            self._shared_size + machines_workspace(self._part_starts, self._pairs, n_threads),
+            self._shared_size + machines_workspace(self._part_starts, self._pairs, min(n_threads, len(self._pieces))),
         )
         filled = arena.holds(self._content)
         memory = (arena.again if filled else arena.array)(wanted, np.float64).astype(np.float64, copy=False)
