@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 namespace mercer {
@@ -32,14 +33,22 @@ class Levels {
   public:
     explicit Levels(const Variables& v) : groups_(v.groups) {
         levels_.resize(groups_ == nullptr ? 1 : static_cast<std::size_t>(v.n_groups));
-        for_each_active(v, [&](int64_t u) {
+        // Without branches: which way a variable can go is hard to predict.
+        auto see = [&](Level& level, int64_t u) {
             const bool grows = can_grow(v, u), shrinks = can_shrink(v, u);
             const double g = v.gradient[u];
-            Level& level = levels_[place(u)];
-            if (grows) level.least = std::min(level.least, g);
-            if (shrinks) level.most = std::max(level.most, g);
-            if (grows && shrinks) level.sum += g, ++level.n_free;
-        });
+            level.least = std::min(level.least, grows ? g : kInfinity);
+            level.most = std::max(level.most, shrinks ? g : -kInfinity);
+            level.sum += grows & shrinks ? g : 0.0;
+            level.n_free += grows & shrinks;
+        };
+        if (levels_.size() == 1) {
+            Level level;  // in registers
+            for_each_active(v, [&](int64_t u) { see(level, u); });
+            levels_[0] = level;
+        } else {
+            for_each_active(v, [&](int64_t u) { see(levels_[place(u)], u); });
+        }
         for (Level& level : levels_) {
             n_free_ += level.n_free;
             violation_ = std::max(violation_,
@@ -73,14 +82,52 @@ struct Candidate {
     }
 };
 
-// The first `limit` candidates in order.
-void keep_worst(std::vector<Candidate>& candidates, int64_t limit) {
-    const auto count = std::min(candidates.size(), static_cast<std::size_t>(limit));
-    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
-    std::nth_element(candidates.begin(), end, candidates.end());
-    std::sort(candidates.begin(), end);
-    candidates.resize(count);
-}
+// The first `limit` of the candidates it has seen.
+class Worst {
+  public:
+    explicit Worst(int64_t limit)
+        : limit_(static_cast<std::ptrdiff_t>(limit)), held_(2 * static_cast<std::size_t>(limit)) {}
+
+    void see(bool counts, Candidate candidate) {
+        if (!(counts & (candidate.violation >= bar_.violation)) || !(candidate < bar_)) return;
+        held_[n_held_++] = candidate;
+        if (n_held_ < held_.size()) return;
+        std::nth_element(held_.begin(), held_.begin() + (limit_ - 1), held_.end());
+        n_held_ = static_cast<std::size_t>(limit_);
+        bar_ = held_[n_held_ - 1];
+    }
+
+    std::vector<Candidate> in_order() && {
+        held_.resize(n_held_);
+        std::sort(held_.begin(), held_.end());
+        held_.resize(std::min(n_held_, static_cast<std::size_t>(limit_)));
+        return std::move(held_);
+    }
+
+  private:
+    std::ptrdiff_t limit_;
+    std::vector<Candidate> held_;
+    std::size_t n_held_ = 0;
+    Candidate bar_{0.0, -1};  // whoever violates nothing is not before it
+};
+
+// Indices, one after the other; there is room for all.
+class List {
+  public:
+    explicit List(int64_t room) : indices_(std::make_unique_for_overwrite<int64_t[]>(static_cast<std::size_t>(room))) {}
+
+    void add_if(bool wanted, int64_t u) {  // without a branch
+        indices_[size_] = u;
+        size_ += wanted ? 1 : 0;
+    }
+
+    int64_t operator[](int64_t k) const { return indices_[static_cast<std::size_t>(k)]; }
+    int64_t size() const { return static_cast<int64_t>(size_); }
+
+  private:
+    std::unique_ptr<int64_t[]> indices_;
+    std::size_t size_ = 0;
+};
 
 // The working set as it fills.
 class Chosen {
@@ -95,32 +142,30 @@ class Chosen {
     void take_unseen(const Levels& levels, const bool* seen) {
         const int64_t places = room() - 2;  // for the two worst of all: without them nothing might move
         if (places <= 0) return;
-        std::vector<int64_t> growing, shrinking;
+        List growing(v_.n_active + 1), shrinking(v_.n_active + 1);
         for_each_active(v_, [&](int64_t u) {
-            if (seen[u] || has(u)) return;
-            const double level = levels.of(u).middle;
-            if (can_grow(v_, u) && v_.gradient[u] < level) growing.push_back(u);
-            if (can_shrink(v_, u) && v_.gradient[u] > level) shrinking.push_back(u);
+            const bool counts = !seen[u] & !has(u);
+            const double g = v_.gradient[u], middle = levels.of(u).middle;
+            growing.add_if(counts & can_grow(v_, u) & (g < middle), u);
+            shrinking.add_if(counts & can_shrink(v_, u) & (g > middle), u);
         });
-        const auto n_growing = static_cast<int64_t>(growing.size()),
-                   n_shrinking = static_cast<int64_t>(shrinking.size());
-        const int64_t growers = std::min(n_growing, std::max(places / 2, places - n_shrinking));
+        const int64_t growers = std::min(growing.size(), std::max(places / 2, places - shrinking.size()));
         take_evenly(growing, growers);
-        take_evenly(shrinking, std::min(n_shrinking, places - growers));
+        take_evenly(shrinking, std::min(shrinking.size(), places - growers));
     }
 
     void take_worst(const Levels& levels) {
         if (room() <= 0) return;
-        std::vector<Candidate> growing, shrinking;
+        Worst growers(room()), shrinkers(room());
         for_each_active(v_, [&](int64_t u) {
-            if (has(u)) return;
+            const bool counts = !has(u);
             const Level& level = levels.of(u);
             const double g = v_.gradient[u];
-            if (can_grow(v_, u) && level.most > g) growing.push_back({level.most - g, u});
-            if (can_shrink(v_, u) && g > level.least) shrinking.push_back({g - level.least, u});
+            growers.see(counts & can_grow(v_, u), {level.most - g, u});
+            shrinkers.see(counts & can_shrink(v_, u), {g - level.least, u});
         });
-        keep_worst(growing, room());
-        keep_worst(shrinking, room());
+        const std::vector<Candidate> growing = std::move(growers).in_order();
+        const std::vector<Candidate> shrinking = std::move(shrinkers).in_order();
         for (std::size_t k = 0; k < std::max(growing.size(), shrinking.size()); ++k) {
             if (k < growing.size()) take(growing[k].index);
             if (k < shrinking.size()) take(shrinking[k].index);
@@ -146,9 +191,8 @@ class Chosen {
         chosen_.push_back(u);
     }
 
-    void take_evenly(const std::vector<int64_t>& from, int64_t count) {
-        const auto n = static_cast<int64_t>(from.size());
-        for (int64_t k = 0; k < count; ++k) take(from[static_cast<std::size_t>(k * n / count)]);
+    void take_evenly(const List& from, int64_t count) {
+        for (int64_t k = 0; k < count; ++k) take(from[k * from.size() / count]);
     }
 
     const Variables& v_;
@@ -161,13 +205,17 @@ class Chosen {
 
 Survey survey(const Variables& v) {
     const Levels levels(v);
-    Survey found{levels.violation(), levels.n_free(), {}};
+    Survey found{levels.violation(), levels.n_free(), std::vector<int64_t>(static_cast<std::size_t>(v.n_active) + 1)};
+    std::size_t n_kept = 0;
     for_each_active(v, [&](int64_t u) {
         const bool grows = can_grow(v, u), shrinks = can_shrink(v, u);
         const Level& level = levels.of(u);
-        if ((grows && (shrinks || v.gradient[u] <= level.most)) || (!grows && v.gradient[u] >= level.least))
-            found.kept.push_back(u);
+        const double g = v.gradient[u];
+        const bool kept = (grows & (shrinks | (g <= level.most))) | (!grows & (g >= level.least));
+        found.kept[n_kept] = u;
+        n_kept += kept ? 1 : 0;
     });
+    found.kept.resize(n_kept);
     return found;
 }
 
