@@ -359,6 +359,20 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
     assert found.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
 
 
+def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):
+    monkeypatch.setattr("mercer.certificate._FEW_VALUES", 0)
+    X, y = blobs(200, distance=2.0)
+    problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
+    first = evaluate(problem, gram, solve(problem, gram).beta)
+    new = int(np.flatnonzero(first.doubt)[0])
+    beta = first.beta.copy()
+    beta[new] = y[new]  # at its other bound, where a linear term holds it
+    held = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
+    second = evaluate(held, gram, beta, before=first)
+    assert second.doubt[new] == 0.0
+    assert second.doubt.any()
+
+
 def test_rounding_adds_up_where_little_is_evaluated_anew():
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))

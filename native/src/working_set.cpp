@@ -173,10 +173,12 @@ class Chosen {
     }
 
     std::vector<int64_t> sorted() && {
-        std::sort(chosen_.begin(), chosen_.end(), [&](int64_t a, int64_t b) {
-            if (v_.groups != nullptr && v_.groups[a] != v_.groups[b]) return v_.groups[a] < v_.groups[b];
-            return a < b;
-        });
+        chosen_.clear();
+        for (int64_t u = 0; u < v_.size; ++u)
+            if (has(u)) chosen_.push_back(u);
+        if (v_.n_groups > 1)
+            std::stable_sort(chosen_.begin(), chosen_.end(),
+                             [&](int64_t a, int64_t b) { return v_.groups[a] < v_.groups[b]; });
         return std::move(chosen_);
     }
 

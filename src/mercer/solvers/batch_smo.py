@@ -94,12 +94,13 @@ def takes_everything(gram: Gram) -> bool:
 
 @final
 class BatchSMO(Solver[BatchState]):
-    """Working sets of worst violators, each solved in the cache by second-order pair steps and Newton steps.
+    """Working sets of violators, each solved in the cache by second-order pair steps and Newton steps.
 
     **Solves** any :class:`mercer.problems.Problem`.
 
-    One round: choose a working set W (the free variables of the last one, then the worst violators), evaluate
-    K[W, W], solve the problem restricted to W, and update the gradient with the columns of the variables that moved.
+    One round: choose a working set W (the free variables of the last one, then violators that have been in none, from
+    all over the table, then the worst violators), evaluate K[W, W], solve the problem restricted to W, and update the
+    gradient with the columns of the variables that moved.
     On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
     drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
 
