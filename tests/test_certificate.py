@@ -352,7 +352,7 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
         found = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
     value = 1e-9 * max(1.0, np.abs(fresh.values).max())
     objective = 1e-9 * max(1.0, abs(fresh.primal), abs(fresh.dual))
-    assert (np.abs(found.values - fresh.values) <= found.doubt + found.rounding).all()
+    assert (np.abs(found.values - fresh.values) <= found.known.doubt + found.rounding).all()
     assert found.excess == pytest.approx(fresh.excess, rel=0, abs=value)
     assert found.bias == pytest.approx(fresh.bias, rel=0, abs=value)
     assert found.primal == pytest.approx(fresh.primal, rel=0, abs=objective)
@@ -364,20 +364,20 @@ def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeyp
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
-    new = int(np.flatnonzero(first.doubt)[0])
-    beta = first.beta.copy()
+    new = int(np.flatnonzero(first.known.doubt)[0])
+    beta = first.known.beta.copy()
     beta[new] = y[new]  # at its other bound, where a linear term holds it
     held = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
     second = evaluate(held, gram, beta, before=first)
-    assert second.doubt[new] == 0.0
-    assert second.doubt.any()
+    assert second.known.doubt[new] == 0.0
+    assert second.known.doubt.any()
 
 
 def test_rounding_adds_up_where_little_is_evaluated_anew():
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
-    beta = first.beta.copy()
+    beta = first.known.beta.copy()
     beta[np.flatnonzero(beta)[:3]] *= 0.5
     n_values = gram.n_values
     second = evaluate(problem, gram, beta, before=first)
