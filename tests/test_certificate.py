@@ -329,6 +329,63 @@ def test_single_precision_changes_nothing_that_is_certified(
     assert mixed.dual == pytest.approx(double.dual, rel=0, abs=objective)
 
 
+@given(
+    name=st.sampled_from(list(FORMULAS)),
+    n_changed=st.integers(0, 120),
+    size=st.floats(-9, 0),
+    few=st.sampled_from([0, 10**9]),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=200)
+def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, few, seed):
+    rng = np.random.default_rng(seed)
+    X, y = blobs(120, 4, seed, distance=rng.uniform(0.0, 5.0))
+    problem, gram = c_svc(y, 1.0), Gram(FORMULAS[name][0], as_data(X))
+    before = solve(problem, gram, limits=Limits(max_iter=int(rng.integers(1, 200)))).beta
+    beta, changed = before.copy(), rng.permutation(120)[:n_changed]
+    moved = beta[changed] + 10.0**size * rng.normal(size=n_changed)
+    beta[changed] = np.clip(moved, problem.lower[changed], problem.upper[changed])
+    fresh = evaluate(problem, gram, beta)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.certificate._FEW_VALUES", few)
+        patch.setattr("mercer.certificate._MOSTLY", 1.0)
+        found = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
+    value = 1e-9 * max(1.0, np.abs(fresh.values).max())
+    objective = 1e-9 * max(1.0, abs(fresh.primal), abs(fresh.dual))
+    assert (np.abs(found.values - fresh.values) <= found.known.doubt + found.rounding).all()
+    assert found.excess == pytest.approx(fresh.excess, rel=0, abs=value)
+    assert found.bias == pytest.approx(fresh.bias, rel=0, abs=value)
+    assert found.primal == pytest.approx(fresh.primal, rel=0, abs=objective)
+    assert found.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
+
+
+def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):
+    monkeypatch.setattr("mercer.certificate._FEW_VALUES", 0)
+    X, y = blobs(200, distance=2.0)
+    problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
+    first = evaluate(problem, gram, solve(problem, gram).beta)
+    new = int(np.flatnonzero(first.known.doubt)[0])
+    beta = first.known.beta.copy()
+    beta[new] = y[new]  # at its other bound, where a linear term holds it
+    held = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
+    second = evaluate(held, gram, beta, before=first)
+    assert second.known.doubt[new] == 0.0
+    assert second.known.doubt.any()
+
+
+def test_rounding_adds_up_where_little_is_evaluated_anew():
+    X, y = blobs(200, distance=2.0)
+    problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
+    first = evaluate(problem, gram, solve(problem, gram).beta)
+    beta = first.known.beta.copy()
+    beta[np.flatnonzero(beta)[:3]] *= 0.5
+    n_values = gram.n_values
+    second = evaluate(problem, gram, beta, before=first)
+    assert gram.n_values - n_values == 3 * 200
+    assert second.rounding > first.rounding
+    assert evaluate(problem, gram, 0.9 * beta, before=second).rounding < second.rounding  # all changed: all anew
+
+
 def test_single_precision_is_used_where_it_settles_something(monkeypatch):
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))

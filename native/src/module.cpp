@@ -26,6 +26,7 @@ namespace {
 
 using Doubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstDoubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstFlags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstIndices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
@@ -241,13 +242,24 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
 }
 
 Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient, const ConstDoubles& lower,
-                         const ConstDoubles& upper, const std::optional<ConstIndices>& groups, int64_t n_groups) {
+                         const ConstDoubles& upper, const std::optional<ConstIndices>& groups, int64_t n_groups,
+                         const std::optional<ConstIndices>& active) {
     const auto n = static_cast<int64_t>(beta.shape(0));
     require(static_cast<int64_t>(gradient.shape(0)) == n && static_cast<int64_t>(lower.shape(0)) == n &&
                 static_cast<int64_t>(upper.shape(0)) == n && (!groups || static_cast<int64_t>(groups->shape(0)) == n),
             "beta, gradient, lower, upper and groups must have the same length");
     if (groups) Table::check_indices(groups->data(), n, n_groups);
-    return {n, beta.data(), gradient.data(), lower.data(), upper.data(), groups ? groups->data() : nullptr, n_groups};
+    const int64_t n_active = active ? static_cast<int64_t>(active->shape(0)) : n;
+    if (active) Table::check_indices(active->data(), n_active, n);
+    return {n,
+            beta.data(),
+            gradient.data(),
+            lower.data(),
+            upper.data(),
+            groups ? groups->data() : nullptr,
+            n_groups,
+            active ? active->data() : nullptr,
+            n_active};
 }
 
 std::tuple<nb::ndarray<nb::numpy, double, nb::ndim<1>>,
@@ -472,23 +484,29 @@ NB_MODULE(_core, m) {
           nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"), nb::arg("value_work"), nb::arg("work_limit"),
           nb::arg("workspace").noconvert(), nb::arg("n_threads"));
     m.def(
-        "largest_violation",
+        "survey",
         [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
-           std::optional<ConstIndices> groups, int64_t n_groups) {
-            return largest_violation(make_variables(beta, gradient, lower, upper, groups, n_groups));
-        },
-        nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
-        nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"));
-    m.def(
-        "select_working_set",
-        [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
-           std::optional<ConstIndices> groups, int64_t n_groups, ConstIndices previous, int64_t limit) {
-            const Variables v = make_variables(beta, gradient, lower, upper, groups, n_groups);
-            Table::check_indices(previous.data(), static_cast<int64_t>(previous.shape(0)), v.size);
-            require(limit >= 0, "limit must not be negative");
-            return owned(select_working_set(v, previous.data(), static_cast<int64_t>(previous.shape(0)), limit));
+           std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
+            Survey found = survey(make_variables(beta, gradient, lower, upper, groups, n_groups, active));
+            return std::make_tuple(found.violation, found.n_free, owned(std::move(found.kept)));
         },
         nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
         nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
-        nb::arg("previous").noconvert(), nb::arg("limit"));
+        nb::arg("active").noconvert().none());
+    m.def(
+        "select_working_set",
+        [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
+           std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active, ConstFlags seen,
+           ConstIndices previous, int64_t limit) {
+            const Variables v = make_variables(beta, gradient, lower, upper, groups, n_groups, active);
+            const auto n_previous = static_cast<int64_t>(previous.shape(0));
+            Table::check_indices(previous.data(), n_previous, v.size);
+            require(static_cast<int64_t>(seen.shape(0)) == v.size, "seen must have a flag per variable");
+            require(limit >= 0, "limit must not be negative");
+            return owned(select_working_set(v, seen.data(), previous.data(), n_previous, limit));
+        },
+        nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+        nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
+        nb::arg("active").noconvert().none(), nb::arg("seen").noconvert(), nb::arg("previous").noconvert(),
+        nb::arg("limit"));
 }

@@ -114,9 +114,15 @@ def solve_machines(
     workspace: _Float,
     n_threads: int,
 ) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]: ...
-def largest_violation(
-    beta: _Float, gradient: _Float, lower: _Float, upper: _Float, groups: _Index | None, n_groups: int
-) -> float: ...
+def survey(
+    beta: _Float,
+    gradient: _Float,
+    lower: _Float,
+    upper: _Float,
+    groups: _Index | None,
+    n_groups: int,
+    active: _Index | None,
+) -> tuple[float, int, _Index]: ...
 def select_working_set(
     beta: _Float,
     gradient: _Float,
@@ -124,6 +130,8 @@ def select_working_set(
     upper: _Float,
     groups: _Index | None,
     n_groups: int,
+    active: _Index | None,
+    seen: npt.NDArray[np.bool_],
     previous: _Index,
     limit: int,
 ) -> _Index: ...

@@ -40,6 +40,16 @@ class Conditions(NamedTuple):
     n_bounded: int
 
 
+class Known(NamedTuple):
+    """A point that was evaluated, and how far each value may be off.
+
+    `doubt` is 0 where kernel values were in double precision.
+    """
+
+    beta: FloatArray
+    doubt: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """A point of a problem, evaluated over all the training data.
@@ -58,6 +68,8 @@ class Evaluation:
         smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
     excess : float
         The same where it is negative too: by how much the conditions hold.
+    known : Known, optional
+        From where the evaluation of a point nearby may go on.
     """
 
     values: FloatArray
@@ -72,6 +84,7 @@ class Evaluation:
     mass: float  # sum of |beta|
     n_free: int
     n_bounded: int
+    known: Known | None = None
 
     @classmethod
     def of(
@@ -82,6 +95,7 @@ class Evaluation:
         multipliers: FloatArray,
         conditions: Conditions,
         rounding: float,
+        known: Known | None = None,
     ) -> Evaluation:
         """Return the evaluation of a point, given K beta and what follows from it."""
         decision = values - multipliers[0] if multipliers.size else values
@@ -98,6 +112,7 @@ class Evaluation:
             mass=conditions.mass,
             n_free=conditions.n_free,
             n_bounded=conditions.n_bounded,
+            known=known,
         )
 
     @property
@@ -129,6 +144,7 @@ def evaluate(
     beta: FloatArray,
     check: Callable[[], None] | None = None,
     hint: FloatArray | None = None,
+    before: Evaluation | None = None,
 ) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
 
@@ -143,6 +159,9 @@ def evaluate(
     hint : ndarray of shape (n,), optional
         A gradient that somebody believes in. It decides which variables are evaluated in double precision at once,
         and so what the evaluation costs, but nothing that it says.
+    before : Evaluation, optional
+        Of another point. Where few coefficients differ, their columns are evaluated in double precision and added to
+        its values: as true as all columns anew, but for rounding, which adds up and is counted.
 
     Raises
     ------
@@ -161,8 +180,17 @@ def evaluate(
     positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
-    values = _values(problem, gram, beta, offset, check, hint)
-    return Evaluation.of(problem, values, values + offset, *_conditions(problem, beta, values), _rounding(gram, beta))
+    known = None if before is None else before.known
+    change = None if known is None else beta - known.beta
+    if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
+        values, doubt = _values(problem, gram, beta, offset, check, hint)
+        rounding = _rounding(gram, beta)
+    else:
+        values, doubt = finite(gram.kernel, before.values + gram.matvec(change, check=check)), known.doubt.copy()
+        _settle(problem, gram, beta, offset, values, doubt, check)
+        rounding = before.rounding + _rounding(gram, change)
+    found = _conditions(problem, beta, values)
+    return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), doubt))
 
 
 def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:
@@ -205,33 +233,46 @@ def _values(
     offset: FloatArray,
     check: Callable[[], None] | None,
     hint: FloatArray | None,
-) -> FloatArray:
-    """K beta, in double precision wherever it could matter.
+) -> tuple[FloatArray, FloatArray]:
+    """K beta, in double precision wherever it could matter, and how far each value may be off.
 
     Support vectors are evaluated in double precision. Any other variable takes part only by being on the right side:
     of the multiplier of its group, and of the best gradient among those that can move the other way. Where its
     gradient in single precision is further from both than the proved bound, that is settled, and its slack is 0. All
     others are evaluated in double precision, until none is open.
     """
-    every = np.arange(problem.n)
-    few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
-    doubt = None if few or not problem.loss.settles_by_side else gram.single_precision_bound(beta)
-    if doubt is None or not np.isfinite(doubt).all():
-        return finite(gram.kernel, gram.matvec(beta, check=check))
     exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
+    mostly = np.count_nonzero(exact) > _MOSTLY * problem.n
+    few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
+    doubt = None if mostly or few or not problem.loss.settles_by_side else gram.single_precision_bound(beta)
+    if doubt is None or not np.isfinite(doubt).all():
+        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
     if hint is not None:
         exact |= ~_settled(problem, beta, hint, doubt, margin=_HINTED)
-    if np.count_nonzero(exact) > _MOSTLY * problem.n:
-        return finite(gram.kernel, gram.matvec(beta, check=check))
     values = np.empty(problem.n)
-    chosen = every[~exact]
-    values[chosen], doubt[chosen] = gram.matvec_bounded(beta, chosen, check)
-    while exact.any():
-        chosen = every[exact]
-        values[chosen] = gram.matvec(beta, chosen, check)
-        doubt[chosen] = 0.0
-        exact = ~_settled(problem, beta, values + offset, doubt) & (doubt > 0.0)
-    return finite(gram.kernel, values)
+    single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
+    values[single], doubt[single] = gram.matvec_bounded(beta, single, check)
+    values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
+    _settle(problem, gram, beta, offset, values, doubt, check)
+    return finite(gram.kernel, values), doubt
+
+
+def _settle(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    offset: FloatArray,
+    values: FloatArray,
+    doubt: FloatArray,
+    check: Callable[[], None] | None,
+) -> None:
+    """Evaluate values in double precision until no doubt matters, in place."""
+    while doubt.any():
+        matters = (beta != 0.0) | ~_settled(problem, beta, values + offset, doubt)
+        chosen = np.flatnonzero(matters & (doubt > 0.0))
+        if not chosen.size:
+            return
+        values[chosen], doubt[chosen] = gram.matvec(beta, chosen, check), 0.0
 
 
 def _settled(

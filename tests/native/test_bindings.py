@@ -286,9 +286,12 @@ def variables(**changed):
         "upper": np.ones(4),
         "groups": np.zeros(4, dtype=np.int64),
         "n_groups": 1,
+        "active": None,
     }
     return arguments | changed
 
+
+UNSEEN = np.zeros(4, dtype=bool)
 
 VARIABLES = {
     "short gradient": {"gradient": np.zeros(3)},
@@ -300,6 +303,8 @@ VARIABLES = {
     "32-bit groups": {"groups": np.zeros(4, dtype=np.int32)},
     "no groups at all": {"n_groups": 0},
     "fewer groups than none": {"n_groups": -1},
+    "active variable too large": {"active": np.array([4])},
+    "active variable below 0": {"active": np.array([-1])},
     "single beta": {"beta": np.zeros(4, dtype=np.float32)},
 }
 
@@ -308,20 +313,26 @@ VARIABLES = {
 def test_variables_that_are_refused(what):
     arguments = variables(**VARIABLES[what])
     with pytest.raises((TypeError, ValueError)):
-        _core.largest_violation(**arguments)
+        _core.survey(**arguments)
     with pytest.raises((TypeError, ValueError)):
-        _core.select_working_set(**arguments, previous=EMPTY, limit=2)
+        _core.select_working_set(**arguments, seen=UNSEEN, previous=EMPTY, limit=2)
 
 
 @pytest.mark.parametrize("previous", [np.array([4]), np.array([-1]), np.array([0], dtype=np.int32), np.array([0.0])])
 def test_working_sets_before_that_are_refused(previous):
     with pytest.raises((TypeError, ValueError)):
-        _core.select_working_set(**variables(), previous=previous, limit=2)
+        _core.select_working_set(**variables(), seen=UNSEEN, previous=previous, limit=2)
+
+
+@pytest.mark.parametrize("seen", [np.zeros(3, dtype=bool), np.zeros(4, dtype=np.int64)])
+def test_flags_that_are_refused(seen):
+    with pytest.raises((TypeError, ValueError)):
+        _core.select_working_set(**variables(), seen=seen, previous=EMPTY, limit=2)
 
 
 def test_a_limit_below_0_is_refused():
     with pytest.raises(ValueError, match="limit"):
-        _core.select_working_set(**variables(), previous=EMPTY, limit=-1)
+        _core.select_working_set(**variables(), seen=UNSEEN, previous=EMPTY, limit=-1)
 
 
 def test_sparse_tables_of_any_index_type_agree():

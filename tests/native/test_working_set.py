@@ -55,8 +55,31 @@ TIES = variables([0.5] * 5, [-1, 1, -1, 1, 0], groups=[0] * 5)
     ],
 )
 def test_largest_violation(given_, expected):
-    assert _core.largest_violation(*given_) == expected
-    assert _reference.largest_violation(*given_) == expected
+    assert _core.survey(*given_, None)[0] == expected
+    assert _reference.survey(*given_, None)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("given_", "active", "expected"),
+    [
+        # 4 can only grow and is above M: nobody would move against it.
+        (ONE_GROUP, None, (5.0, 1, [0, 1, 2, 3])),
+        (ONE_GROUP, [0, 2, 4], (3.0, 1, [0, 2])),
+        (ONE_GROUP, [1, 3], (3.0, 0, [1, 3])),
+        # Without an equality constraint the level is 0.
+        (NO_GROUPS, None, (3.0, 1, [0, 1, 2, 3])),
+        (NO_GROUPS, [4, 3], (2.0, 0, [3])),
+        # Each group has its own m and M.
+        (TWO_GROUPS, None, (4.0, 0, [0, 1, 2, 3, 4])),
+        (TIES, None, (2.0, 5, [0, 1, 2, 3, 4])),
+        (TIES, [], (0.0, 0, [])),
+    ],
+)
+def test_what_is_left_out(given_, active, expected):
+    active = None if active is None else np.array(active, dtype=np.int64)
+    for module in (_core, _reference):
+        violation, n_free, kept = module.survey(*given_, active)
+        assert (violation, n_free, kept.tolist()) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,9 +119,44 @@ def test_largest_violation(given_, expected):
     ],
 )
 def test_working_sets(given_, previous, limit, expected):
+    previous, seen = np.array(previous, dtype=np.int64), np.ones(given_[0].size, dtype=bool)
+    assert _core.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
+    assert _reference.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
+
+
+# All at their lower bound, where they can only grow; gradients -8 to -1. Variable 8 can only shrink, at 0.
+GROWING = variables([0] * 8 + [1], [-8, -7, -6, -5, -4, -3, -2, -1, 0], groups=[0] * 9)
+
+
+@pytest.mark.parametrize(
+    ("given_", "active", "seen", "previous", "limit", "expected"),
+    [
+        # Of those below the level, -4, every second; then the worst two.
+        (GROWING, None, [], [], 4, [0, 2, 1, 8]),
+        (GROWING, None, [0, 1, 2], [], 4, [0, 3, 1, 8]),
+        (GROWING, None, [0, 1, 2, 3], [], 4, [0, 1, 2, 8]),  # all that are left are above the level
+        (GROWING, [1, 2, 3, 8], [], [], 4, [1, 2, 3, 8]),
+        (GROWING, [4, 5, 6, 8], [4], [], 3, [4, 5, 8]),
+        # Half of them such as can grow, half such as can shrink.
+        (
+            variables([0] * 4 + [1] * 4, [-4, -3, -2, -1, 1, 2, 3, 4], groups=[0] * 8),
+            None,
+            [],
+            [],
+            6,
+            [0, 2, 4, 6, 1, 7],
+        ),
+        (variables([0] * 4 + [1], [-4, -3, -2, -1, 4], groups=[0] * 5), None, [0, 1], [], 5, [2, 3, 4, 0, 1]),
+        # After the free ones of the last working set.
+        (variables([0.5] * 4 + [0] * 2, [0, 0, 0, 0, -2, -1], groups=[0] * 6), None, [], [0, 1], 5, [0, 1, 4, 5, 2]),
+    ],
+)
+def test_who_has_not_been_seen_comes_before_the_worst(given_, active, seen, previous, limit, expected):
+    active = None if active is None else np.array(active, dtype=np.int64)
+    flags = np.isin(np.arange(given_[0].size), seen)
     previous = np.array(previous, dtype=np.int64)
-    assert _core.select_working_set(*given_, previous, limit).tolist() == expected
-    assert _reference.select_working_set(*given_, previous, limit).tolist() == expected
+    for module in (_core, _reference):
+        assert module.select_working_set(*given_, active, flags, previous, limit).tolist() == sorted(expected)
 
 
 @st.composite
@@ -110,23 +168,30 @@ def any_variables(draw):
     return variables(column(0, 0.5, 1), column(-2, -1, -0.5, 0, 0.5, 1, 2), groups)
 
 
-@given(any_variables(), st.lists(st.integers(0, 29), max_size=10), st.integers(0, 40))
-def test_native_is_the_twin(given_, previous, limit):
-    previous = np.array([u for u in previous if u < given_[0].size], dtype=np.int64)
-    chosen = _core.select_working_set(*given_, previous, limit)
-    np.testing.assert_array_equal(chosen, _reference.select_working_set(*given_, previous, limit))
+@given(
+    any_variables(), st.randoms(use_true_random=False), st.lists(st.integers(0, 29), max_size=10), st.integers(0, 40)
+)
+def test_native_is_the_twin(given_, random, previous, limit):
+    n = given_[0].size
+    previous = np.array([u for u in previous if u < n], dtype=np.int64)
+    seen = np.array([random.random() < 0.5 for _ in range(n)], dtype=bool)
+    active = np.flatnonzero([random.random() < 0.7 for _ in range(n)]) if random.random() < 0.5 else None
+    chosen = _core.select_working_set(*given_, active, seen, previous, limit)
+    np.testing.assert_array_equal(chosen, _reference.select_working_set(*given_, active, seen, previous, limit))
     assert chosen.dtype == np.int64
-    assert _core.largest_violation(*given_) == _reference.largest_violation(*given_)
+    found, expected = _core.survey(*given_, active), _reference.survey(*given_, active)
+    assert found[:2] == expected[:2]
+    np.testing.assert_array_equal(found[2], expected[2])
 
 
-@given(any_variables(), st.integers(2, 40))
-def test_a_violation_is_never_left_out(given_, limit):
+@given(any_variables(), st.booleans(), st.integers(2, 40))
+def test_a_violation_is_never_left_out(given_, all_seen, limit):
     """Two variables are enough to hold the worst pair: where there is a violation, the set holds one as large."""
-    whole = _core.largest_violation(*given_)
-    chosen = _core.select_working_set(*given_, NOTHING, limit)
+    whole = _core.survey(*given_, None)[0]
+    chosen = _core.select_working_set(*given_, None, np.full(given_[0].size, all_seen), NOTHING, limit)
     beta, gradient, lower, upper, groups, n_groups = given_
     part = (beta[chosen], gradient[chosen], lower[chosen], upper[chosen])
-    found = _core.largest_violation(*part, None if groups is None else groups[chosen], n_groups)
+    found = _core.survey(*part, None if groups is None else groups[chosen], n_groups, None)[0]
     if n_groups > 1:  # where groups are equally far off, the worst of one may meet the worst of another
         can_grow, can_shrink = beta < upper, beta > lower
         m, M = _reference._levels(gradient, can_grow, can_shrink, groups, n_groups)

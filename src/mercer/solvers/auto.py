@@ -44,8 +44,8 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, 
     if takes_everything(gram):
         return BatchSMO(), f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
     if problem.n <= WHOLE_PROBLEM:
-        return BatchSMO(), f"n = {problem.n}, but little memory: working sets of the worst violators"
-    return BatchSMO(), f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of the worst violators"
+        return BatchSMO(), f"n = {problem.n}, but little memory: working sets of violators"
+    return BatchSMO(), f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators"
 
 
 def solve(

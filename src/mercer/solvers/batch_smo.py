@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import largest_violation, select_working_set, solve_block
+from mercer._core import select_working_set, solve_block, survey
 from mercer.backends.native import select_isa
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.problems import Problem, inner
@@ -29,7 +29,7 @@ EXACT_PROBLEM = 300
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
 _WORKING_SETS = (512, 1024, 2048, 4096)
-_SHARE = 30  # and no less than this part of the variables: every round looks at all of them
+_SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
@@ -63,7 +63,12 @@ class BatchState(State):
     largest: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
+    n_free: int = 0  # of the active variables
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
+
+    def __post_init__(self) -> None:
+        self.seen = np.zeros(self.problem.n, dtype=bool)
 
     @property
     def takes_everything(self) -> bool:
@@ -89,12 +94,13 @@ def takes_everything(gram: Gram) -> bool:
 
 @final
 class BatchSMO(Solver[BatchState]):
-    """Working sets of worst violators, each solved in the cache by second-order pair steps and Newton steps.
+    """Working sets of violators, each solved in the cache by second-order pair steps and Newton steps.
 
     **Solves** any :class:`mercer.problems.Problem`.
 
-    One round: choose a working set W (the free variables of the last one, then the worst violators), evaluate
-    K[W, W], solve the problem restricted to W, and update the gradient with the columns of the variables that moved.
+    One round: choose a working set W (the free variables of the last one, then violators that have been in none, from
+    all over the table, then the worst violators), evaluate K[W, W], solve the problem restricted to W, and update the
+    gradient with the columns of the variables that moved.
     On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
     drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
 
@@ -165,7 +171,7 @@ class BatchSMO(Solver[BatchState]):
         stuck = False
         state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
         while True:
-            state.violation = self._violation(state)
+            self._survey(state)
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
             if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
@@ -182,7 +188,6 @@ class BatchSMO(Solver[BatchState]):
                 state.dual += rise
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
-                self._shrink(state)
             state.previous = chosen
 
     def _follow(self, state: BatchState, chosen: IndexArray, change: FloatArray, moved: IndexArray) -> Iterator[None]:
@@ -196,29 +201,16 @@ class BatchSMO(Solver[BatchState]):
             state.gradient[chosen] += state.problem.ridge[chosen] * change
         state.moved += inner(change, change)
 
-    def _shrink(self, state: BatchState) -> None:
-        """Leave variables out that are at a bound and violate nothing, until the true gradient is known."""
-        p, at = state.problem, state.active
-        active = _Active(state)
-        keep = np.ones(active.gradient.size, dtype=bool)
-        for group in range(max(1, p.n_groups)):
-            member = slice(None) if active.groups is None or p.n_groups < 2 else active.groups == group
-            gradient = active.gradient[member]
-            can_grow = active.beta[member] < active.upper[member]
-            can_shrink = active.beta[member] > active.lower[member]
-            least = float(gradient[can_grow].min(initial=np.inf)) if active.groups is not None else 0.0
-            most = float(gradient[can_shrink].max(initial=-np.inf)) if active.groups is not None else 0.0
-            keep[member] = np.where(can_grow, can_shrink | (gradient <= most), gradient >= least)
-        if np.count_nonzero(keep) <= _SHRUNK * keep.size:
-            state.active = np.flatnonzero(keep) if at is None else at[keep]
-
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
         return _NOISE * state.largest * state.moved**0.5 if state.single else 0.0
 
-    def _violation(self, state: BatchState) -> float:
-        a = _Active(state)
-        return largest_violation(a.beta, a.gradient, a.lower, a.upper, a.groups, state.problem.n_groups)
+    def _survey(self, state: BatchState) -> None:
+        """Measure the violation, and leave out what is at a bound and violates nothing until the next true gradient."""
+        state.violation, state.n_free, kept = survey(*_variables(state))
+        n_active = state.problem.n if state.active is None else state.active.size
+        if not state.takes_everything and kept.size <= _SHRUNK * n_active:
+            state.active = kept
 
     def _everything(self, state: BatchState) -> IndexArray:
         if state.groups is None:
@@ -226,18 +218,13 @@ class BatchSMO(Solver[BatchState]):
         return np.argsort(state.groups, kind="stable")
 
     def _select(self, state: BatchState) -> IndexArray:
-        p, at = state.problem, state.active
-        a = _Active(state)
-        n_free = np.count_nonzero((a.beta > a.lower) & (a.beta < a.upper))
-        wanted = max(1.25 * n_free + 256, p.n / _SHARE)  # room for all free variables and for new ones
+        room = 1.25 * state.n_free + 256  # for all free variables and for new ones
+        wanted = max(room, min(state.problem.n / _SHARE, _ENOUGH))
         sizes = working_sets(state.gram)
         size = next((s for s in sizes if s >= wanted), sizes[-1])
-        previous = state.previous
-        if at is not None and previous.size:
-            places = np.minimum(np.searchsorted(at, previous), at.size - 1)
-            previous = places[at[places] == previous]
-        chosen = select_working_set(a.beta, a.gradient, a.lower, a.upper, a.groups, p.n_groups, previous, size)
-        return chosen if at is None else at[chosen]
+        chosen = select_working_set(*_variables(state), state.seen, state.previous, size)
+        state.seen[chosen] = True
+        return chosen
 
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
         """K[chosen, chosen] with padded rows."""
@@ -282,17 +269,13 @@ class BatchSMO(Solver[BatchState]):
                 return
 
 
-@final
-class _Active:
-    """What is known of the active variables, in order."""
+_Variables = tuple[FloatArray, FloatArray, FloatArray, FloatArray, IndexArray | None, int, IndexArray | None]
 
-    def __init__(self, state: BatchState) -> None:
-        p, at, groups = state.problem, state.active, state.groups
-        self.beta = state.beta if at is None else state.beta[at]
-        self.gradient = state.gradient if at is None else state.gradient[at]
-        self.lower = p.lower if at is None else p.lower[at]
-        self.upper = p.upper if at is None else p.upper[at]
-        self.groups = groups if at is None or groups is None else groups[at]
+
+def _variables(state: BatchState) -> _Variables:
+    """What :func:`survey` and :func:`select_working_set` look at."""
+    p = state.problem
+    return state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active
 
 
 @final

@@ -22,7 +22,7 @@ _PATIENT_WORK = 5e8  # steps times variables: some tenths of a second; or
 _IDLE_ROUNDS = 20  # such rounds, if they take no steps
 _GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
 _PROGRESS = 0.8  # nor does a violation that falls by less than this factor
-_STATE_ARRAYS = 12  # arrays of length n that problem, state, selection and evaluation hold at a time
+_STATE_ARRAYS = 16  # arrays of length n that problem, state, selection and evaluation hold at a time
 
 
 class _Skip(Exception):  # noqa: N818 - a request, not an error
@@ -74,6 +74,7 @@ def drive(
     tol, convex = limits.tol, gram.kernel.is_psd is True
     trace: list[TraceRow] = []
     evaluation: Evaluation | None = None
+    before: Evaluation | None = None  # of the last point that was not good enough
     patience = _Patience()
 
     def check() -> None:
@@ -85,7 +86,7 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check, hint=state.gradient)
+            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before)
         except _Skip:
             return None
 
@@ -117,7 +118,7 @@ def drive(
             if evaluation.violation <= tol:  # and yet the relative gap is too large
                 tol = 0.1 * evaluation.violation
             solver.refresh(working, evaluation.gradient, tol)
-            evaluation = None
+            before, evaluation = evaluation, None
     if evaluation is None:
         evaluation = evaluated()
     if ended is Status.STALLED and evaluation is not None:
