@@ -6,13 +6,13 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-template <class Real>
+template <class Factor, class Real>
 BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_iter) {
     int64_t n_free = 0;
     for (int64_t u = 0; u < block.size; ++u) n_free += is_free(block, u) ? 1 : 0;
     const int64_t spare = 64 + n_free / 4;  // how many more may become free before the caller has to come again
     const int64_t capacity = n_free + spare < block.size ? n_free + spare : block.size;
-    return NewtonSteps<Real>(block, capacity).run(tol, max_iter);
+    return NewtonSteps<Real, Factor>(block, capacity).run(tol, max_iter);
 }
 
 }  // namespace
@@ -39,11 +39,11 @@ BlockResult pair_steps_single(const BlockProblem<float>& block, double tol, int6
 }
 
 BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t max_iter) {
-    return run_newton(block, tol, max_iter);
+    return run_newton<Cholesky>(block, tol, max_iter);
 }
 
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
-    return run_newton(block, tol, max_iter);
+    return run_newton<Inverse>(block, tol, max_iter);
 }
 
 }  // namespace mercer::MERCER_ISA

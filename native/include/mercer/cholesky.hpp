@@ -17,26 +17,43 @@ inline double dot(const double* a, const double* b, int64_t n) {
 
 class Cholesky {
   public:
+    static constexpr int64_t kBatch = 64;
+    static constexpr bool kFollows = false;  // where it is needed, rounding takes the direction away
+
     explicit Cholesky(int64_t capacity)
-        : stride_(capacity + 1), memory_(sizeof(double) * static_cast<std::size_t>(stride_ * stride_)) {}
+        : stride_(capacity + 1),
+          memory_(sizeof(double) * static_cast<std::size_t>(stride_ * (stride_ + kBatch) + kBatch * kBatch)),
+          products_(memory_.as<double>() + stride_ * stride_),
+          own_products_(products_ + kBatch * stride_) {}
 
     int64_t size() const { return size_; }
+    int64_t stride() const { return stride_; }
+    void clear() { size_ = 0; }
+    double* products(int64_t b) { return products_ + b * stride_; }
+    double* own_products(int64_t b) { return own_products_ + b * kBatch; }
 
-    // Appends a row of the matrix: `products` with the present variables, `diagonal` with itself. A pivot that
-    // rounding has eaten is replaced by `least_pivot`: the variable then moves as if slightly regularised.
-    void append(const double* products, double diagonal, double least_pivot) {
-        double* last = row(size_);
-        for (int64_t k = 0; k < size_; ++k) last[k] = (products[k] - dot(row(k), last, k)) / row(k)[k];
-        const double pivot = diagonal - dot(last, last, size_);
-        last[size_] = __builtin_sqrt(pivot > least_pivot ? pivot : least_pivot);
-        ++size_;
+    // As Inverse::append.
+    void append(int64_t count, double least) {
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t before = size_ - b;
+            double* last = row(size_);
+            for (int64_t k = 0; k < before; ++k) last[k] = products(b)[k];
+            for (int64_t k = 0; k < b; ++k) last[before + k] = own_products(b)[k];
+            for (int64_t k = 0; k < size_; ++k) last[k] = (last[k] - dot(row(k), last, k)) / row(k)[k];
+            const double own = own_products(b)[b], pivot = own - dot(last, last, size_);
+            last[size_] = __builtin_sqrt(pivot > least * own ? pivot : least * own);
+            ++size_;
+        }
     }
 
     // Deletes a variable and restores the triangle by Givens rotations of neighbouring columns.
-    void remove(int64_t position) {
+    template <class Move>
+    void remove(int64_t position, Move move) {
         --size_;
-        for (int64_t r = position; r < size_; ++r)
+        for (int64_t r = position; r < size_; ++r) {
+            move(r + 1, r);
             for (int64_t c = 0; c <= r + 1; ++c) row(r)[c] = row(r + 1)[c];
+        }
         for (int64_t c = position; c < size_; ++c) {
             double* pivot_row = row(c);
             const double a = pivot_row[c], b = pivot_row[c + 1], length = __builtin_sqrt(a * a + b * b);
@@ -50,12 +67,15 @@ class Cholesky {
         }
     }
 
-    // Solves L L' x = x in place.
-    void solve(double* x) const {
-        for (int64_t k = 0; k < size_; ++k) x[k] = (x[k] - dot(row(k), x, k)) / row(k)[k];
-        for (int64_t k = size_ - 1; k >= 0; --k) {
-            x[k] /= row(k)[k];
-            for (int64_t c = 0; c < k; ++c) x[c] -= x[k] * row(k)[c];
+    // As Inverse::apply: solves L L' x = b for each vector b.
+    void apply(const double* vectors, double* out, int64_t count) const {
+        for (int64_t v = 0; v < count; ++v) {
+            double* x = out + v * stride_;
+            for (int64_t k = 0; k < size_; ++k) x[k] = (vectors[v * stride_ + k] - dot(row(k), x, k)) / row(k)[k];
+            for (int64_t k = size_ - 1; k >= 0; --k) {
+                x[k] /= row(k)[k];
+                for (int64_t c = 0; c < k; ++c) x[c] -= x[k] * row(k)[c];
+            }
         }
     }
 
@@ -64,6 +84,7 @@ class Cholesky {
 
     int64_t stride_, size_ = 0;
     Scratch memory_;
+    double *products_, *own_products_;
 };
 
 }  // namespace mercer::MERCER_ISA

@@ -1,23 +1,28 @@
-// Active-set Newton on a block. The free variables F go to the minimiser of their face in one step,
+// Active-set Newton on a block. The free variables F go to the minimiser of their face,
 //     K_FF d - sum_g nu_g 1_g = -g_F,   1_g' d = 0 for every group g,
-// as far as the box lets them: a variable that hits its bound leaves F, and at the minimiser of a face the
-// worst violator among the bounded variables enters. The factor of K_FF carries a ridge at the level of
-// rounding, so a singular K_FF makes a step proximal instead of undefined; repeated steps remove its effect.
+// as far as the box lets them: a variable that hits its bound leaves F, and the others turn to the minimiser of the
+// smaller face. At the minimiser of a face the worst violators among the bounded variables enter. The inverse of K_FF
+// carries a ridge at the level of rounding, so a singular K_FF makes a step proximal instead of undefined; repeated
+// steps remove its effect.
 #pragma once
 
 #include "mercer/cholesky.hpp"
+#include "mercer/inverse.hpp"
 #include "mercer/kkt.hpp"
 #include "mercer/scratch.hpp"
 
 namespace mercer::MERCER_ISA {
 
-// Of the diagonal, per free variable in the factor's pivots: rounding in the entries of the matrix adds up over them.
+// Of the diagonal, per free variable: rounding in the entries of the matrix and of its inverse adds up over them.
 template <class Real>
-constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 1e-7;
+constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 2e-8;
 constexpr double kUndetermined = 1e-14;
-constexpr int kMaxRefinements = 6;  // repeated steps on one face, each removing more of the ridge's effect
+constexpr double kShort = 0.5;       // of the slope at its start, at the end of a step: the ridge has kept it short
+constexpr double kEntering = 0.5;    // of the worst violation: who violates as much enters with the worst
+constexpr int kMaxRejections = 3;    // steps in a row that rounding has led uphill
+constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removing more of the ridge's effect
 
-template <class Real>
+template <class Real, class Factor>
 class NewtonSteps {
   public:
     // capacity: the most variables that may be free at a time.
@@ -26,44 +31,48 @@ class NewtonSteps {
           capacity_(capacity),
           factor_(capacity),
           memory_(sizeof(double) *
-                  static_cast<std::size_t>((capacity + 1) * (3 + block.n_groups) +
-                                           (block.n_groups + 1) * (block.n_groups + 1) + 2 * block.size + 2)),
+                  static_cast<std::size_t>(2 * factor_.stride() * (1 + block.n_groups) +
+                                           (block.n_groups + 1) * (block.n_groups + 1) + 3 * block.size)),
           direction_(memory_.as<double>()),
-          column_(direction_ + capacity + 1),
-          group_columns_(column_ + capacity + 1),
-          system_(group_columns_ + (capacity + 1) * (block.n_groups + 1)),
+          right_sides_(direction_ + factor_.stride() * (1 + block.n_groups)),
+          system_(right_sides_ + factor_.stride() * (1 + block.n_groups)),
           member_(system_ + (block.n_groups + 1) * (block.n_groups + 1)),
           barred_(member_ + block.size),
-          order_memory_(sizeof(int64_t) * static_cast<std::size_t>(capacity + 1 + block.n_groups + 1)),
+          change_(barred_ + block.size),
+          order_memory_(sizeof(int64_t) * static_cast<std::size_t>(capacity + Factor::kBatch)),
           free_(order_memory_.as<int64_t>()) {
         for (int64_t u = 0; u < block.size; ++u) {
-            member_[u] = barred_[u] = 0.0;
+            member_[u] = barred_[u] = change_[u] = 0.0;
             shift_ += row(u)[u] / static_cast<double>(block.size);
         }
     }
 
     BlockResult run(double tol, int64_t max_iter) {
         BlockResult result{BlockEnd::limit, 0, block_violation(block_)};
-        for (int64_t u = 0; u < block_.size; ++u)
-            if (is_free(block_, u) && !enter(u)) return result;
+        if (!begin()) return result;
         double last_residual = kInfinity;
         int refinements = 0;
-        for (; result.n_iter < max_iter; ++result.n_iter) {
+        while (result.n_iter < max_iter && rejected_ < kMaxRejections) {
             double residual = find_direction();
-            const bool refine = residual > 0.1 * tol && refinements < kMaxRefinements && residual < 0.5 * last_residual;
+            const bool refine = residual > 0.1 * tol && refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
                 result.violation = block_violation(block_);
-                if (result.violation <= tol || residual_too_large(residual, result.violation)) break;
-                if (!enter_worst(tol)) break;
+                if (result.violation <= tol) break;
+                // The free variables cannot be brought to rest: entering more would not help, a fresh inverse may.
+                if (residual >= result.violation) {
+                    if (!changed_ || !begin()) break;
+                } else if (!enter_worst(tol)) {
+                    break;
+                }
                 residual = find_direction();
                 refinements = 0;
             }
-            const bool whole = step();
+            const bool whole = follow_path(max_iter, result.n_iter);
             last_residual = whole ? residual : kInfinity;
             refinements = whole ? refinements + 1 : 0;
         }
         result.violation = block_violation(block_);
-        const bool full = free_count() == capacity_ && capacity_ < block_.size;  // the next call has more room
+        const bool full = free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has more room
         result.end = result.violation <= tol             ? BlockEnd::solved
                      : result.n_iter < max_iter && !full ? BlockEnd::stalled
                                                          : BlockEnd::limit;
@@ -73,34 +82,53 @@ class NewtonSteps {
   private:
     int64_t free_count() const { return factor_.size(); }
 
-    // The free variables cannot be brought to rest: entering more would not help.
-    static bool residual_too_large(double residual, double violation) { return residual >= violation; }
-
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
-    bool enter(int64_t u) {
-        const int64_t size = free_count();
-        if (size >= capacity_) return false;
-        for (int64_t k = 0; k < size; ++k) column_[k] = row(u)[free_[k]] + shift(u, free_[k]);
-        const double diagonal = row(u)[u] + shift(u, u),
-                     ridge = kRidge<Real> * static_cast<double>(size + 1) * diagonal + 1e-300;
-        factor_.append(column_, diagonal + ridge, ridge);
-        free_[size] = u;
-        member_[u] = 1.0;
+    // F is what is free and what has just entered; false if that is more than there is room for.
+    bool begin() {
+        factor_.clear();
+        changed_ = false;
+        int64_t count = 0;
+        for (int64_t u = 0; u < block_.size; ++u) {
+            if (member_[u] == 0.0 && !is_free(block_, u)) continue;
+            if (factor_.size() + count == capacity_) return false;
+            free_[factor_.size() + count++] = u;
+            if (count == Factor::kBatch) enter(count), count = 0;
+        }
+        enter(count);
         return true;
     }
 
-    void leave(int64_t position) {
-        member_[free_[position]] = 0.0;
-        factor_.remove(position);
-        for (int64_t k = position; k < free_count(); ++k) free_[k] = free_[k + 1];
+    // The variables that follow the others in free_ become members of F.
+    void enter(int64_t count) {
+        const int64_t size = free_count();
+        const double ridge = kRidge<Real> * static_cast<double>(size + count);
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t u = free_[size + b];
+            double *products = factor_.products(b), *own = factor_.own_products(b);
+            for (int64_t k = 0; k < size; ++k) products[k] = row(u)[free_[k]] + shift(u, free_[k]);
+            for (int64_t c = 0; c < count; ++c) own[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
+            own[b] += ridge * own[b] + 1e-300;
+            member_[u] = 1.0;
+        }
+        factor_.append(count, ridge);
     }
 
-    // The factor is that of K_FF + sum_g shift_ 1_g 1_g', which has the same d since 1_g' d = 0: without the shift,
+    // Closes the gaps that variables have left behind.
+    void tidy() {
+        factor_.tidy([this](int64_t from, int64_t to) {
+            free_[to] = free_[from];
+            for (int64_t g = 0; g <= block_.n_groups; ++g)
+                direction_[g * factor_.stride() + to] = direction_[g * factor_.stride() + from];
+        });
+    }
+
+    // The inverse is that of K_FF + sum_g shift_ 1_g 1_g', which has the same d since 1_g' d = 0: without the shift,
     // K_FF^-1 1_g is as large as the ridge lets it be where K_FF is singular, and d is lost in the difference of such.
     double shift(int64_t u, int64_t v) const {
         return block_.n_groups > 0 && group_of(u) == group_of(v) ? shift_ : 0.0;
     }
+    double diagonal(int64_t u) const { return static_cast<double>(row(u)[u]) + shift(u, u); }
 
     int64_t group_of(int64_t u) const {
         int64_t g = 0;
@@ -108,34 +136,31 @@ class NewtonSteps {
         return g;
     }
 
+    double* group_column(int64_t g) const { return direction_ + (g + 1) * factor_.stride(); }
+
     // Fills direction_ and returns the largest deviation of the free gradients from their group's multiplier.
     double find_direction() {
+        if constexpr (Factor::kFollows) tidy();
         const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
-        for (int64_t k = 0; k < size; ++k) direction_[k] = -block_.gradient[free_[k]];
         double residual = 0.0;
-        if (groups == 0) {
-            for (int64_t k = 0; k < size; ++k) residual = __builtin_fmax(residual, __builtin_fabs(direction_[k]));
-            factor_.solve(direction_);
-            return residual;
-        }
+        for (int64_t k = 0; k < size; ++k) right_sides_[k] = -block_.gradient[free_[k]];
         double* centre = system_ + groups * width;  // mean free gradient of each group
         for (int64_t g = 0; g < groups; ++g) {
-            double* column = group_columns_ + g * (capacity_ + 1);
+            double* column = right_sides_ + (g + 1) * factor_.stride();
             double total = 0.0, count = 0.0;
             for (int64_t k = 0; k < size; ++k) {
                 column[k] = group_of(free_[k]) == g ? 1.0 : 0.0;
-                total += column[k] * direction_[k];
+                total += column[k] * right_sides_[k];
                 count += column[k];
             }
             centre[g] = count > 0.0 ? total / count : 0.0;
         }
         // Taking the mean out first leaves the solution as it is and much less to cancel.
         for (int64_t k = 0; k < size; ++k) {
-            direction_[k] -= centre[group_of(free_[k])];
-            residual = __builtin_fmax(residual, __builtin_fabs(direction_[k]));
+            if (groups > 0) right_sides_[k] -= centre[group_of(free_[k])];
+            residual = __builtin_fmax(residual, __builtin_fabs(right_sides_[k]));
         }
-        factor_.solve(direction_);
-        for (int64_t g = 0; g < groups; ++g) factor_.solve(group_columns_ + g * (capacity_ + 1));
+        factor_.apply(right_sides_, direction_, width);
         subtract_multipliers();
         return residual;
     }
@@ -151,16 +176,16 @@ class NewtonSteps {
         const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
         for (int64_t g = 0; g < groups; ++g)
             for (int64_t h = 0; h <= groups; ++h) system_[g * width + h] = 0.0;
-        for (int64_t k = 0; k < size; ++k) {
+        for (int64_t k = 0; k < size && groups > 0; ++k) {
             double* equation = system_ + group_of(free_[k]) * width;
-            for (int64_t h = 0; h < groups; ++h) equation[h] += group_columns_[h * (capacity_ + 1) + k];
+            for (int64_t h = 0; h < groups; ++h) equation[h] += group_column(h)[k];
             equation[groups] -= direction_[k];
         }
         for (int64_t g = 0; g < groups; ++g) {
             // 0: no free variable in this group. Next to 0: its multiplier is not determined beyond rounding, and a
             // bounded one will do, since the sums are restored below.
             double& pivot = system_[g * width + g];
-            const double column_sum = total_of(group_columns_ + g * (capacity_ + 1), size);
+            const double column_sum = total_of(group_column(g), size);
             if (!(pivot > kUndetermined * column_sum)) pivot = column_sum > 0.0 ? column_sum : 1.0;
             for (int64_t r = g + 1; r < groups; ++r) {
                 const double factor = system_[r * width + g] / system_[g * width + g];
@@ -171,60 +196,178 @@ class NewtonSteps {
             double value = system_[g * width + groups];
             for (int64_t h = g + 1; h < groups; ++h) value -= system_[g * width + h] * system_[h * width + groups];
             const double nu = system_[g * width + groups] = value / system_[g * width + g];
-            for (int64_t k = 0; k < size; ++k) direction_[k] += nu * group_columns_[g * (capacity_ + 1) + k];
+            const double* column = group_column(g);
+            for (int64_t k = 0; k < size; ++k) direction_[k] += nu * column[k];
         }
-        // What an ill-conditioned factor has left of the groups' sums is taken out, or it would add up over the steps.
+        // What an ill-conditioned matrix has left of the groups' sums is taken out, or it would add up over the steps.
         for (int64_t g = 0; g < groups; ++g) {
             double total = 0.0, count = 0.0;
             for (int64_t k = 0; k < size; ++k)
-                if (group_of(free_[k]) == g) total += direction_[k], count += 1.0;
+                if (member_[free_[k]] != 0.0 && group_of(free_[k]) == g) total += direction_[k], count += 1.0;
             for (int64_t k = 0; k < size; ++k)
-                if (group_of(free_[k]) == g) direction_[k] -= total / count;
+                if (member_[free_[k]] != 0.0 && group_of(free_[k]) == g) direction_[k] -= total / count;
         }
     }
 
-    // Moves along direction_ as far as the box lets it; returns whether that was the whole step.
-    bool step() {
-        double length = 1.0;
+    // Moves along direction_, and around every bound that it meets, to the minimiser of the face that is left; returns
+    // whether it met none. Each straight piece counts as a step.
+    bool follow_path(int64_t max_iter, int64_t& n_iter) {
+        bool whole = true;
+        for (; n_iter < max_iter; ++n_iter) {
+            double length = 1.0;
+            const int64_t blocking = move(length);
+            if (blocking < 0) {
+                ++n_iter;
+                break;
+            }
+            whole = false;
+            if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would only come straight back
+            turn(blocking, 1.0 - length);
+            if constexpr (!Factor::kFollows) {
+                ++n_iter;
+                break;
+            }
+        }
+        const bool moved = settle(whole);
+        if (moved || entering_ < 1.0)  // where those that entered together got nowhere, the worst may alone
+            for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
+        if (moved) rejected_ = 0;
+        if (!moved && changed_ && entering_ < 1.0) begin();
+        entering_ = moved ? kEntering : 1.0;
+        return whole;
+    }
+
+    // Moves along direction_ as far as the box lets it, by `length`; returns the position of what blocks, or -1.
+    int64_t move(double& length) {
+        const int64_t size = free_count();
         int64_t blocking = -1;
-        for (int64_t k = 0; k < free_count(); ++k) {
+        double far = 0.0;
+        for (int64_t k = 0; k < size; ++k) {
             const int64_t u = free_[k];
             const double d = direction_[k];
             const double room = d > 0.0 ? block_.upper[u] - block_.beta[u] : block_.lower[u] - block_.beta[u];
             if (d != 0.0 && room / d < length) length = room / d, blocking = k;
+            far += __builtin_fabs(d);
         }
         if (!(length > 0.0)) length = 0.0;
-        for (int64_t k = 0; k < free_count(); ++k)
-            if (!__builtin_isfinite(direction_[k])) return true;  // overflow: stay; the caller sees no progress
-        for (int64_t k = 0; k < free_count(); ++k) {
+        if (!__builtin_isfinite(far)) {  // overflow: stay; the caller sees no progress
+            length = 0.0;
+            return -1;
+        }
+        for (int64_t k = 0; k < size; ++k) {
             const int64_t u = free_[k];
             const double old = block_.beta[u];
             double next = old + length * direction_[k];
             if (k == blocking) next = direction_[k] > 0.0 ? block_.upper[u] : block_.lower[u];
             next = __builtin_fmin(__builtin_fmax(next, block_.lower[u]), block_.upper[u]);
             block_.beta[u] = next;
-            if (next == old) continue;
-            const double change = next - old;
+            change_[u] += next - old;
+        }
+        return blocking;
+    }
+
+    // A variable leaves; what is left of the way turns to the minimiser of the face of the others.
+    void turn(int64_t leaving, double left) {
+        const int64_t size = free_count(), u = free_[leaving];
+        member_[u] = 0.0;
+        changed_ = true;
+        if constexpr (Factor::kFollows) {
+            const double* column = factor_.remove(leaving, 1.0 / ((1.0 + kRidge<Real> * size) * diagonal(u)));
+            for (int64_t k = 0; k < size; ++k) direction_[k] *= left;
+            for (int64_t g = 0; g <= block_.n_groups; ++g) {
+                double* values = direction_ + g * factor_.stride();
+                const double share = values[leaving] / column[leaving];
+                for (int64_t k = 0; k < size; ++k) values[k] -= share * column[k];
+                values[leaving] = 0.0;
+            }
+            if (factor_.must_tidy()) tidy();
+            subtract_multipliers();
+        } else {
+            factor_.remove(leaving, [this](int64_t from, int64_t to) { free_[to] = free_[from]; });
+        }
+    }
+
+    // Brings the gradient up to date; returns whether the point has moved. Where rounding in the factor has led it
+    // uphill, it goes back to the best point on the way straight back. Where the ridge has kept a whole step short, it
+    // goes on to the best point straight ahead, or to the edge of the box.
+    bool settle(bool whole) {
+        double size = 0.0;  // what rounding in the slopes is relative to
+        const double before = slope(size);
+        update_gradient(1.0);
+        const double after = slope(size);
+        const bool uphill = before + after > kUndetermined * size;
+        double more = 0.0;
+        if (uphill)
+            ++rejected_, more = before < 0.0 ? after / (before - after) : -1.0;
+        else if (whole && before < -kUndetermined * size && after < kShort * before)
+            more = reach(after > before ? after / (before - after) : kInfinity);
+        if (more != 0.0) update_gradient(more);
+        bool moved = false;
+        for (int64_t u = 0; u < block_.size; ++u) {
+            if (change_[u] == 0.0) continue;
+            moved = true;
+            const double next = block_.beta[u] + more * change_[u];
+            block_.beta[u] = __builtin_fmin(__builtin_fmax(next, block_.lower[u]), block_.upper[u]);
+            change_[u] = 0.0;
+        }
+        return moved && !uphill;
+    }
+
+    // How often the last change can be made once more, `most` at most; 0 if that has no end.
+    double reach(double most) const {
+        for (int64_t u = 0; u < block_.size; ++u) {
+            const double d = change_[u];
+            const double room = d > 0.0 ? block_.upper[u] - block_.beta[u] : block_.lower[u] - block_.beta[u];
+            if (d != 0.0 && room / d < most) most = room / d;
+        }
+        return __builtin_isfinite(most) ? most : 0.0;
+    }
+
+    double slope(double& size) const {
+        double total = 0.0;
+        for (int64_t u = 0; u < block_.size; ++u) {
+            total += change_[u] * block_.gradient[u];
+            if (change_[u] != 0.0)
+                size +=
+                    (__builtin_fabs(change_[u]) + __builtin_fabs(block_.beta[u])) * __builtin_fabs(block_.gradient[u]);
+        }
+        return total;
+    }
+
+    void update_gradient(double share) {
+        for (int64_t u = 0; u < block_.size; ++u) {
+            if (change_[u] == 0.0) continue;
+            const double change = share * change_[u];
             const Real* matrix_row = row(u);
             for (int64_t v = 0; v < block_.size; ++v) block_.gradient[v] += change * static_cast<double>(matrix_row[v]);
         }
-        if (length > 0.0)
-            for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
-        if (blocking < 0) return true;
-        if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would only come straight back
-        leave(blocking);
-        return false;
     }
 
-    // The bounded variable that violates most enters; in a group without free variables, the worst pair does.
+    // The bounded variables that violate most enter; in a group without free variables, the worst pair does.
     bool enter_worst(double tol) {
-        int64_t chosen = -1, partner = -1;
         double worst = tol;
-        auto consider = [&](int64_t u, int64_t with, double violation) {
-            if (member_[u] == 0.0 && barred_[u] == 0.0 && violation > worst)
-                worst = violation, chosen = u, partner = with;
+        each_violation([&](int64_t, int64_t, double violation) { worst = __builtin_fmax(worst, violation); });
+        const double least = __builtin_fmax(tol, entering_ * worst);
+        const int64_t size = free_count();
+        int64_t count = 0;
+        each_violation([&](int64_t u, int64_t partner, double violation) {
+            const int64_t more = count + (partner < 0 ? 1 : 2);
+            if (violation < least || !(violation > tol) || size + more > capacity_ || more > Factor::kBatch) return;
+            free_[size + count++] = u;
+            if (partner >= 0) free_[size + count++] = partner;
+        });
+        enter(count);
+        changed_ = true;
+        return count > 0;
+    }
+
+    // see(u, partner, violation) for every bounded variable that violates optimality and is not barred.
+    template <class See>
+    void each_violation(See see) const {
+        auto consider = [&](int64_t u, double violation) {
+            if (member_[u] == 0.0 && barred_[u] == 0.0 && violation > 0.0) see(u, int64_t{-1}, violation);
         };
-        for (int64_t u = 0; block_.n_groups == 0 && u < block_.size; ++u) consider(u, -1, lone_violation(block_, u));
+        for (int64_t u = 0; block_.n_groups == 0 && u < block_.size; ++u) consider(u, lone_violation(block_, u));
         for (int64_t g = 0; g < block_.n_groups; ++g) {
             const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
             double level = 0.0, count = 0.0;
@@ -232,25 +375,29 @@ class NewtonSteps {
                 if (member_[u] != 0.0) level += block_.gradient[u], count += 1.0;
             if (count == 0.0) {
                 const Extremes e = find_extremes(block_, first, last);
-                if (e.violation() > 0.0) consider(e.up, e.low, e.violation());
+                if (e.violation() > 0.0 && barred_[e.up] == 0.0) see(e.up, e.low, e.violation());
                 continue;
             }
             level /= count;
             for (int64_t u = first; u < last; ++u) {
-                if (can_grow(block_, u)) consider(u, -1, level - block_.gradient[u]);
-                if (can_shrink(block_, u)) consider(u, -1, block_.gradient[u] - level);
+                if (can_grow(block_, u)) consider(u, level - block_.gradient[u]);
+                if (can_shrink(block_, u)) consider(u, block_.gradient[u] - level);
             }
         }
-        return chosen >= 0 && enter(chosen) && (partner < 0 || member_[partner] != 0.0 || enter(partner));
     }
 
     const BlockProblem<Real>& block_;
     int64_t capacity_;
-    Cholesky factor_;
+    Factor factor_;
     Scratch memory_;
-    double *direction_, *column_, *group_columns_, *system_;
-    double shift_ = 0.0;        // mean of the diagonal
+    double *direction_, *right_sides_;  // with the inverse times 1_g of every group g after the direction
+    double* system_;
     double *member_, *barred_;  // 1.0 where a variable is in F, or was found to be blocked at once
+    double* change_;            // of beta, that the gradient does not know of yet
+    double entering_ = kEntering;
+    double shift_ = 0.0;  // mean of the diagonal
+    int rejected_ = 0;
+    bool changed_ = false;  // whether the inverse has been updated since it was made
     Scratch order_memory_;
     int64_t* free_;
 };

@@ -31,10 +31,12 @@ _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and
 _WORKING_SETS = (512, 1024, 2048, 4096)
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
-_MAX_FREE = 1500  # free variables that Newton steps are tried with: their Cholesky factor costs free^3 / 3
+_MAX_FREE = 2048  # free variables that Newton steps are tried with: their inverse costs free^3 / 2 multiplications
+_INVERSE = 8.0  # and as much as free^3 / 8 steps times variables, about; pair steps may cost that much first
+_PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
-_NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps
+_NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps in double precision
 _SINGLE_ROUNDOFF = 2.0**-24
 _NOISE = 2.0 * _SINGLE_ROUNDOFF  # of a gradient, relative to the length of the change that made it
 _SINGLE_REFRESHES = 2
@@ -64,6 +66,7 @@ class BatchState(State):
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
     n_free: int = 0  # of the active variables
+    drags: bool = False  # whether Newton steps have been needed in single precision
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
 
@@ -258,14 +261,14 @@ class BatchSMO(Solver[BatchState]):
         tol = max(0.5 * state.tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
         small = block.is_everything and chosen.size <= _SMALL_BLOCK
         for _ in range(_ROUNDS if small else _BLOCK_ROUNDS):
-            end = yield from block.pair_steps(tol, steps=100 * chosen.size + 2000)
+            end = yield from block.pair_steps(tol)
             if end is None:
                 return
             exact = block.is_everything and not state.single
             exact = exact and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
             if convex and (exact or end == _LIMIT) and block.n_free <= _MAX_FREE:
                 end = yield from block.newton_steps(block.rounding if exact else tol)
-            if end != _LIMIT:
+            if end == _SOLVED or (end == _STALLED and (exact or not block.is_single)):
                 return
 
 
@@ -300,26 +303,43 @@ class _Block:
         return int(np.count_nonzero((self._beta > self._lower) & (self._beta < self._upper)))
 
     @property
+    def is_single(self) -> bool:
+        return self._matrix.dtype == np.float32
+
+    @property
     def rounding(self) -> float:
         """About the smallest violation that float64 can tell from 0 here."""
         lengths = np.sqrt(np.abs(self._matrix.diagonal()))
         return 16 * float(np.finfo(float).eps) * (1.0 + float(lengths.max()) * inner(np.abs(self._beta), lengths))
 
-    def pair_steps(self, tol: float, steps: int) -> Generator[None, None, int | None]:
-        """Return how they ended; None at max_iter."""
+    def pair_steps(self, tol: float) -> Generator[None, None, int | None]:
+        """Go on until Newton steps would cost less; return how they ended, None at max_iter."""
+        size, done = max(1, self._chosen.size), 0
         while True:
-            left = self._left(min(_PAIR_WORK // max(1, self._chosen.size), steps))
+            left = self._left(min(_PAIR_WORK // size, self._patience() - done))
             if left == 0:
                 return None
             end = self._run(newton=False, tol=max(tol, self._noise()), max_iter=left)
             yield
-            steps -= left
-            if end != _LIMIT or steps <= 0:
+            done += left
+            if end != _LIMIT or done >= self._patience():
                 return end
+
+    def _patience(self) -> int:
+        """How many pair steps to make before Newton steps."""
+        size, n_free = self._chosen.size, self.n_free
+        if not self.is_single and not self._state.drags:
+            return _PATIENT_STEPS * size + 2000
+        return (
+            max(
+                _STEPS * size, int(n_free**3 / (_INVERSE * max(1, size))) if n_free <= _MAX_FREE else _PAIR_WORK // size
+            )
+            + 1
+        )
 
     def _noise(self) -> float:
         """About the violation below which single precision cannot bring the block."""
-        if self._matrix.dtype == np.float64:
+        if not self.is_single:
             return 0.0
         change = self._beta - self._before
         return _NOISE * self._state.largest * inner(change, change) ** 0.5
@@ -332,11 +352,12 @@ class _Block:
             if n_free > _MAX_FREE:
                 return _LIMIT
             per_step = 4.0 * n_free * n_free + n_free * self._chosen.size + 1.0
-            left = self._left(int(min(2000, max(8, _NEWTON_WORK / per_step))))
+            left = self._left(n_free + 64 if self.is_single else int(min(2000, max(8, _NEWTON_WORK / per_step))))
             if left == 0:
                 return _LIMIT
+            self._state.drags = self._state.drags or self.is_single
             self._state.count_memory(8 * n_free * n_free)
-            end = self._run(newton=True, tol=tol, max_iter=left)
+            end = self._run(newton=True, tol=max(tol, self._noise()), max_iter=left)
             yield
             if end != _LIMIT:
                 return end
