@@ -1,7 +1,7 @@
 // Active-set Newton on a block. The free variables F go to the minimiser of their face,
 //     K_FF d - sum_g nu_g 1_g = -g_F,   1_g' d = 0 for every group g,
 // as far as the box lets them: a variable that hits its bound leaves F, and the others turn to the minimiser of the
-// smaller face. At the minimiser of a face the worst violators among the bounded variables enter. The inverse of K_FF
+// smaller face. At the minimiser of a face the worst violators among the bounded variables enter. The factor of K_FF
 // carries a ridge at the level of rounding, so a singular K_FF makes a step proximal instead of undefined; repeated
 // steps remove its effect.
 #pragma once
@@ -17,9 +17,10 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 2e-8;
 constexpr double kUndetermined = 1e-14;
-constexpr double kShort = 0.5;       // of the slope at its start, at the end of a step: the ridge has kept it short
-constexpr double kEntering = 0.5;    // of the worst violation: who violates as much enters with the worst
-constexpr int kMaxRejections = 3;    // steps in a row that rounding has led uphill
+constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
+constexpr double kEntering = 0.5;  // of the worst violation: who violates as much enters with the worst
+constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
+constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
 constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removing more of the ridge's effect
 
 template <class Real, class Factor>
@@ -54,16 +55,14 @@ class NewtonSteps {
         int refinements = 0;
         while (result.n_iter < max_iter && rejected_ < kMaxRejections) {
             double residual = find_direction();
-            const bool refine = residual > 0.1 * tol && refinements < kMaxRefinements && residual < 0.8 * last_residual;
+            result.violation = block_violation(block_);
+            if (result.violation <= tol) break;
+            const bool refine = residual > __builtin_fmax(0.1 * tol, kAtRest * result.violation) &&
+                                refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
-                result.violation = block_violation(block_);
-                if (result.violation <= tol) break;
-                // The free variables cannot be brought to rest: entering more would not help, a fresh inverse may.
-                if (residual >= result.violation) {
-                    if (!changed_ || !begin()) break;
-                } else if (!enter_worst(tol)) {
-                    break;
-                }
+                // The free variables cannot be brought to rest: entering more would not help, a fresh factor may.
+                const bool restless = residual >= result.violation;
+                if (restless ? !changed_ || !begin() : !enter_worst(tol)) break;
                 residual = find_direction();
                 refinements = 0;
             }
@@ -357,7 +356,7 @@ class NewtonSteps {
             if (partner >= 0) free_[size + count++] = partner;
         });
         enter(count);
-        changed_ = true;
+        changed_ = changed_ || count > 0;
         return count > 0;
     }
 

@@ -32,7 +32,8 @@ _WORKING_SETS = (512, 1024, 2048, 4096)
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _MAX_FREE = 2048  # free variables that Newton steps are tried with: their inverse costs free^3 / 2 multiplications
-_INVERSE = 8.0  # and as much as free^3 / 8 steps times variables, about; pair steps may cost that much first
+_INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
+_KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
@@ -327,15 +328,12 @@ class _Block:
 
     def _patience(self) -> int:
         """How many pair steps to make before Newton steps."""
-        size, n_free = self._chosen.size, self.n_free
-        if not self.is_single and not self._state.drags:
+        size, n_free, drags = max(1, self._chosen.size), self.n_free, self._state.drags
+        if not self.is_single and not drags:
             return _PATIENT_STEPS * size + 2000
-        return (
-            max(
-                _STEPS * size, int(n_free**3 / (_INVERSE * max(1, size))) if n_free <= _MAX_FREE else _PAIR_WORK // size
-            )
-            + 1
-        )
+        if n_free > _MAX_FREE:
+            return _PATIENT_STEPS * size
+        return _STEPS * size + int(n_free**3 / ((_KNOWN_TO_DRAG if drags else 1.0) * _INVERSE * size))
 
     def _noise(self) -> float:
         """About the violation below which single precision cannot bring the block."""
