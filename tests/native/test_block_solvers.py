@@ -319,6 +319,45 @@ def test_newton_steps_on_singular_matrices(isa, grouping, rank):
 
 
 @every_isa
+@every_grouping
+@pytest.mark.parametrize("n", [1, 17, 64, 150])
+@pytest.mark.parametrize("box", [0.3, 1e3])
+def test_newton_steps_on_a_matrix_in_single_precision(isa, grouping, n, box):
+    block = random_block(n, GROUPS[grouping](n), seed=n, box=box)
+    block.K = block.K.astype(np.float32).astype(float)
+    block.gradient = block.K @ block.beta + block.q
+    for _ in range(50):
+        end, _, violation = block.native(isa, True, 1e-7, 200, np.float32)
+        block.check_feasible()
+        if end == SOLVED:
+            break
+    assert end == SOLVED
+    assert violation <= 1e-7
+
+
+@every_isa
+@every_grouping
+def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
+    """More than wait for the inverse at a time, so that it is tidied on the way, with every width of tile."""
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(431, 6)), np.where(rng.random(431) < 0.5, -1.0, 1.0)
+    K = np.exp(-0.02 * ((X[:, None] - X) ** 2).sum(axis=-1)).astype(np.float32)
+    C = 500.0
+    block = Block(K, -y, np.where(y > 0, 0, -C), np.where(y > 0, C, 0), GROUPS[grouping](431), np.zeros(431))
+    block.native(isa, False, 1e-6, 400)
+    before, n_free = block.objective(), np.count_nonzero((block.beta > block.lower) & (block.beta < block.upper))
+    end, n_iter, _ = block.native(isa, True, 1e-4, 3000, np.float32)
+    block.check_feasible()
+    assert end == SOLVED
+    assert block.violation() <= 1.1e-4
+    assert block.objective() < before
+    twin = Block(K, -y, block.lower, block.upper, block.starts, np.zeros(431))
+    twin.native(isa, False, 1e-4, 10**6)
+    assert block.objective() == pytest.approx(twin.objective(), abs=1e-4 * C * 431)
+    assert n_iter > 64, (n_iter, n_free)
+
+
+@every_isa
 @pytest.mark.parametrize("labels", ["same", "opposite"])
 def test_newton_steps_with_every_row_twice(isa, labels):
     rng = np.random.default_rng(0)
