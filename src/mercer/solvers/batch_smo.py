@@ -32,6 +32,7 @@ _WORKING_SETS = (512, 1024, 2048, 4096)
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _MAX_FREE = 2048  # free variables that Newton steps are tried with: their inverse costs free^3 / 2 multiplications
+_MAX_FREE_DOUBLE = 1500  # a change of side costs free^2 there
 _INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
@@ -267,7 +268,7 @@ class BatchSMO(Solver[BatchState]):
                 return
             exact = block.is_everything and not state.single
             exact = exact and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
-            if convex and (exact or end == _LIMIT) and block.n_free <= _MAX_FREE:
+            if convex and (exact or end == _LIMIT) and block.n_free <= block.max_free:
                 end = yield from block.newton_steps(block.rounding if exact else tol)
             if end == _SOLVED or (end == _STALLED and (exact or not block.is_single)):
                 return
@@ -308,6 +309,10 @@ class _Block:
         return self._matrix.dtype == np.float32
 
     @property
+    def max_free(self) -> int:
+        return _MAX_FREE if self.is_single else _MAX_FREE_DOUBLE
+
+    @property
     def rounding(self) -> float:
         """About the smallest violation that float64 can tell from 0 here."""
         lengths = np.sqrt(np.abs(self._matrix.diagonal()))
@@ -328,11 +333,11 @@ class _Block:
 
     def _patience(self) -> int:
         """How many pair steps to make before Newton steps."""
-        size, n_free, drags = max(1, self._chosen.size), self.n_free, self._state.drags
-        if not self.is_single and not drags:
+        size, n_free, state = max(1, self._chosen.size), self.n_free, self._state
+        ends = self.is_everything and state.n_refreshes > 0  # single precision has left few changes to make
+        drags = state.drags or ends
+        if n_free > self.max_free or not (self.is_single or drags):
             return _PATIENT_STEPS * size + 2000
-        if n_free > _MAX_FREE:
-            return _PATIENT_STEPS * size
         return _STEPS * size + int(n_free**3 / ((_KNOWN_TO_DRAG if drags else 1.0) * _INVERSE * size))
 
     def _noise(self) -> float:
@@ -347,7 +352,7 @@ class _Block:
         while self._newton_calls < _NEWTON_CALLS:
             self._newton_calls += 1
             n_free = self.n_free
-            if n_free > _MAX_FREE:
+            if n_free > self.max_free:
                 return _LIMIT
             per_step = 4.0 * n_free * n_free + n_free * self._chosen.size + 1.0
             left = self._left(n_free + 64 if self.is_single else int(min(2000, max(8, _NEWTON_WORK / per_step))))
