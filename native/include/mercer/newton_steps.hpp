@@ -26,6 +26,8 @@ constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removin
 template <class Real, class Factor>
 class NewtonSteps {
   public:
+    static constexpr double kTogether = Factor::kFollows ? kEntering : 1.0;  // one by one where a change is dear
+
     // capacity: the most variables that may be free at a time.
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
         : block_(block),
@@ -57,8 +59,9 @@ class NewtonSteps {
             double residual = find_direction();
             result.violation = block_violation(block_);
             if (result.violation <= tol) break;
-            const bool refine = residual > __builtin_fmax(0.1 * tol, kAtRest * result.violation) &&
-                                refinements < kMaxRefinements && residual < 0.8 * last_residual;
+            const bool refine =
+                residual > __builtin_fmax(0.1 * tol, kAtRest * result.violation * (Factor::kFollows ? 1.0 : 0.0)) &&
+                refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
                 // The free variables cannot be brought to rest: entering more would not help, a fresh factor may.
                 const bool restless = residual >= result.violation;
@@ -232,7 +235,7 @@ class NewtonSteps {
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
         if (moved) rejected_ = 0;
         if (!moved && changed_ && entering_ < 1.0) begin();
-        entering_ = moved ? kEntering : 1.0;
+        entering_ = moved ? kTogether : 1.0;
         return whole;
     }
 
@@ -393,7 +396,7 @@ class NewtonSteps {
     double* system_;
     double *member_, *barred_;  // 1.0 where a variable is in F, or was found to be blocked at once
     double* change_;            // of beta, that the gradient does not know of yet
-    double entering_ = kEntering;
+    double entering_ = kTogether;
     double shift_ = 0.0;  // mean of the diagonal
     int rejected_ = 0;
     bool changed_ = false;  // whether the inverse has been updated since it was made

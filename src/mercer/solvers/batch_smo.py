@@ -335,10 +335,9 @@ class _Block:
         """How many pair steps to make before Newton steps."""
         size, n_free, state = max(1, self._chosen.size), self.n_free, self._state
         ends = self.is_everything and state.n_refreshes > 0  # single precision has left few changes to make
-        drags = state.drags or ends
-        if n_free > self.max_free or not (self.is_single or drags):
+        if n_free > self.max_free or not (self.is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
-        return _STEPS * size + int(n_free**3 / ((_KNOWN_TO_DRAG if drags else 1.0) * _INVERSE * size))
+        return _STEPS * size + int(n_free**3 / ((_KNOWN_TO_DRAG if state.drags else 1.0) * _INVERSE * size))
 
     def _noise(self) -> float:
         """About the violation below which single precision cannot bring the block."""
