@@ -13,7 +13,11 @@ constexpr int64_t kFewVectors = 4;         // so many are summed lane by lane
 constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
 constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
 constexpr int64_t kMaxGroups = 16;
-constexpr int64_t kSparseRowsPerTask = 512;
+constexpr int64_t kSparseRows = 128;            // of a task, at least: lists are set up for each task
+constexpr int64_t kMostSparseRows = 512;        // and at most: packed they stay in the cache
+constexpr int64_t kTasksPerThread = 4;          // so that no thread waits long for the last one
+constexpr int64_t kSymmetricTasks = 32;         // each has its own sums over rows
+constexpr int64_t kSymmetricColumns = 1 << 15;  // at a time: 8 MiB of such sums
 
 // Where finished tiles go: stored as they are, or multiplied by vectors and summed in double.
 template <class Real>
@@ -24,22 +28,47 @@ struct Sink {
     const double* vectors;  // (n_right, n_vectors); where there are few, (n_vectors, n_right)
     int64_t n_vectors;
     int64_t n_right;
+    bool turned;  // rows are stored as columns
 
     bool is_few() const { return stored == nullptr && n_vectors <= kFewVectors; }
+    bool adds_mirrored(const TileRequest& request) const { return request.symmetric && stored == nullptr; }
 };
+
+// to[column][row] = from[row][column], for as many rows and columns as a vector has lanes, or fewer.
+template <class Real>
+MERCER_INLINE void turn_square(const Real* from, int64_t from_stride, int n_rows, int n_columns, Real* to,
+                               int64_t to_stride) {
+    constexpr int kLane = kLanesOf<Real>;
+    if (n_rows < kLane || n_columns < kLane) {
+        for (int c = 0; c < n_columns; ++c)
+            for (int r = 0; r < n_rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+        return;
+    }
+    VecOf<Real> rows[kLane];
+#pragma GCC unroll 16
+    for (int r = 0; r < kLane; ++r) rows[r] = load_vector(from + r * from_stride);
+    turn<Real>(rows);
+#pragma GCC unroll 16
+    for (int r = 0; r < kLane; ++r) store(to + r * to_stride, rows[r]);
+}
 
 int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Finished tiles of one task, on their way to the sink. Sums over columns are kept lane by lane until the task ends.
+// Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied in the
+// end; summed, each element above also counts for its mirror image, in `mirrored`, which is the task's own.
 template <class Real>
 class Outlet {
   public:
-    Outlet(const Sink<Real>& sink, bool symmetric, int64_t first_row, int64_t n_rows)
+    Outlet(const Sink<Real>& sink, int64_t first_row, int64_t n_rows, double* mirrored, int64_t first_column,
+           int64_t n_columns)
         : sink_(sink),
-          symmetric_(symmetric),
           first_row_(first_row),
+          first_column_(first_column),
+          n_columns_(n_columns),
+          mirrored_(mirrored),
           n_lanes_(sink.is_few() ? n_rows * sink.n_vectors : 0),
           memory_(sizeof(Vec) * static_cast<std::size_t>(n_lanes_)),
           lanes_(memory_.as<Vec>()) {
@@ -47,15 +76,17 @@ class Outlet {
     }
 
     void emit(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        if (sink_.stored != nullptr) return store_tile(tile, n_rows, n_columns, stride, row, column);
-        if (sink_.is_few()) return add_products(tile, n_rows, n_columns, stride, row, column);
+        if (sink_.turned) return store_turned(tile, n_rows, n_columns, stride, row, column);
+        if (sink_.is_few() && n_columns == kTileColumns<Real> && mirrored_ == nullptr)
+            return add_whole_tile(tile, n_rows, stride, row, column);
         for (int r = 0; r < n_rows; ++r) {
-            double* out = sink_.sums + (row + r) * sink_.n_vectors;
-            for (int c = 0; c < n_columns; ++c) {
-                const auto value = static_cast<double>(tile[r * stride + c]);
-                const double* vector = sink_.vectors + (column + c) * sink_.n_vectors;
-                for (int64_t t = 0; t < sink_.n_vectors; ++t) out[t] += value * vector[t];
-            }
+            const Real* values = tile + r * stride;
+            if (sink_.stored != nullptr)
+                store_row(values, n_columns, row + r, column);
+            else if (sink_.is_few())
+                add_row(values, n_columns, row + r, column);
+            else
+                add_many(values, n_columns, row + r, column);
         }
     }
 
@@ -64,60 +95,148 @@ class Outlet {
     }
 
   private:
-    void store_tile(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        const int below = symmetric_ && row > column ? static_cast<int>(row - column) : 0;  // another task's copies
-        for (int r = 0; r < n_rows; ++r) {
-            Real* out = sink_.stored + (row + r) * sink_.stored_stride + column;
-            for (int c = below; c < n_columns; ++c) out[c] = tile[r * stride + c];
-        }
-        for (int c = 0; symmetric_ && c < n_columns; ++c) {
-            if (column + c < row + n_rows) continue;
-            Real* out = sink_.stored + (column + c) * sink_.stored_stride + row;
-            for (int r = 0; r < n_rows; ++r) out[r] = tile[r * stride + c];
-        }
+    void store_row(const Real* values, int n_columns, int64_t row, int64_t column) {
+        Real* out = sink_.stored + row * sink_.stored_stride + column;
+        for (int c = 0; c < n_columns; ++c) out[c] = values[c];
     }
 
-    void add_products(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        for (int64_t t = 0; t < sink_.n_vectors; ++t) {
+    void store_turned(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+        constexpr int kLane = kLanesOf<Real>;
+        Real* out = sink_.stored + column * sink_.stored_stride + row;
+        for (int r = 0; r < n_rows; r += kLane)
+            for (int c = 0; c < n_columns; c += kLane)
+                turn_square(tile + r * stride + c, stride, static_cast<int>(min64(kLane, n_rows - r)),
+                            static_cast<int>(min64(kLane, n_columns - c)), out + c * sink_.stored_stride + r,
+                            sink_.stored_stride);
+    }
+
+    // Nearly all tiles of dense rows.
+    void add_whole_tile(const Real* tile, int n_rows, int stride, int64_t row, int64_t column) {
+        const int64_t n_vectors = sink_.n_vectors;
+        for (int64_t t = 0; t < n_vectors; ++t) {
             const double* weights = sink_.vectors + t * sink_.n_right + column;
+            Vec* lanes = lanes_ + (row - first_row_) * n_vectors + t;
             for (int r = 0; r < n_rows; ++r) {
-                const int64_t at = (row + r) * sink_.n_vectors + t;
-                Vec& lanes = lanes_[at - first_row_ * sink_.n_vectors];
-                Vec total = lanes;
-                int c = 0;
-                for (; c + kLanes <= n_columns; c += kLanes) total += load(tile + r * stride + c) * load(weights + c);
-                lanes = total;
-                // Columns beyond n_columns are left out, not weighted with 0: their kernel values may be infinite.
-                for (; c < n_columns; ++c) sink_.sums[at] += static_cast<double>(tile[r * stride + c]) * weights[c];
+                const Real* values = tile + r * stride;
+                Vec total = lanes[r * n_vectors];
+#pragma GCC unroll 8
+                for (int c = 0; c < kTileColumns<Real>; c += kLanes) total += load(values + c) * load(weights + c);
+                lanes[r * n_vectors] = total;
             }
         }
     }
 
+    void add_row(const Real* values, int n_columns, int64_t row, int64_t column) {
+        const int first = mirrored_ != nullptr && row > column ? static_cast<int>(min64(row - column, n_columns)) : 0;
+        for (int64_t t = 0; t < sink_.n_vectors; ++t) {
+            const double* weights = sink_.vectors + t * sink_.n_right;
+            const int64_t at = row * sink_.n_vectors + t;
+            Vec& lanes = lanes_[at - first_row_ * sink_.n_vectors];
+            lanes += product(values, weights + column, first, n_columns, sink_.sums[at]);
+            if (mirrored_ != nullptr)
+                mirror(values, weights[row], row >= column && row < column + n_columns ? first + 1 : first, n_columns,
+                       mirrored_ + t * n_columns_ + (column - first_column_));
+        }
+    }
+
+    // Two chains, for a sum waits for its last addition. What does not fill a vector is added to `rest`: columns beyond
+    // the last one are left out, not weighted with 0, for their kernel values may be infinite.
+    static Vec product(const Real* values, const double* weights, int first, int last, double& rest) {
+        Vec even{}, odd{};
+        int c = first;
+        for (; c + 2 * kLanes <= last; c += 2 * kLanes) {
+            even += load(values + c) * load(weights + c);
+            odd += load(values + c + kLanes) * load(weights + c + kLanes);
+        }
+        for (; c + kLanes <= last; c += kLanes) even += load(values + c) * load(weights + c);
+        for (; c < last; ++c) rest += static_cast<double>(values[c]) * weights[c];
+        return even + odd;
+    }
+
+    static void mirror(const Real* values, double weight, int first, int last, double* out) {
+        int c = first;
+        for (; c + kLanes <= last; c += kLanes) store(out + c, load(out + c) + load(values + c) * weight);
+        for (; c < last; ++c) out[c] += static_cast<double>(values[c]) * weight;
+    }
+
+    void add_many(const Real* values, int n_columns, int64_t row, int64_t column) {
+        double* out = sink_.sums + row * sink_.n_vectors;
+        for (int c = 0; c < n_columns; ++c) {
+            const auto value = static_cast<double>(values[c]);
+            const double* vector = sink_.vectors + (column + c) * sink_.n_vectors;
+            for (int64_t t = 0; t < sink_.n_vectors; ++t) out[t] += value * vector[t];
+        }
+    }
+
     const Sink<Real>& sink_;
-    bool symmetric_;
-    int64_t first_row_, n_lanes_;
+    int64_t first_row_, first_column_, n_columns_;
+    double* mirrored_;
+    int64_t n_lanes_;
     Scratch memory_;
     Vec* lanes_;
 };
 
+// The rows of a request in tasks. For sums of a symmetric matrix, each has sums of its own over its rows, and tasks
+// depend on the number of rows alone; all other sums are over columns and depend on no task.
 template <class Real>
-struct Job {
+class Tasks {
+  public:
+    // Of a multiple of `unit` rows each, and of `most` at most where nothing else is said.
+    Tasks(const TileRequest& request, const Sink<Real>& sink, int64_t columns_at_a_time, int64_t unit, int64_t least,
+          int64_t most)
+        : rows_per_task(rows_of_task(request, sink, unit, least, most)),
+          count(divide_up(request.left.count, rows_per_task)),
+          memory_(sizeof(double) * static_cast<std::size_t>(
+                                       sink.adds_mirrored(request) ? count * sink.n_vectors * columns_at_a_time : 0)),
+          adds_mirrored_(sink.adds_mirrored(request)) {}
+
+    const int64_t rows_per_task, count;
+
+    double* clear_mirrored(int64_t task, const Sink<Real>& sink, int64_t n_columns) const {
+        if (!adds_mirrored_) return nullptr;
+        double* sums = memory_.as<double>() + task * sink.n_vectors * n_columns;
+        for (int64_t c = 0; c < sink.n_vectors * n_columns; ++c) sums[c] = 0.0;
+        return sums;
+    }
+
+    // In the order of the tasks.
+    void add_mirrored(const Sink<Real>& sink, int64_t first_column, int64_t n_columns) const {
+        if (!adds_mirrored_) return;
+        const double* sums = memory_.as<double>();
+        for (int64_t task = 0; task < count; ++task)
+            for (int64_t t = 0; t < sink.n_vectors; ++t, sums += n_columns)
+                for (int64_t c = 0; c < n_columns; ++c) sink.sums[(first_column + c) * sink.n_vectors + t] += sums[c];
+    }
+
+  private:
+    static int64_t rows_of_task(const TileRequest& request, const Sink<Real>& sink, int64_t unit, int64_t least,
+                                int64_t most) {
+        const int64_t n = request.left.count;
+        const int64_t wanted = sink.adds_mirrored(request)
+                                   ? divide_up(n, kSymmetricTasks)
+                                   : min64(most, divide_up(n, kTasksPerThread * max64(1, request.n_threads)));
+        return divide_up(max64(least, wanted), unit) * unit;
+    }
+
+    Scratch memory_;
+    bool adds_mirrored_;
+};
+
+template <class Real>
+struct DenseJob {
     const TileRequest& request;
     const Sink<Real>& sink;
+    const Tasks<Real>& tasks;
     Real centre_norm;
     int64_t first_column, n_columns;  // of the columns now packed
     Real *panels, *norms, *offsets;
-    int64_t groups_per_task;
-
-    TileSides<Real> sides(const Real* left_norms, const Real* left_offsets, int64_t panel, int width) const {
-        return {left_norms, norms + panel * width, left_offsets, offsets + panel * width, centre_norm};
-    }
+    int64_t groups;  // of rows packed at a time
 };
 
 template <class Real>
 void pack_panel_task(void* context, int64_t panel) {
     constexpr int kColumns = kTileColumns<Real>;
-    const auto& job = *static_cast<const Job<Real>*>(context);
+    const auto& job = *static_cast<const DenseJob<Real>*>(context);
     const int64_t p = job.request.right.n_features, first = panel * kColumns;
     const int count = static_cast<int>(min64(kColumns, job.n_columns - first));
     pack_dense<Real, kColumns>(job.request.right, job.first_column + first, count, job.request.centre,
@@ -126,14 +245,11 @@ void pack_panel_task(void* context, int64_t panel) {
 }
 
 template <class Real>
-void dense_rows_task(void* context, int64_t task) {
-    constexpr int kColumns = kTileColumns<Real>;
-    const auto& job = *static_cast<const Job<Real>*>(context);
+void dense_rows(const DenseJob<Real>& job, int64_t first_row, int64_t last_row, Outlet<Real>& outlet) {
+    constexpr int kColumns = kTileColumns<Real>, kTileSize = kTileRows * kColumns;
     const RowsView& left = job.request.left;
-    const int64_t p = left.n_features;
-    const int64_t first_row = task * job.groups_per_task * kTileRows;
-    const int64_t n_groups = divide_up(min64(job.groups_per_task * kTileRows, left.count - first_row), kTileRows);
-    constexpr int kTileSize = kTileRows * kColumns;
+    const Program& program = job.request.program;
+    const int64_t p = left.n_features, n_groups = divide_up(last_row - first_row, kTileRows);
     Scratch scratch(sizeof(Real) *
                     static_cast<std::size_t>(n_groups * kTileRows * (p + 2) + (kMaxStack + 1) * kTileSize));
     Real* packed = scratch.as<Real>();
@@ -142,26 +258,37 @@ void dense_rows_task(void* context, int64_t task) {
     Real* tile = offsets + n_groups * kTileRows;
     for (int64_t g = 0; g < n_groups; ++g) {
         const int64_t row = first_row + g * kTileRows;
-        pack_dense<Real, kTileRows>(left, row, static_cast<int>(min64(kTileRows, left.count - row)), job.request.centre,
-                                    static_cast<double>(job.centre_norm), job.request.program,
-                                    packed + g * kTileRows * p, norms + g * kTileRows, offsets + g * kTileRows);
+        pack_dense<Real, kTileRows>(left, row, static_cast<int>(min64(kTileRows, last_row - row)), job.request.centre,
+                                    static_cast<double>(job.centre_norm), program, packed + g * kTileRows * p,
+                                    norms + g * kTileRows, offsets + g * kTileRows);
     }
-    Outlet<Real> outlet(job.sink, job.request.symmetric, first_row,
-                        min64(n_groups * kTileRows, left.count - first_row));
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
         const int64_t column = panel * kColumns;
         for (int64_t g = 0; g < n_groups; ++g) {
             const int64_t row = first_row + g * kTileRows;
             if (job.request.symmetric && job.first_column + column + kColumns <= row) continue;
-            (job.request.program.direct ? distance_tile<Real> : dense_tile<Real>)(packed + g * kTileRows * p,
-                                                                                  job.panels + column * p, p, tile);
-            run_program(job.request.program, job.sides(norms + g * kTileRows, offsets + g * kTileRows, panel, kColumns),
-                        kTileRows, kColumns, tile, tile + kTileSize);
-            outlet.emit(tile, static_cast<int>(min64(kTileRows, left.count - row)),
+            (program.direct ? distance_tile<Real> : dense_tile<Real>)(packed + g * kTileRows * p,
+                                                                      job.panels + column * p, p, tile);
+            run_program<Real>(program,
+                              {norms + g * kTileRows, job.norms + column, offsets + g * kTileRows, job.offsets + column,
+                               job.centre_norm},
+                              kTileRows, kColumns, tile, tile + kTileSize);
+            outlet.emit(tile, static_cast<int>(min64(kTileRows, last_row - row)),
                         static_cast<int>(min64(kColumns, job.n_columns - column)), kColumns, row,
                         job.first_column + column);
         }
     }
+}
+
+template <class Real>
+void dense_rows_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const DenseJob<Real>*>(context);
+    const int64_t first = task * job.tasks.rows_per_task;
+    const int64_t last = min64(first + job.tasks.rows_per_task, job.request.left.count);
+    Outlet<Real> outlet(job.sink, first, last - first, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
+                        job.first_column, job.n_columns);
+    for (int64_t row = first; row < last; row += job.groups * kTileRows)
+        dense_rows(job, row, min64(row + job.groups * kTileRows, last), outlet);
     outlet.finish();
 }
 
@@ -173,75 +300,203 @@ void run_dense(const TileRequest& request, const Sink<Real>& sink) {
     if (request.centre)
         for (int64_t k = 0; k < p; ++k) centre_norm += request.centre[k] * request.centre[k];
     const int64_t row_bytes = static_cast<int64_t>(sizeof(Real)) * max64(p, 1);
-    const int64_t chunk = min64(divide_up(m, kColumns), max64(1, kPanelBytes / (row_bytes * kColumns))) * kColumns;
+    const int64_t most = min64(kPanelBytes / row_bytes, sink.adds_mirrored(request) ? kSymmetricColumns : m);
+    const int64_t chunk = min64(divide_up(m, kColumns), max64(1, most / kColumns)) * kColumns;
     const int64_t groups = min64(kMaxGroups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
     Scratch panels(sizeof(Real) * static_cast<std::size_t>(chunk * (p + 2)));
+    const Tasks<Real> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
     for (int64_t first = 0; first < m; first += chunk) {
-        Job<Real> job{request,
-                      sink,
-                      static_cast<Real>(centre_norm),
-                      first,
-                      min64(chunk, m - first),
-                      panels.as<Real>(),
-                      panels.as<Real>() + chunk * p,
-                      panels.as<Real>() + chunk * (p + 1),
-                      groups};
+        DenseJob<Real> job{request,
+                           sink,
+                           tasks,
+                           static_cast<Real>(centre_norm),
+                           first,
+                           min64(chunk, m - first),
+                           panels.as<Real>(),
+                           panels.as<Real>() + chunk * p,
+                           panels.as<Real>() + chunk * (p + 1),
+                           groups};
         parallel_for(divide_up(job.n_columns, kColumns), request.n_threads, pack_panel_task<Real>, &job);
-        parallel_for(divide_up(request.left.count, groups * kTileRows), request.n_threads, dense_rows_task<Real>, &job);
+        parallel_for(tasks.count, request.n_threads, dense_rows_task<Real>, &job);
+        tasks.add_mirrored(sink, first, job.n_columns);
     }
 }
 
-template <class Real, class Left, class Right>
-void sparse_rows(const Job<Real>& job, const Left& left_rows, const Right& right_rows, int64_t first_row,
-                 int64_t last_row) {
+template <class Real>
+struct SparseJob {
+    const TileRequest& request;
+    const Sink<Real>& sink;
+    const Tasks<Real>& tasks;
+    int64_t first_column, n_columns;  // of the columns now packed
+    SparseBlock<Real>* blocks;
+    const int32_t* places;  // of features: those of the table on the right, whichever side is in blocks
+    int32_t n_common;
+};
+
+// One thread's list heads, -1 for every rare feature.
+class Heads {
+  public:
+    explicit Heads(const RowsView& right)
+        : memory_(sizeof(int32_t) * static_cast<std::size_t>(right.n_features + 1)), heads_(memory_.as<int32_t>()) {
+        for (int64_t k = 0; k < right.n_features; ++k) heads_[k] = -1;
+    }
+    int32_t* get() const { return heads_; }
+
+  private:
+    Scratch memory_;
+    int32_t* heads_;
+};
+
+template <class Real>
+void pack_block_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const SparseJob<Real>*>(context);
+    const RowsView& right = job.request.right;
+    const int64_t first = task * kBlockColumns<Real>;
+    const int count = static_cast<int>(min64(kBlockColumns<Real>, job.n_columns - first));
+    const Heads heads(right);
+    SparseBlock<Real>& block = job.blocks[task];
+    with_csr(right, job.places, [&](const auto& rows) {
+        pack_block(rows, job.first_column + first, count, job.n_common, heads.get(), block);
+    });
+}
+
+template <class Real>
+void sparse_rows_task(void* context, int64_t task) {
+    constexpr int kColumns = kBlockColumns<Real>, kPanel = kPanelColumns<Real>;
+    const auto& job = *static_cast<const SparseJob<Real>*>(context);
     const RowsView &left = job.request.left, &right = job.request.right;
-    const int64_t p = right.n_features;
-    Scratch slot_memory(sizeof(int32_t) * static_cast<std::size_t>(p + 1));
-    int32_t* slots = slot_memory.as<int32_t>();
-    for (int64_t k = 0; k < p; ++k) slots[k] = -1;
-    constexpr int kColumns = kSparseColumns<Real>, kTileSize = kTileRows * kColumns;
-    Scratch tile_memory(sizeof(Real) * (kMaxStack + 1) * kTileSize);
+    const int64_t first = task * job.tasks.rows_per_task;
+    const int64_t n_rows = min64(job.tasks.rows_per_task, left.count - first);
+    const int32_t n_common = job.n_common;
+    int64_t room = 0;
+    with_csr(left, job.places, [&](const auto& rows) {
+        for (int64_t i = 0; i < n_rows; ++i) room += rows.length(first + i) + 1;
+    });
+    const auto n = static_cast<std::size_t>(room);
+    Scratch common(n * sizeof(int32_t)), rare(n * sizeof(int32_t));
+    Scratch common_values(n * sizeof(Real)), rare_values(n * sizeof(Real));
+    Scratch packed_memory(sizeof(SparseRow<Real>) * static_cast<std::size_t>(n_rows));
+    auto* packed = packed_memory.as<SparseRow<Real>>();
+    with_csr(left, job.places, [&](const auto& rows) {
+        for (int64_t i = 0, at = 0; i < n_rows; at += rows.length(first + i) + 1, ++i)
+            packed[i] = pack_row(rows, first + i, n_common, common.as<int32_t>() + at, rare.as<int32_t>() + at,
+                                 common_values.as<Real>() + at, rare_values.as<Real>() + at);
+    });
+    const Heads heads(right);
+    Scratch tile_memory(sizeof(Real) * (kMaxStack + kRowsPerPanel) * kColumns);
     Real* tile = tile_memory.as<Real>();
-    Real right_norms[kColumns], zeros[kColumns] = {}, left_norms[kTileRows];
-    Outlet<Real> outlet(job.sink, job.request.symmetric, first_row, last_row - first_row);
-    for (int64_t column = 0; column < right.count; column += kColumns) {
-        const int count = static_cast<int>(min64(kColumns, right.count - column));
-        const int64_t room = min64(p, count_entries(right_rows, right, column, count));
-        Scratch dense(sizeof(Real) * static_cast<std::size_t>(room * kColumns));
-        scatter_columns(right_rows, right, column, count, slots, dense.as<Real>(), right_norms);
-        for (int64_t row = first_row; row < last_row; row += kTileRows) {
-            if (job.request.symmetric && column + kColumns <= row) continue;
-            const int n_rows = static_cast<int>(min64(kTileRows, last_row - row));
-            for (int r = 0; r < n_rows; ++r) {
-                const int64_t at = left.rows ? left.rows[row + r] : row + r;
-                left_norms[r] = sparse_norm<Real>(left_rows, at);
-                sparse_products(left_rows, at, slots, dense.as<Real>(), tile + r * kColumns);
+    Real* stack = tile + kRowsPerPanel * kColumns;
+    const Real zeros[kColumns] = {};
+    Outlet<Real> outlet(job.sink, first, n_rows, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
+                        job.first_column, job.n_columns);
+    for (int64_t b = 0; b * kColumns < job.n_columns; ++b) {
+        const SparseBlock<Real>& block = job.blocks[b];
+        const int64_t column = job.first_column + b * kColumns;
+        const int count = static_cast<int>(min64(kColumns, job.n_columns - b * kColumns));
+        const int width = static_cast<int>(divide_up(count, kLanesOf<Real>)) * kLanesOf<Real>;
+        for (int32_t f = 0; f < block.n_features; ++f) heads.get()[block.features[f]] = block.starts[f];
+        for (int64_t i = 0; i < n_rows; i += kRowsPerPanel) {
+            const int64_t end = min64(i + kRowsPerPanel, n_rows), below = max64(0, first + i - column);
+            const int skipped = job.request.symmetric ? static_cast<int>(min64(below / kPanel, kSparsePanels)) : 0;
+            const int start = skipped * kPanel;
+            if (start >= count) continue;
+            for (int panel = skipped; panel * kPanel < count; ++panel)
+                for (int64_t r = i; r < end; ++r)
+                    common_products(packed[r], block.common + int64_t{panel} * n_common * kPanel,
+                                    tile + (r - i) * kColumns + panel * kPanel);
+            for (int64_t r = i; r < end; ++r) {
+                Real* products = tile + (r - i) * kColumns;
+                add_rare_products(packed[r], block.entries, heads.get(), products);
+                run_program<Real>(job.request.program, {&packed[r].norm, block.norms + start, zeros, zeros, 0}, 1,
+                                  width - start, products + start, stack);
             }
-            run_program<Real>(job.request.program, {left_norms, right_norms, zeros, zeros, 0}, n_rows, kColumns, tile,
-                              tile + kTileSize);
-            outlet.emit(tile, n_rows, count, kColumns, row, column);
+            outlet.emit(tile + start, static_cast<int>(end - i), count - start, kColumns, first + i, column + start);
         }
-        clear_slots(right_rows, right, column, count, slots);
+        for (int32_t f = 0; f < block.n_features; ++f) heads.get()[block.features[f]] = -1;
     }
     outlet.finish();
 }
 
 template <class Real>
-void sparse_rows_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const Job<Real>*>(context);
-    const int64_t first = task * kSparseRowsPerTask;
-    const int64_t last = min64(first + kSparseRowsPerTask, job.request.left.count);
-    with_csr(job.request.left.csr, [&](const auto& left) {
-        with_csr(job.request.right.csr, [&](const auto& right) { sparse_rows(job, left, right, first, last); });
-    });
+void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_t* places, int32_t n_common) {
+    constexpr int kColumns = kBlockColumns<Real>;
+    const RowsView& right = request.right;
+    const int64_t common_size = int64_t{n_common} * kColumns, m = right.count;
+    const int64_t block_bytes = static_cast<int64_t>(sizeof(Real)) * (common_size + kColumns);
+    const int64_t most = sink.adds_mirrored(request) ? kSymmetricColumns / kColumns : m;
+    const int64_t n_blocks = min64(divide_up(m, kColumns), max64(1, min64(most, kPanelBytes / block_bytes)));
+    const int64_t chunk = n_blocks * kColumns;
+    const Tasks<Real> tasks(request, sink, chunk, 1, kSparseRows, kMostSparseRows);
+    Scratch block_memory(sizeof(SparseBlock<Real>) * static_cast<std::size_t>(n_blocks));
+    Scratch common(static_cast<std::size_t>(block_bytes * n_blocks));
+    for (int64_t first = 0; first < m; first += chunk) {
+        SparseJob<Real> job{
+            request, sink,    tasks, first, min64(chunk, m - first), block_memory.as<SparseBlock<Real>>(),
+            places,  n_common};
+        int64_t n_entries = 0;
+        with_csr(right, places, [&](const auto& rows) {
+            for (int64_t c = 0; c < job.n_columns; ++c) n_entries += rows.length(first + c);
+        });
+        const auto n = static_cast<std::size_t>(n_entries);
+        Scratch features(n * sizeof(int32_t)), starts(n * sizeof(int32_t)), lists(2 * n * sizeof(ListEntry<Real>));
+        with_csr(right, places, [&](const auto& rows) {
+            for (int64_t b = 0, at = 0; b * kColumns < job.n_columns; ++b) {
+                Real* dense = common.as<Real>() + b * (common_size + kColumns);
+                job.blocks[b] = {dense,
+                                 dense + common_size,
+                                 features.as<int32_t>() + at,
+                                 starts.as<int32_t>() + at,
+                                 lists.as<ListEntry<Real>>() + 2 * at,
+                                 0};
+                for (int64_t c = b * kColumns; c < min64((b + 1) * kColumns, job.n_columns); ++c)
+                    at += rows.length(first + c);
+            }
+        });
+        parallel_for(divide_up(job.n_columns, kColumns), request.n_threads, pack_block_task<Real>, &job);
+        parallel_for(tasks.count, request.n_threads, sparse_rows_task<Real>, &job);
+        tasks.add_mirrored(sink, first, job.n_columns);
+    }
+}
+
+template <class Real>
+struct MirrorJob {
+    const Sink<Real>& sink;
+    int64_t size;
+};
+
+// Copies what is above the diagonal to below it, for as many rows as a vector has lanes.
+template <class Real>
+void mirror_task(void* context, int64_t task) {
+    constexpr int kLane = kLanesOf<Real>;
+    const auto& job = *static_cast<const MirrorJob<Real>*>(context);
+    const int64_t stride = job.sink.stored_stride, first = task * kLane, last = min64(first + kLane, job.size);
+    Real* out = job.sink.stored;
+    for (int64_t column = 0; column < first; column += kLane)
+        turn_square(out + column * stride + first, stride, kLane, static_cast<int>(last - first),
+                    out + first * stride + column, stride);
+    for (int64_t row = first; row < last; ++row)
+        for (int64_t c = first; c < row; ++c) out[row * stride + c] = out[c * stride + row];
 }
 
 template <class Real>
 void run(const TileRequest& request, const Sink<Real>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
-    if (!request.left.sparse) return run_dense(request, sink);
-    Job<Real> job{request, sink, 0, 0, request.right.count, nullptr, nullptr, nullptr, 0};
-    parallel_for(divide_up(request.left.count, kSparseRowsPerTask), request.n_threads, sparse_rows_task<Real>, &job);
+    if (!request.left.sparse) {
+        run_dense(request, sink);
+    } else if (sink.stored != nullptr && request.left.count < request.right.count) {
+        // Columns cost more to set up than rows: the fewer ones are columns.
+        TileRequest turned = request;
+        turned.left = request.right;
+        turned.right = request.left;
+        Sink<Real> columns = sink;
+        columns.turned = true;
+        run_sparse(turned, columns, request.right.csr.places, request.right.csr.n_common);
+    } else {
+        run_sparse(request, sink, request.right.csr.places, request.right.csr.n_common);
+    }
+    if (!request.symmetric || sink.stored == nullptr) return;
+    MirrorJob<Real> job{sink, request.left.count};
+    parallel_for(divide_up(job.size, kLanesOf<Real>), request.n_threads, mirror_task<Real>, &job);
 }
 
 template <class Real>
@@ -252,17 +507,19 @@ void combine(const TileRequest& request, const double* vectors, int64_t n_vector
     double* turned = memory.as<double>();
     for (int64_t j = 0; turn && j < n_right; ++j)
         for (int64_t t = 0; t < n_vectors; ++t) turned[t * n_right + j] = vectors[j * n_vectors + t];
-    run(request, Sink<Real>{nullptr, 0, out, turn ? turned : vectors, n_vectors, n_right});
+    TileRequest asked = request;
+    asked.symmetric = request.symmetric && n_vectors <= kFewVectors;
+    run(asked, Sink<Real>{nullptr, 0, out, turn ? turned : vectors, n_vectors, n_right, false});
 }
 
 }  // namespace
 
 void block(const TileRequest& request, double* out, int64_t out_stride) {
-    run(request, Sink<double>{out, out_stride, nullptr, nullptr, 0, 0});
+    run(request, Sink<double>{out, out_stride, nullptr, nullptr, 0, 0, false});
 }
 
 void block_single(const TileRequest& request, float* out, int64_t out_stride) {
-    run(request, Sink<float>{out, out_stride, nullptr, nullptr, 0, 0});
+    run(request, Sink<float>{out, out_stride, nullptr, nullptr, 0, 0, false});
 }
 
 void matvec(const TileRequest& request, const double* vectors, int64_t n_vectors, double* out) {

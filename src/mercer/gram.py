@@ -280,14 +280,25 @@ class Gram:
         """
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
         used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
-        row_idx, col_idx = self._translate(rows), self._translate(used)
+        col_idx = self._translate(used)
         n_rows = self.n if rows is None else rows.size
-        out = np.empty((n_rows, stacked.shape[1]))
         coefficients = np.ascontiguousarray(stacked[used])
+        out = np.empty((n_rows, stacked.shape[1]))
+        wanted = np.arange(self.n) if rows is None else rows
+        inside = np.isin(wanted, used, assume_unique=True)
+        if used.size**2 <= 8 * self.values_per_call and np.array_equal(wanted[inside], used):
+            assert col_idx is not None  # one object on both sides: of what is between them, half is evaluated
+            out[inside] = self._store.evaluate(col_idx, col_idx, coefficients)
+            if check is not None:
+                check()
+        else:
+            inside[:] = False
+        left = np.flatnonzero(~inside)
         height = max(64, 4 * self.values_per_call // max(1, used.size))
-        for first in range(0, n_rows, height):
-            part = slice(first, min(first + height, n_rows))
-            at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
+        for first in range(0, left.size, height):
+            part = left[first : first + height]
+            at = self._translate(wanted[part])
+            assert at is not None
             out[part] = self._store.evaluate(at, col_idx, coefficients)
             if check is not None:
                 check()

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from cases import ISAS, KERNELS
 from mercer import _core, _reference
@@ -173,9 +174,9 @@ def block_single(isa, program, A, B, a=None, b=None, centre=None, threads=1):
     return out
 
 
-def matvec_single(isa, program, A, B, vectors, centre=None, threads=1):
-    out = np.zeros((A.shape[0], vectors.shape[1]))
-    _core.matvec_single(isa, compiled(program), table(A), None, table(B), None, centre, vectors, out, threads)
+def matvec_single(isa, program, A, B, vectors, centre=None, a=None, b=None, threads=1):
+    out = np.zeros((A.shape[0] if a is None else a.size, vectors.shape[1]))
+    _core.matvec_single(isa, compiled(program), table(A), a, table(B), b, centre, vectors, out, threads)
     return out
 
 
@@ -201,12 +202,14 @@ def test_single_precision_is_the_value_to_seven_digits(isa, case, stored, dtype)
 @pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
 def test_single_precision_around_the_edges_of_tiles(isa, stored):
     A, B, program = rows(max(SIZES), 3, 0), rows(max(SIZES), 3, 1), (RBF(gamma=0.1) + Linear()).lower()
-    expected = block_single(isa, program, STORED[stored](A), STORED[stored](B))
+    left, right = STORED[stored](A), STORED[stored](B)
+    expected = block_single(isa, program, left, right)
     for n, m in product(SIZES, repeat=2):
-        left, right = STORED[stored](A[:n]), STORED[stored](B[:m])
-        np.testing.assert_array_equal(block_single(isa, program, left, right), expected[:n, :m])
+        found = block_single(isa, program, left, right, np.arange(n), np.arange(m))
+        np.testing.assert_array_equal(found, expected[:n, :m])
         v = np.ones((m, 1))
-        close(matvec_single(isa, program, left, right, v), expected[:n, :m].astype(float) @ v)
+        found = matvec_single(isa, program, left, right, v, None, np.arange(n), np.arange(m))
+        close(found, expected[:n, :m].astype(float) @ v)
 
 
 @every_isa
@@ -360,3 +363,65 @@ def test_padding_never_reaches_the_sums(isa, stored):
     X = STORED[stored](X)
     assert matvec(isa, program, X, X, np.ones((3, 1))).tolist() == [[3.0]] * 3
     assert matvec(isa, program, X, X, np.ones((3, 2))).tolist() == [[3.0, 3.0]] * 3
+
+
+# The same rows on both sides, and features that few rows have.
+
+
+def few_entries(n, p, seed=0):
+    """Return rows of which most features are rare, as those of text are, and some are common."""
+    random = np.random.default_rng(seed)
+    X = np.where(random.random(size=(n, p)) < 0.6 / (1 + np.arange(p)), random.normal(size=(n, p)), 0.0)
+    X[::7] = 0.0
+    return X
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+@pytest.mark.parametrize("n", [1, 13, 40, 1100])
+def test_the_same_rows_on_both_sides(isa, stored, n):
+    X, kernel = STORED[stored](few_entries(n, 120)), compiled(RBF(gamma=0.5).lower())
+    one, other = table(X), table(X)
+    chosen = np.sort(np.random.default_rng(1).permutation(n)[: max(1, n - n // 3)]).astype(np.int64)
+    for multiply, evaluate in ((_core.matvec, np.float64), (_core.matvec_single, np.float32)):
+        K = np.empty((chosen.size, chosen.size), dtype=evaluate)
+        _core.block(isa, kernel, one, chosen, other, chosen.copy(), None, K, 1)
+        half = np.empty_like(K)
+        _core.block(isa, kernel, one, chosen, one, chosen, None, half, 2)
+        np.testing.assert_array_equal(half, K)
+        for n_vectors in (1, 3, 5):
+            v = np.random.default_rng(2).normal(size=(chosen.size, n_vectors))
+            found = []
+            for threads in (1, 2, 7):
+                found.append(np.zeros_like(v))
+                multiply(isa, kernel, one, chosen, one, chosen, None, v, found[-1], threads)
+            close(found[0], K.astype(float) @ v)
+            np.testing.assert_array_equal(found[0], found[1])
+            np.testing.assert_array_equal(found[0], found[2])
+
+
+@every_isa
+def test_sums_over_the_same_rows_leave_out_what_is_no_row(isa):
+    X = table(np.full((3, 1), 4.0))  # the kernel is infinite at zero rows
+    out = np.zeros((3, 1))
+    program = compiled(((Op.DOT, 0.0), (Op.SHIFT, -15.0), (Op.POWER, 400.0)))
+    _core.matvec(isa, program, X, None, X, None, None, np.ones((3, 1)), out, 1)
+    assert out.tolist() == [[3.0]] * 3
+
+
+@every_isa
+@pytest.mark.parametrize("shape", [(700, 1300), (1300, 700), (5, 1300), (130, 5)])
+def test_rows_of_rare_features(isa, shape):
+    A, B, program = few_entries(shape[0], 900), few_entries(shape[1], 900, 1), RBF(gamma=0.3).lower()
+    left, right = sp.csr_array(A), sp.csr_array(B)
+    expected = np.exp(-0.3 * cdist(A, B, "sqeuclidean"))  # the reference takes its time
+    found = block(isa, program, left, right, threads=2)
+    close(found, expected)
+    v = np.random.default_rng(2).normal(size=(shape[1], 2))
+    close(matvec(isa, program, left, right, v, threads=2), expected @ v)
+    a, b = np.arange(0, shape[0], 3), np.arange(0, shape[1], 7)
+    np.testing.assert_array_equal(block(isa, program, left, right, a, b), found[np.ix_(a, b)])
+    # k(x, z) and k(z, x) are the same to the bit.
+    both = block(isa, program, left, left)
+    np.testing.assert_array_equal(both, both.T)
+    assert (np.diag(both) == 1.0).all()

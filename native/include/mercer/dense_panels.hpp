@@ -11,24 +11,53 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 constexpr int kTileColumns = 2 * kLanesOf<Real>;
 
+constexpr int kStagedFeatures = 64;  // a multiple of every vector's lanes: what is staged stays in the nearest cache
+
+// staged[j] = row[j] - centre[j], in this precision; zeros up to a whole number of vectors.
+template <class Real, class Stored>
+MERCER_INLINE void stage_row(const Stored* row, int64_t stride, const double* centre, int n_features, Real* staged) {
+    if (stride != 1)
+        for (int j = 0; j < n_features; ++j)
+            staged[j] = static_cast<Real>(static_cast<double>(row[j * stride]) - (centre ? centre[j] : 0.0));
+    else if (centre)
+        for (int j = 0; j < n_features; ++j) staged[j] = static_cast<Real>(static_cast<double>(row[j]) - centre[j]);
+    else
+        for (int j = 0; j < n_features; ++j) staged[j] = static_cast<Real>(row[j]);
+    for (int j = n_features; j % kLanesOf<Real> != 0; ++j) staged[j] = 0;
+}
+
+// packed[feature][First + r] = staged[First + r][feature], for as many rows and features as a vector has lanes.
+template <class Real, int First, int Width>
+MERCER_INLINE void turn_staged(const Real* staged, int n_features, Real* packed) {
+    constexpr int kLane = kLanesOf<Real>, kRows = Width - First < kLane ? Width - First : kLane;
+    VecOf<Real> rows[kLane];
+#pragma GCC unroll 16
+    for (int r = 0; r < kLane; ++r)
+        rows[r] = r < kRows ? load_vector(staged + (First + r) * kStagedFeatures) : VecOf<Real>{};
+    turn<Real>(rows);
+#pragma GCC unroll 16
+    for (int k = 0; k < kLane; ++k)
+        if (k < n_features) __builtin_memcpy(packed + k * Width + First, &rows[k], kRows * sizeof(Real));
+    if constexpr (First + kRows < Width) turn_staged<Real, First + kRows, Width>(staged, n_features, packed);
+}
+
 template <class Real, class Stored, int Width>
 MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int count, const double* centre, Real* packed) {
+    constexpr int kLane = kLanesOf<Real>;
     const auto* data = static_cast<const Stored*>(view.dense.data);
-    for (int r = 0; r < Width; ++r) {
-        if (r >= count) {
-            for (int64_t k = 0; k < view.n_features; ++k) packed[k * Width + r] = 0;
-            continue;
+    const int64_t stride = view.dense.column_stride;
+    Real staged[Width * kStagedFeatures];
+    for (int j = count * kStagedFeatures; j < Width * kStagedFeatures; ++j) staged[j] = 0;
+    for (int64_t k = 0; k < view.n_features; k += kStagedFeatures) {
+        const int64_t left = view.n_features - k;
+        const int n_features = left < kStagedFeatures ? static_cast<int>(left) : kStagedFeatures;
+        for (int r = 0; r < count; ++r) {
+            const int64_t row = view.rows ? view.rows[first + r] : first + r;
+            stage_row(data + row * view.dense.row_stride + k * stride, stride, centre ? centre + k : nullptr,
+                      n_features, staged + r * kStagedFeatures);
         }
-        const int64_t row = view.rows ? view.rows[first + r] : first + r;
-        const Stored* source = data + row * view.dense.row_stride;
-        if (centre) {
-            for (int64_t k = 0; k < view.n_features; ++k)
-                packed[k * Width + r] =
-                    static_cast<Real>(static_cast<double>(source[k * view.dense.column_stride]) - centre[k]);
-        } else {
-            for (int64_t k = 0; k < view.n_features; ++k)
-                packed[k * Width + r] = static_cast<Real>(source[k * view.dense.column_stride]);
-        }
+        for (int j = 0; j < n_features; j += kLane)
+            turn_staged<Real, 0, Width>(staged + j, n_features - j, packed + (k + j) * Width);
     }
 }
 

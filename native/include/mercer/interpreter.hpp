@@ -35,8 +35,8 @@ void gaussian_tile(Real scale, const TileSides<Real>& sides, int n_rows, int n_c
     for (int r = 0; r < n_rows; ++r)
         for (int c = 0; c < n_columns; c += kLanesOf<Real>) {
             Real* at = tile + r * n_columns + c;
-            store(at, exp2_nonpositive<Real>(scale * squared_distance<Real>(load_vector(at), sides.left_norms[r],
-                                                                            load_vector(sides.right_norms + c))));
+            store(at, exp2_nonpositive(scale * squared_distance<Real>(load_vector(at), sides.left_norms[r],
+                                                                      load_vector(sides.right_norms + c))));
         }
 }
 

@@ -6,6 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #ifndef MERCER_ISA
 #define MERCER_ISA baseline
@@ -65,6 +69,26 @@ MERCER_INLINE VecOf<Real> fill(Real x) {
     return VecOf<Real>{} + x;
 }
 
+template <class Real, int Distance, int... Lane>
+MERCER_INLINE void turn_step(VecOf<Real>* rows, std::integer_sequence<int, Lane...> lanes) {
+    constexpr int kLane = kLanesOf<Real>;
+#pragma GCC unroll 16
+    for (int r = 0; r < kLane; ++r) {  // pairs of blocks trade places
+        if (r & Distance) continue;
+        const VecOf<Real> upper = rows[r], lower = rows[r + Distance];
+        rows[r] = __builtin_shufflevector(upper, lower, (Lane & Distance ? kLane + Lane - Distance : Lane)...);
+        rows[r + Distance] =
+            __builtin_shufflevector(upper, lower, (Lane & Distance ? kLane + Lane : Lane + Distance)...);
+    }
+    if constexpr (Distance > 1) turn_step<Real, Distance / 2>(rows, lanes);
+}
+
+// Transposes a square of kLanesOf<Real> vectors, in place.
+template <class Real>
+MERCER_INLINE void turn(VecOf<Real>* rows) {
+    turn_step<Real, kLanesOf<Real> / 2>(rows, std::make_integer_sequence<int, kLanesOf<Real>>());
+}
+
 // a b + c with the rounding that the tiles' vectors have: one where the processor multiplies and adds at once.
 template <class Real>
 MERCER_INLINE Real multiply_add(Real a, Real b, Real c) {
@@ -80,13 +104,18 @@ MERCER_INLINE Real multiply_add(Real a, Real b, Real c) {
 
 // kLanes numbers as doubles, widened where they are stored in single precision.
 MERCER_INLINE Vec load(const double* p) { return load_vector(p); }
+#if defined(__AVX512F__)
+MERCER_INLINE Vec load(const float* p) { return _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)); }
+#else
 MERCER_INLINE Vec load(const float* p) {
     using Narrow = float __attribute__((vector_size(kVectorBytes / 2)));
     using NarrowUnaligned = float __attribute__((vector_size(kVectorBytes / 2), aligned(4), may_alias));
     return __builtin_convertvector(static_cast<Narrow>(*reinterpret_cast<const NarrowUnaligned*>(p)), Vec);
 }
+#endif
 
 MERCER_INLINE Vec broadcast(double x) { return fill(x); }
+// b where one of them is NaN. Compilers make a comparison and a choice of it, where the processor has one instruction.
 template <class V>
 MERCER_INLINE V min(V a, V b) {
     return a < b ? a : b;
@@ -95,6 +124,13 @@ template <class V>
 MERCER_INLINE V max(V a, V b) {
     return a > b ? a : b;
 }
+#if defined(__AVX512F__)  // masked forms, for GCC 12 warns of the others
+MERCER_INLINE Vec max(Vec a, Vec b) { return _mm512_maskz_max_pd(0xff, a, b); }
+MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+#elif defined(__AVX2__)
+MERCER_INLINE Vec max(Vec a, Vec b) { return _mm256_max_pd(a, b); }
+MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm256_max_ps(a, b); }
+#endif
 
 MERCER_INLINE double sum(Vec v) {
     double total = 0.0;
@@ -158,14 +194,28 @@ MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
 
 // 2^t for t <= 0 or NaN; results below 2^kLeast are 0. The relative error is that of t times ln 2, and two
 // units of roundoff.
-template <class Real>
-MERCER_INLINE VecOf<Real> exp2_nonpositive(VecOf<Real> t) {
-    using E = Exponent<Real>;
-    const VecOf<Real> clamped = max(fill(E::kLeast), t);
-    const VecOf<Real> shifted = clamped + E::kShift;
-    const VecOf<Real> result = scale_by_power<Real>(power_of_two(clamped - (shifted - E::kShift)), shifted);
-    return t < E::kLeast ? VecOf<Real>{} : result;
+#ifdef __AVX512F__
+MERCER_INLINE Vec exp2_nonpositive(Vec t) {
+    const Vec n = _mm512_maskz_roundscale_pd(0xff, t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __mmask8 counts = _mm512_cmp_pd_mask(t, fill(Exponent<double>::kLeast), _CMP_NLT_UQ);
+    return _mm512_maskz_scalef_pd(counts, power_of_two(t - n), n);
 }
+MERCER_INLINE VecOf<float> exp2_nonpositive(VecOf<float> t) {
+    const VecOf<float> n = _mm512_maskz_roundscale_ps(0xffff, t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __mmask16 counts = _mm512_cmp_ps_mask(t, fill(Exponent<float>::kLeast), _CMP_NLT_UQ);
+    return _mm512_maskz_scalef_ps(counts, power_of_two(t - n), n);
+}
+#else
+template <class V>
+MERCER_INLINE V exp2_nonpositive(V t) {
+    using Real = decltype(t[0] + t[0]);
+    using E = Exponent<Real>;
+    const V clamped = max(fill(E::kLeast), t);
+    const V shifted = clamped + E::kShift;
+    const V result = scale_by_power<Real>(power_of_two(clamped - (shifted - E::kShift)), shifted);
+    return t < E::kLeast ? V{} : result;
+}
+#endif
 
 // exp(x) to about two units in the last place; results below 2^kLeast are 0, above the largest number +inf.
 template <class V>

@@ -1,5 +1,6 @@
-// CSR rows against a block of CSR columns that is held dense over the features that occur in it:
-// every nonzero of a row costs one fused multiply-add per vector of columns, and no indices are merged.
+// CSR rows against blocks of CSR columns. Features that many rows have are held dense: every such entry of a row costs
+// one fused multiply-add per vector of columns. Of the others there are lists of the columns that have them.
+// Products and norms add up the common features first, then the rare ones, each in the order of the features.
 #pragma once
 
 #include "mercer/scratch.hpp"
@@ -8,112 +9,183 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr int kSparseVectors = 8;
+constexpr int kSparseVectors = 8;  // sums of a panel of columns, in registers
+constexpr int kSparsePanels = 4;   // of a block: a list of columns is looked up once for so many
+constexpr int kRowsPerPanel = 16;  // a panel is used for so many rows in turn
 template <class Real>
-constexpr int kSparseColumns = kSparseVectors * kLanesOf<Real>;
+constexpr int kPanelColumns = kSparseVectors * kLanesOf<Real>;
+template <class Real>
+constexpr int kBlockColumns = kSparsePanels * kPanelColumns<Real>;
 
 template <class S, class I, class P>
 struct CsrRows {
     const S* data;
     const I* indices;
     const P* indptr;
+    const int32_t* places;
+    const int64_t* rows;
 
-    explicit CsrRows(const CsrView& view)
-        : data(static_cast<const S*>(view.data)),
-          indices(static_cast<const I*>(view.indices)),
-          indptr(static_cast<const P*>(view.indptr)) {}
+    explicit CsrRows(const RowsView& view, const int32_t* feature_places)
+        : data(static_cast<const S*>(view.csr.data)),
+          indices(static_cast<const I*>(view.csr.indices)),
+          indptr(static_cast<const P*>(view.csr.indptr)),
+          places(feature_places),
+          rows(view.rows) {}
+
+    int64_t length(int64_t i) const {
+        const int64_t row = rows ? rows[i] : i;
+        return static_cast<int64_t>(indptr[row + 1] - indptr[row]);
+    }
+
+    // Calls use(place, value) for each entry of the i-th row, in the order of features.
+    template <class Use>
+    MERCER_INLINE void for_each(int64_t i, Use use) const {
+        const int64_t row = rows ? rows[i] : i;
+        for (auto e = indptr[row]; e < indptr[row + 1]; ++e) use(places[indices[e]], data[e]);
+    }
 };
 
 // Calls use(CsrRows) with the types that the view holds.
 template <class Use>
-MERCER_INLINE void with_csr(const CsrView& view, Use use) {
+MERCER_INLINE void with_csr(const RowsView& view, const int32_t* places, Use use) {
     auto pointers = [&]<class S, class I>() {
-        if (view.wide_indptr)
-            use(CsrRows<S, I, int64_t>(view));
+        if (view.csr.wide_indptr)
+            use(CsrRows<S, I, int64_t>(view, places));
         else
-            use(CsrRows<S, I, int32_t>(view));
+            use(CsrRows<S, I, int32_t>(view, places));
     };
     auto indices = [&]<class S>() {
-        if (view.wide_indices)
+        if (view.csr.wide_indices)
             pointers.template operator()<S, int64_t>();
         else
             pointers.template operator()<S, int32_t>();
     };
-    if (view.scalar == Scalar::f32)
+    if (view.csr.scalar == Scalar::f32)
         indices.template operator()<float>();
     else
         indices.template operator()<double>();
 }
 
-// Squared norm, summed and rounded as a product of the row with itself is.
-template <class Real, class Rows>
-MERCER_INLINE Real sparse_norm(const Rows& rows, int64_t row) {
-    Real norm = 0;
-    for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
-        const auto value = static_cast<Real>(rows.data[e]);
-        norm = multiply_add(value, value, norm);
-    }
-    return norm;
-}
+template <class Real>
+struct ListEntry {
+    int32_t column;  // -1 after the last one
+    Real value;
+};
 
-// Number of entries in rows first .. first + count - 1 of the view: bounds the distinct features among them.
-template <class Rows>
-MERCER_INLINE int64_t count_entries(const Rows& rows, const RowsView& view, int64_t first, int count) {
-    int64_t total = 0;
-    for (int r = 0; r < count; ++r) {
-        const int64_t row = view.rows ? view.rows[first + r] : first + r;
-        total += static_cast<int64_t>(rows.indptr[row + 1] - rows.indptr[row]);
-    }
-    return total;
-}
+// Up to kBlockColumns columns, as the tiles read them.
+template <class Real>
+struct SparseBlock {
+    Real *common, *norms;      // common[panel][place][column of the panel]
+    int32_t* features;         // the rare ones that occur, from 0 on
+    int32_t* starts;           // of their lists
+    ListEntry<Real>* entries;  // of all lists, one after the other
+    int32_t n_features;
+};
 
-// Scatters the columns into dense[slot][column]; slots[feature] says where a feature went, -1 if nowhere.
-// `slots` must be all -1 on entry and has at most `view.n_features` elements; returns the number of slots used.
+// `heads` holds -1 for each rare feature, before and after.
 template <class Real, class Rows>
-MERCER_INLINE int32_t scatter_columns(const Rows& rows, const RowsView& view, int64_t first, int count, int32_t* slots,
-                                      Real* dense, Real* norms) {
-    int32_t used = 0;
-    for (int c = 0; c < kSparseColumns<Real>; ++c) norms[c] = 0;
+MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_t n_common, int32_t* heads,
+                              SparseBlock<Real>& block) {
+    constexpr int kColumns = kPanelColumns<Real>;
+    for (int64_t i = 0; i < int64_t{n_common} * kBlockColumns<Real>; ++i) block.common[i] = 0;
+    for (int c = 0; c < kBlockColumns<Real>; ++c) block.norms[c] = 0;
+    int32_t n_features = 0;
     for (int c = 0; c < count; ++c) {
-        const int64_t row = view.rows ? view.rows[first + c] : first + c;
-        norms[c] = sparse_norm<Real>(rows, row);
-        for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
-            int32_t& slot = slots[rows.indices[e]];
-            if (slot < 0) {
-                slot = used++;
-                for (int j = 0; j < kSparseColumns<Real>; ++j) dense[int64_t{slot} * kSparseColumns<Real> + j] = 0;
+        Real* panel = block.common + int64_t{c / kColumns} * n_common * kColumns + c % kColumns;
+        Real norm = 0;
+        rows.for_each(first + c, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if (place < n_common) {
+                const auto value = static_cast<Real>(entry);
+                panel[int64_t{place} * kColumns] = value;
+                norm = multiply_add(value, value, norm);
+                return;
             }
-            dense[int64_t{slot} * kSparseColumns<Real> + c] = static_cast<Real>(rows.data[e]);
-        }
+            int32_t& head = heads[place - n_common];
+            if (head < 0) {
+                head = n_features++;
+                block.features[head] = place - n_common;
+                block.starts[head] = 1;  // for now, how long the list is, its end included
+            }
+            ++block.starts[head];
+        });
+        block.norms[c] = norm;
     }
-    return used;
+    block.n_features = n_features;
+    int32_t total = 0;
+    for (int32_t f = 0; f < n_features; ++f) {  // lists are filled from their ends
+        total += block.starts[f];
+        block.starts[f] = total - 1;
+        block.entries[total - 1] = {-1, 0};
+    }
+    for (int c = count - 1; c >= 0; --c) {
+        Real norm = block.norms[c];
+        rows.for_each(first + c, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if (place < n_common) return;
+            const auto value = static_cast<Real>(entry);
+            norm = multiply_add(value, value, norm);
+            block.entries[--block.starts[heads[place - n_common]]] = {c, value};
+        });
+        block.norms[c] = norm;
+    }
+    for (int32_t f = 0; f < n_features; ++f) heads[block.features[f]] = -1;
 }
 
-template <class Rows>
-MERCER_INLINE void clear_slots(const Rows& rows, const RowsView& view, int64_t first, int count, int32_t* slots) {
-    for (int c = 0; c < count; ++c) {
-        const int64_t row = view.rows ? view.rows[first + c] : first + c;
-        for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) slots[rows.indices[e]] = -1;
-    }
-}
+// Rows on the left, sorted into common and rare features.
+template <class Real>
+struct SparseRow {
+    const int32_t *common, *rare;
+    const Real *common_values, *rare_values;
+    int32_t n_common, n_rare;
+    Real norm;
+};
 
-// products[c] = <row, column c>, summed in the order of the row's entries.
+// Needs room for the row's entries, and one more, in each array.
 template <class Real, class Rows>
-MERCER_INLINE void sparse_products(const Rows& rows, int64_t row, const int32_t* slots, const Real* dense,
-                                   Real* products) {
+MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, int32_t* common, int32_t* rare,
+                                       Real* common_values, Real* rare_values) {
+    SparseRow<Real> row{common, rare, common_values, rare_values, 0, 0, 0};
+    rows.for_each(i, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+        const auto value = static_cast<Real>(entry);
+        common[row.n_common] = place;
+        common_values[row.n_common] = value;
+        rare[row.n_rare] = place - n_common;
+        rare_values[row.n_rare] = value;
+        row.n_common += place < n_common;
+        row.n_rare += place >= n_common;
+    });
+    for (int32_t e = 0; e < row.n_common; ++e) row.norm = multiply_add(common_values[e], common_values[e], row.norm);
+    for (int32_t e = 0; e < row.n_rare; ++e) row.norm = multiply_add(rare_values[e], rare_values[e], row.norm);
+    return row;
+}
+
+// products[c] = <row, column c of the panel>, of the common features.
+template <class Real>
+MERCER_INLINE void common_products(const SparseRow<Real>& row, const Real* panel, Real* products) {
+    constexpr int kLane = kLanesOf<Real>;
     VecOf<Real> sums[kSparseVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kSparseVectors; ++v) sums[v] = VecOf<Real>{};
-    for (auto e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
-        const int32_t slot = slots[rows.indices[e]];
-        if (slot < 0) continue;
-        const auto value = static_cast<Real>(rows.data[e]);
-        const Real* column = dense + int64_t{slot} * kSparseColumns<Real>;
+    for (int32_t e = 0; e < row.n_common; ++e) {
+        const Real value = row.common_values[e];
+        const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
 #pragma GCC unroll 8
-        for (int v = 0; v < kSparseVectors; ++v) sums[v] += value * load_vector(column + v * kLanesOf<Real>);
+        for (int v = 0; v < kSparseVectors; ++v) sums[v] += value * load_vector(columns + v * kLane);
     }
 #pragma GCC unroll 8
-    for (int v = 0; v < kSparseVectors; ++v) store(products + v * kLanesOf<Real>, sums[v]);
+    for (int v = 0; v < kSparseVectors; ++v) store(products + v * kLane, sums[v]);
+}
+
+// products[c] += <row, column c of the block>, of the rare features; heads[feature] says where its list begins.
+template <class Real>
+MERCER_INLINE void add_rare_products(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
+                                     Real* products) {
+    for (int32_t e = 0; e < row.n_rare; ++e) {
+        const int32_t head = heads[row.rare[e]];
+        if (head < 0) continue;
+        const Real value = row.rare_values[e];
+        for (const ListEntry<Real>* at = entries + head; at->column >= 0; ++at)
+            products[at->column] = multiply_add(value, at->value, products[at->column]);
+    }
 }
 
 }  // namespace mercer::MERCER_ISA

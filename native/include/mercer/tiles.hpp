@@ -10,7 +10,7 @@ struct TileRequest {
     Program program;
     RowsView left, right;
     const double* centre;  // subtracted from every row before distances are taken; may be null
-    bool symmetric;        // left and right are the same rows: one triangle is evaluated, the other one copied
+    bool symmetric;        // left and right are the same rows: one triangle is evaluated and stands for both
     int n_threads;
 };
 
@@ -22,7 +22,7 @@ using BlockSingleFunction = void (*)(const TileRequest&, float* out, int64_t out
 
 // out[i * n_vectors + t] += sum_j k(left_i, right_j) vectors[j * n_vectors + t]; no kernel value is stored.
 // The single-precision twin evaluates tiles in it, and sums in double all the same.
-// The order of summation depends on the numbers of columns and features alone, never on the threads.
+// The order of summation depends on the tables and the rows asked for alone, never on the threads.
 using MatvecFunction = void (*)(const TileRequest&, const double* vectors, int64_t n_vectors, double* out);
 
 namespace baseline {

@@ -19,6 +19,8 @@ struct CsrView {
     const void* indices;
     const void* indptr;
     bool wide_indices, wide_indptr;  // 64-bit rather than 32-bit
+    const int32_t* places;           // of features: the common ones come first
+    int32_t n_common;
 };
 
 // Rows of a table, in the order of `rows` (all of them where it is null).

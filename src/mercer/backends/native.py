@@ -22,6 +22,8 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 
 
 _PANEL_BYTES, _LEFT_BYTES = 4 << 20, 192 << 10  # packed columns; rows of each thread (native/src/tiles.cpp)
+_SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
+_LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
 
@@ -74,7 +76,9 @@ class NativeBackend(Backend):
         self.roundoff = 1.0 + 0.25 * _longest_row(data) ** 0.5 + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
         packed = 8 * (data.p + 2) * (data.n + 32)
-        self.scratch_bytes = min(_PANEL_BYTES, packed) + self.n_threads * min(_LEFT_BYTES, packed)
+        lists = 0 if isinstance(data, Dense) else _LIST_SHARE * data.nbytes
+        sums = 8 * _SYMMETRIC_TASKS * min(data.n, _SYMMETRIC_COLUMNS)
+        self.scratch_bytes = min(_PANEL_BYTES, packed) + self.n_threads * min(_LEFT_BYTES, packed) + lists + sums
         centred = isinstance(data, Dense) and uses_distance(program) and not direct
         self._centre = data.mean() if centred else None  # type: ignore[attr-defined]
         self._tables: dict[int, tuple[Data, Table]] = {}
