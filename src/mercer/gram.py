@@ -75,7 +75,7 @@ class Gram:
             raise ValueError(f"memory_limit must be a number of bytes >= 0, got {memory_limit}.")
         limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
         if backend is None:
-            backend, reason = select_backend(kernel, data, n_jobs=n_jobs)
+            backend, reason = select_backend(kernel, data, n_jobs=n_jobs, memory_limit=limit // 4)
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
         self._store = _Store(kernel, data, limit, keep_rows and backend.keeping_pays, backend, reason)

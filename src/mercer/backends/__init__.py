@@ -8,6 +8,8 @@ from mercer.backends.blocks import BlockBackend as BlockBackend
 from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend
 from mercer.backends.native import exponent_reach as exponent_reach
+from mercer.backends.sparse_form import SparseForm as SparseForm
+from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense
 from mercer.kernels import Kernel, Op, stack_depth
@@ -15,7 +17,9 @@ from mercer.kernels import Kernel, Op, stack_depth
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
 
 
-def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> tuple[Backend, str]:
+def select_backend(
+    kernel: Kernel, data: Data, *, n_jobs: int | None = None, memory_limit: int | None = None
+) -> tuple[Backend, str]:
     """Choose the backend that evaluates `kernel` on `data`, and say why.
 
     Parameters
@@ -26,6 +30,8 @@ def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> 
         The rows it will be evaluated on, those of training first of all.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
+    memory_limit : int, optional
+        Bytes that another form of the rows may take.
 
     Returns
     -------
@@ -38,6 +44,18 @@ def select_backend(kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> 
         return BlockBackend(kernel), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
         return BlockBackend(kernel), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
+    shift = prevailing_values(program, data, memory_limit)
+    if shift is not None:
+        assert isinstance(data, Dense)
+        form = sparse_form(data, shift)
+        reach = exponent_reach(program, form)
+        if reach <= _REACH:
+            native = NativeBackend(program, form, reach=reach, n_jobs=n_jobs)
+            share = form.matrix.nnz / (data.n * data.p)
+            return SparseForm(native, data, form, shift), (
+                f"{kernel!r} runs as native tiles ({native.isa}, {native.n_threads} threads); {1 - share:.0%} of the "
+                "entries repeat their column's prevailing value, and are left out"
+            )
     reach = exponent_reach(program, data)
     direct = not reach <= _REACH
     if direct and (not isinstance(data, Dense) or any(op == Op.DOT for op, _ in program)):

@@ -253,3 +253,8 @@ def distance_sensitivity(program: Program) -> float:
 def uses_distance(program: Program) -> bool:
     """Whether the program asks for squared distances."""
     return any(op == Op.SQDIST for op, _ in program)
+
+
+def uses_inner_products(program: Program) -> bool:
+    """Whether the program asks for inner products."""
+    return any(op == Op.DOT for op, _ in program)

@@ -65,6 +65,8 @@ class Data(ABC):
 class Vectors(Data):
     """Rows of features: data that have inner products and distances."""
 
+    _norms: tuple[FloatArray | None, FloatArray] | None = None  # asked for last, and around which centre
+
     @abstractmethod
     def rows(self, idx: Rows) -> Vectors:
         """Return the chosen rows as data of the same class: a copied block, or a view where `idx` is a slice."""
@@ -101,6 +103,11 @@ class Vectors(Data):
 
     def sq_norms(self, centre: FloatArray | None = None) -> FloatArray:
         """Return the squared Euclidean norm of each row, (n,), or of each row minus `centre` (dense rows only)."""
+        if self._norms is None or self._norms[0] is not centre:
+            self._norms = centre, self._sq_norms(centre)
+        return self._norms[1]
+
+    def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
         norms = np.empty(self.n)
         for part in parts(self.n, self._row_entries):
             norms[part] = self.rows(part)._row_moments(0.0 if centre is None else centre)[1]

@@ -171,6 +171,15 @@ class CSR(Vectors):
             distances[part] = Dense(self.matrix[part].toarray()).sq_distances(other)
         return distances
 
+    def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
+        if centre is not None:
+            raise ValueError("sparse rows have no centre but 0")
+        norms, starts = np.zeros(self.n), self.matrix.indptr[:-1]
+        stored = np.flatnonzero(np.diff(self.matrix.indptr))
+        if stored.size:
+            norms[stored] = np.add.reduceat(np.square(self.matrix.data, dtype=np.float64), starts[stored])
+        return norms
+
     def column_scales(self) -> FloatArray:
         """Return the largest absolute value in each column, (p,)."""
         scales = np.zeros(self.p)
