@@ -216,7 +216,8 @@ def select_working_set(
         growers = min(growing.size, max(places // 2, places - shrinking.size))
         chosen += _evenly(growing, growers) + _evenly(shrinking, min(shrinking.size, places - growers))
 
-    worst = [np.where(can_grow, M[group] - g, 0.0), np.where(can_shrink, g - m[group], 0.0)]
+    left = ~np.isin(at, chosen)
+    worst = [np.where(left & can_grow, M[group] - g, 0.0), np.where(left & can_shrink, g - m[group], 0.0)]
     growing, shrinking = (np.lexsort((at, -by))[: np.count_nonzero(by > 0)] for by in worst)
     for turn in zip_longest(growing, shrinking):
         for k in turn:

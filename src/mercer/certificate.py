@@ -125,6 +125,17 @@ class Evaluation:
         """(P - D) / max(1, |P|, |D|)."""
         return relative_gap(self.primal, self.dual)
 
+    def beats(self, other: Evaluation, *, convex: bool) -> bool:
+        """Whether its point is the better one, whatever rounding has made of it.
+
+        By the duality gap, which a point that rounding has led astray cannot make small; by the dual objective alone
+        where the problem is not convex, or no primal point is feasible.
+        """
+        doubt = self.rounding * self.mass
+        if not convex or not np.isfinite(min(self.primal, other.primal)):
+            return self.dual - doubt > other.dual
+        return self.primal - self.dual + doubt < other.primal - other.dual
+
     @property
     def relative_gap_rounding(self) -> float:
         """About how far the relative gap is off because float64 rounds."""

@@ -17,6 +17,7 @@ from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption, entered
 from mercer.solvers.small import Piece, SmallProblems, is_small
+from mercer.status import Status
 
 
 def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, str]:
@@ -160,11 +161,14 @@ def solve_each(
             problem,
             _view(gram, parts, pairs[number]),
             limits=_remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
-            start=given[number] if earlier is None else earlier.beta,
+            start=given[number] if earlier is None or _is_astray(earlier, problem) else earlier.beta,
             callback=_numbered(callback, number, len(problems)),
             interruption=interruption,
         )
-        solutions[number] = solution if earlier is None else solution.after(earlier)
+        if earlier is not None:
+            worse = solution.status is Status.STALLED and earlier.certificate.gap < solution.certificate.gap
+            solution = earlier.after(solution) if worse else solution.after(earlier)
+        solutions[number] = solution
     return [solutions[number] for number in range(len(problems))]
 
 
@@ -194,6 +198,11 @@ def _try_small(
         for solution, finished in small.solve(done):
             yield numbers[done], solution, finished
             done += 1
+
+
+def _is_astray(solution: Solution, problem: Problem) -> bool:
+    """Whether rounding has led to a point that is worse than none at all."""
+    return not solution.certificate.gap < problem.loss.primal(0.0, np.zeros(problem.n))
 
 
 def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gram:

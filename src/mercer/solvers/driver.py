@@ -111,7 +111,7 @@ def drive(
             ended = Status.INTERRUPTED
             break
         verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
-        idle = patience.ends_at(evaluation, state.beta, state.n_iter)
+        idle = patience.ends_at(evaluation, state.beta, state.n_iter, convex)
         if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
             ended = verdict
         elif ended is None:
@@ -122,7 +122,7 @@ def drive(
     if evaluation is None:
         evaluation = evaluated()
     if ended is Status.STALLED and evaluation is not None:
-        evaluation = _best(problem, gram, evaluation, state, patience)
+        evaluation = _best(problem, gram, evaluation, state, patience, convex)
     solution = Solution(
         beta=state.beta,
         bias=_rough_bias(problem, state) if evaluation is None else evaluation.bias,
@@ -140,17 +140,19 @@ def drive(
     return solution if evaluation is None else solution.certify(evaluation)
 
 
-def _best(problem: Problem, gram: Gram, evaluation: Evaluation, state: State, patience: _Patience) -> Evaluation:
-    """The evaluation with the largest dual objective so far; `state.beta` becomes its point.
+def _best(
+    problem: Problem, gram: Gram, evaluation: Evaluation, state: State, patience: _Patience, convex: bool
+) -> Evaluation:
+    """The evaluation of the best point so far, 0 among them where solvers start there; `state.beta` becomes its point.
 
-    Rounding can lead a solver away from where it started. From 0, where it often starts, the objective is 0.
+    Rounding can lead a solver away from where it was.
     """
-    rounding = evaluation.rounding * evaluation.mass
-    if patience.best is not None and patience.best[0].dual > evaluation.dual + rounding:
+    if patience.best is not None and patience.best[0].beats(evaluation, convex=convex):
         evaluation, state.beta = patience.best
-    if evaluation.dual < 0.0 and not problem.start.any():
-        state.beta = problem.start.copy()
-        evaluation = evaluate(problem, gram, state.beta)
+    if not problem.start.any():
+        nothing = evaluate(problem, gram, problem.start)
+        if nothing.beats(evaluation, convex=convex):
+            evaluation, state.beta = nothing, problem.start.copy()
     return evaluation
 
 
@@ -166,14 +168,14 @@ class _Patience:
         self._idle = 0
         self._work = 0
 
-    def ends_at(self, evaluation: Evaluation, beta: FloatArray, n_iter: int) -> bool:
+    def ends_at(self, evaluation: Evaluation, beta: FloatArray, n_iter: int, convex: bool) -> bool:
         last = self.best[0] if self.best is not None else None
         fell = evaluation.violation < _PROGRESS * self._violation
         rose = last is not None and evaluation.dual - last.dual > _GAIN * abs(last.primal - last.dual)
         self._idle = 0 if fell or rose else self._idle + 1
         self._work = n_iter if fell or rose else self._work
         self._violation = min(self._violation, evaluation.violation)
-        if last is None or evaluation.dual > last.dual:
+        if last is None or evaluation.beats(last, convex=convex):
             self.best = evaluation, beta.copy()
         worked = (n_iter - self._work) * beta.size >= _PATIENT_WORK
         return (worked and self._idle >= _PATIENCE) or self._idle >= _IDLE_ROUNDS
