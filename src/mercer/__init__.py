@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
+    from mercer.geometry import RKHSFunction as RKHSFunction
+    from mercer.geometry import alignment as alignment
+    from mercer.geometry import centered_alignment as centered_alignment
+    from mercer.geometry import gram_matrix as gram_matrix
+    from mercer.geometry import kernel_distance as kernel_distance
     from mercer.kernels import RBF as RBF
     from mercer.kernels import Kernel as Kernel
     from mercer.kernels import Linear as Linear
@@ -23,6 +28,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
+    "RKHSFunction": "geometry",
+    "alignment": "geometry",
+    "centered_alignment": "geometry",
+    "gram_matrix": "geometry",
+    "kernel_distance": "geometry",
     "RBF": "kernels",
     "Kernel": "kernels",
     "Linear": "kernels",
@@ -32,7 +42,7 @@ _HOMES = {
     "InseparableError": "status",
     "Status": "status",
 }
-_MODULES = ("data", "estimators", "kernels", "problems", "solvers")
+_MODULES = ("data", "estimators", "geometry", "kernels", "problems", "solvers")
 __all__ = ["__version__", *_HOMES]
 
 
