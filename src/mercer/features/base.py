@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data import Data
 from mercer.estimators.validation import check_table, check_whole
 
-FloatArray = npt.NDArray[np.float64]
-
 
 class FeatureMap(TransformerMixin, BaseEstimator):
     """A transformer of rows of numbers, dense or CSR, float32 or float64, that consumes them as they are."""
@@ -47,8 +45,8 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):
         """Number of columns."""
 
     @abstractmethod
-    def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the columns of some rows after others, in float64; a block may be overwritten by the next."""
+    def _blocks(self, rows: Data) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
+        """Yield the columns of some rows after others; a block may be overwritten by the next."""
 
     def transform(self, X: Any) -> npt.NDArray[np.floating]:
         """Return the columns of each row.

@@ -85,23 +85,30 @@ class Monomials:
             firsts = np.repeat(np.arange(self.p), np.diff(self._starts[k]))
         return orders
 
-    def dense(self, rows: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
-        """Yield the products of some rows after others: for each degree k an array of shape (count(k), rows)."""
-        height = max(1, _BLOCK_ENTRIES // max(map(self.count, range(self.degree + 1))))
+    def dense(self, rows: npt.NDArray[np.floating], lowest: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield the products of some rows after others, a column for each product from degree `lowest` on.
+
+        A block is overwritten by the next.
+        """
+        counts = [self.count(k) for k in range(self.degree + 1)]
+        ends = np.cumsum(counts)
+        height = min(rows.shape[0], max(1, _BLOCK_ENTRIES // int(ends[-1])))
+        room = np.empty((height, int(ends[-1])))
         for first in range(0, rows.shape[0], height):
             part = slice(first, min(first + height, rows.shape[0]))
-            factors = np.ascontiguousarray(rows[part].T, dtype=np.float64)
-            levels = [np.ones((1, factors.shape[1]))]
+            factors = np.asarray(rows[part], dtype=np.float64)
+            block = room[: factors.shape[0]]
+            levels = [block[:, end - count : end] for count, end in zip(counts, ends, strict=True)]
+            levels[0][:] = 1.0
             for k in range(1, self.degree + 1):
-                level = np.empty((self.count(k), factors.shape[1]))
                 starts = self._starts[k]
                 with np.errstate(over="ignore"):
                     for j, start in enumerate(self._suffixes[k - 1]):
-                        np.multiply(factors[j], levels[-1][start:], out=level[starts[j] : starts[j + 1]])
-                levels.append(level)
-            yield part, levels
+                        column = factors[:, j : j + 1]
+                        np.multiply(column, levels[k - 1][:, start:], out=levels[k][:, starts[j] : starts[j + 1]])
+            yield part, block[:, ends[lowest] - counts[lowest] :]
 
-    def sparse(self, matrix: Any) -> Iterator[tuple[slice, list[sp.csr_array], list[FloatArray]]]:
+    def sparse(self, matrix: Any) -> Iterator[tuple[list[sp.csr_array], list[FloatArray]]]:
         """Yield the products of some CSR rows after others, for each degree as CSR, and how many orders each entry has.
 
         Parameters
@@ -135,7 +142,7 @@ class Monomials:
                 firsts = column
                 levels.append(level)
                 all_orders.append(orders)
-            yield part, levels, all_orders
+            yield levels, all_orders
 
     def _sparse_parts(self, lengths: npt.NDArray[Any]) -> Iterator[slice]:
         """Slices of rows whose pairs of entries and shorter products are of a bounded number."""

@@ -26,7 +26,7 @@ class _Polynomials(FeatureMap):
 
     _products: Monomials
     _scales: dict[int, float]
-    """Degrees that there are columns for, and the factor of each."""
+    """The factor of each degree that there are columns for: from some degree up to that of the products."""
 
     _weighted: bool
     """Whether a product counts by the square root of the number of orders that its factors can stand in."""
@@ -82,10 +82,11 @@ class _Polynomials(FeatureMap):
 
     def _dense(self, rows: Vectors) -> npt.NDArray[np.floating]:
         columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
-        weights = self._column_weights()
-        for part, levels in self._products.dense(rows.stored):
+        weights = self._column_weights() if self._weighted or set(self._scales.values()) != {1.0} else None
+        for part, block in self._products.dense(rows.stored, min(self._scales)):
             with np.errstate(over="ignore", invalid="ignore"):
-                block = np.vstack([levels[k] for k in self._scales]).T * weights
+                if weights is not None:
+                    block *= weights
                 columns[part] = block if self._rotation is None else block @ self._rotation
             self._check_finite(columns[part])
         return columns
@@ -101,7 +102,7 @@ class _Polynomials(FeatureMap):
 
     def _sparse(self, rows: Vectors) -> sp.csr_array:
         pieces = []
-        for _, levels, orders in self._products.sparse(rows.stored):
+        for levels, orders in self._products.sparse(rows.stored):
             with np.errstate(over="ignore", invalid="ignore"):
                 for k, scale in self._scales.items():
                     levels[k].data *= scale * np.sqrt(orders[k]) if self._weighted else scale
