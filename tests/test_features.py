@@ -419,6 +419,20 @@ def test_given_values(kernel, scheme):
         given.fit(K[:5])
 
 
+def rough(A, B):
+    """A Gaussian kernel in single precision."""
+    return rbf_kernel(A, B, gamma=0.01).astype(np.float32)
+
+
+def test_noise_of_single_precision_is_not_blown_up():
+    X = table(100)
+    map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # and does not warn
+    exact = Nystroem(RBF(gamma=0.01), n_components=100, random_state=0).fit(X)
+    assert map.transform(X).shape[1] < 60 < exact.transform(X).shape[1]
+    Z = map.transform(X)
+    np.testing.assert_allclose(Z @ Z.T, gram_matrix(RBF(gamma=0.01), X), atol=3e-4)
+
+
 @every_scheme
 def test_an_indefinite_kernel_warns(scheme):
     X = table(30)

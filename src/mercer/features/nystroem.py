@@ -19,6 +19,7 @@ from mercer.geometry import as_rows, blocks
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels.diagnosis import value_roundoff
 from mercer.status import IndefiniteKernelWarning
 
 FloatArray = npt.NDArray[np.float64]
@@ -84,10 +85,11 @@ class Nystroem(DenseMap):
 
     Notes
     -----
-    Eigenvalues up to c m u lambda_max are left out, with m landmarks, u = 2.2e-16 the roundoff of float64, and c
-    that of the kernel values in units of u: so large are those that rounding makes of 0, and to divide by their roots
-    would blow noise up to the size of the rest. What is lost is as small: no |phi(x)|² of a landmark changes by more.
-    The columns may be wrong by about sqrt(m u) in the direction of the smallest eigenvalue that is kept.
+    Eigenvalues up to m u lambda_max are left out, with m landmarks and u the rounding of kernel values, a few times
+    2.2e-16, or 1.2e-7 where a Python function computed them in single precision: so large are those that rounding makes
+    of 0, and to divide by their roots would blow noise up to the size of the rest. What is lost is as small: no
+    |phi(x)|² of a landmark changes by more. The columns may be wrong by about sqrt(m u) in the direction of the
+    smallest eigenvalue that is kept.
 
     `fit` and `transform` cost a kernel value and n_features_out multiplications for each row and landmark, by blocks of
     16 MiB. Randomly pivoted Cholesky costs as much again and keeps 8 n n_components bytes while it runs; the full
@@ -215,12 +217,13 @@ class Nystroem(DenseMap):
         among = gram.block(self.component_indices_, self.component_indices_)
         chosen = rows.rows(self.component_indices_)
         self.components_ = chosen.stored if isinstance(chosen, Vectors) else among.copy()
-        self._normalise(among, gram.roundoff)
+        self._normalise(among, gram.roundoff * value_roundoff(self.kernel_, chosen, among))
         return rows
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:
-        eigenvalues, vectors = eigh(0.5 * (among + among.T), check_finite=True)
-        cut_off = roundoff * eigenvalues.size * np.finfo(np.float64).eps * float(np.abs(eigenvalues).max(initial=0.0))
+        eigenvalues, vectors = eigh(0.5 * (among + among.T))
+        self._noise = 2.0 * roundoff * eigenvalues.size  # of an eigenvalue, as a share of the largest
+        cut_off = self._noise * float(np.abs(eigenvalues).max(initial=0.0))
         self._refuted = bool((eigenvalues < -cut_off).any())
         kept = np.flatnonzero(eigenvalues > cut_off)[::-1]
         self.eigenvalues_ = eigenvalues[kept]
@@ -230,7 +233,7 @@ class Nystroem(DenseMap):
         """Yield the columns of the training rows; afterwards, what they leave unexplained is known."""
         residual = self.kernel_.diag(rows)
         total = float(residual.sum())
-        noise = np.sqrt(self.eigenvalues_.size * np.finfo(np.float64).eps) * float(np.abs(residual).max(initial=0.0))
+        noise = self._noise**0.5 * float(np.abs(residual).max(initial=0.0))
         for part, block in self._blocks(rows):
             residual[part] -= np.einsum("ij,ij->i", block, block)
             yield part, block
