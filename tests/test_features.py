@@ -253,6 +253,12 @@ def test_gaussian_basis_is_the_kernel_against_its_centres():
     assert len(np.unique(GaussianBasis("random", random_state=0).fit(X).centers_, axis=0)) == 60  # no more than rows
 
 
+def test_wide_indices_of_sparse_rows():
+    X = sp.csr_array(table(zeros=True))
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    assert GaussianBasis(n_components=5, random_state=0).fit_transform(X).shape == (40, 5)
+
+
 def test_kmeans_centres_lie_in_the_clusters():
     rng = np.random.default_rng(0)
     means = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0], [5.0, 5.0]])
@@ -510,7 +516,10 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
         (Nystroem(landmarks="grid"), ValueError, "landmarks must be one of 'uniform', 'kmeans\\+\\+', 'rpcholesky'"),
         (Nystroem(n_components=None), ValueError, "n_components must be an integer >= 1, got None"),
         (Nystroem("rbff"), ValueError, "did you mean 'rbf'"),
-        (Nystroem(Polynomial(3, 1e200)), ValueError, "values of Polynomial.* are not finite"),
+        *[
+            (Nystroem(Polynomial(3, 1e200), landmarks=scheme), ValueError, "values of Polynomial.* are not finite")
+            for scheme in SCHEMES
+        ],
     ],
     ids=repr,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -138,9 +139,17 @@ class GaussianBasis(DenseMap):
             case "kmeans":
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-                    found = KMeans(min(wanted, rows.n), n_init=1, random_state=random).fit(rows.stored)
+                    found = KMeans(min(wanted, rows.n), n_init=1, random_state=random).fit(_narrow(rows.stored))
                 return np.unique(found.cluster_centers_, axis=0)
         raise ValueError(f'centers must be "kmeans", "random" or an array of shape (m, p), got {self.centers!r}.')
 
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
         return blocks(self.kernel_, rows, as_data(self.centers_), n_jobs=self.n_jobs)
+
+
+def _narrow(stored: Any) -> Any:
+    """Return a table with 32-bit indices where it is sparse: scikit-learn's clustering takes no others."""
+    if not sp.issparse(stored):
+        return stored
+    indices, starts = stored.indices.astype(np.int32, copy=False), stored.indptr.astype(np.int32, copy=False)
+    return sp.csr_array((stored.data, indices, starts), shape=stored.shape)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
 from mercer.data import Data, Precomputed, Vectors
@@ -19,6 +18,7 @@ from mercer.geometry import as_rows, blocks
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels.base import finite
 from mercer.kernels.diagnosis import value_roundoff
 from mercer.status import IndefiniteKernelWarning
 
@@ -214,14 +214,14 @@ class Nystroem(DenseMap):
         gram = Gram(self.kernel_, rows, n_jobs=self.n_jobs)
         random = check_random_state(self.random_state)
         self.component_indices_ = SCHEMES[self.landmarks](gram, min(wanted, rows.n), random)
-        among = gram.block(self.component_indices_, self.component_indices_)
+        among = finite(self.kernel_, gram.block(self.component_indices_, self.component_indices_))
         chosen = rows.rows(self.component_indices_)
         self.components_ = chosen.stored if isinstance(chosen, Vectors) else among.copy()
         self._normalise(among, gram.roundoff * value_roundoff(self.kernel_, chosen, among))
         return rows
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:
-        eigenvalues, vectors = eigh(0.5 * (among + among.T))
+        eigenvalues, vectors = np.linalg.eigh(0.5 * (among + among.T))
         self._noise = 2.0 * roundoff * eigenvalues.size  # of an eigenvalue, as a share of the largest
         cut_off = self._noise * float(np.abs(eigenvalues).max(initial=0.0))
         self._refuted = bool((eigenvalues < -cut_off).any())
