@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
+    from mercer.features import GaussianBasis as GaussianBasis
+    from mercer.features import Nystroem as Nystroem
+    from mercer.features import PolynomialBasis as PolynomialBasis
+    from mercer.features import PolynomialMap as PolynomialMap
+    from mercer.features import RandomFourier as RandomFourier
+    from mercer.geometry import RKHSFunction as RKHSFunction
+    from mercer.geometry import alignment as alignment
+    from mercer.geometry import centered_alignment as centered_alignment
+    from mercer.geometry import gram_matrix as gram_matrix
+    from mercer.geometry import kernel_distance as kernel_distance
     from mercer.kernels import RBF as RBF
     from mercer.kernels import Kernel as Kernel
     from mercer.kernels import Linear as Linear
@@ -23,6 +33,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
+    "GaussianBasis": "features",
+    "Nystroem": "features",
+    "PolynomialBasis": "features",
+    "PolynomialMap": "features",
+    "RandomFourier": "features",
+    "RKHSFunction": "geometry",
+    "alignment": "geometry",
+    "centered_alignment": "geometry",
+    "gram_matrix": "geometry",
+    "kernel_distance": "geometry",
     "RBF": "kernels",
     "Kernel": "kernels",
     "Linear": "kernels",
@@ -32,7 +52,7 @@ _HOMES = {
     "InseparableError": "status",
     "Status": "status",
 }
-_MODULES = ("data", "estimators", "kernels", "problems", "solvers")
+_MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "solvers")
 __all__ = ["__version__", *_HOMES]
 
 

@@ -45,6 +45,10 @@ class Data(ABC):
         """Return these rows stored in the way that `other` is (dense or CSR); itself where it is already."""
 
     @abstractmethod
+    def followed_by(self, other: Data) -> Data:
+        """Return these rows and then those of `other`, stored in the way that these are."""
+
+    @abstractmethod
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
 

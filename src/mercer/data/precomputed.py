@@ -64,6 +64,13 @@ class Precomputed(Data):
             raise TypeError(f"precomputed kernel values cannot be used beside rows of features, got {other!r}")
         return self
 
+    def followed_by(self, other: Data) -> Precomputed:
+        """Return these rows and then those of `other`, which must be of the same matrix; it is shared, never copied."""
+        if not isinstance(other, Precomputed) or other._matrix is not self._matrix:
+            raise ValueError("rows of kernel values can only be followed by rows of the same matrix, got another one")
+        ids = None if self.ids is None or other.ids is None else np.concatenate([self.ids, other.ids])
+        return Precomputed(self._matrix, ids, np.concatenate([self._index, other._index]))
+
     def values(self, columns: npt.ArrayLike) -> FloatArray:
         """Return the kernel values of these rows against the given columns, (n, len(columns))."""
         columns = bounded_index(columns, "columns", self.p)

@@ -46,6 +46,11 @@ class Dense(Vectors):
             return _converted(CSR(sp.csr_array(self.array)))
         return _same_kind(self, other)
 
+    def followed_by(self, other: Data) -> Dense:
+        """Return these rows and then those of `other`, a copy."""
+        below = _rows_below(self, other)
+        return Dense(np.vstack([self.array, below.stored]))
+
     @property
     def stored(self) -> Any:
         """The array itself."""
@@ -141,6 +146,11 @@ class CSR(Vectors):
         if isinstance(other, Dense):
             return _converted(Dense(self.matrix.toarray()))
         return _same_kind(self, other)
+
+    def followed_by(self, other: Data) -> CSR:
+        """Return these rows and then those of `other`, a copy."""
+        below = _rows_below(self, other)
+        return CSR(sp.vstack([self.matrix, below.stored], format="csr"))
 
     @property
     def stored(self) -> Any:
@@ -259,6 +269,13 @@ def _same_kind(data: Vectors, other: Data) -> Vectors:
     if not isinstance(other, type(data)):
         raise TypeError(f"rows of features cannot be used beside precomputed kernel values, got {other!r}")
     return data
+
+
+def _rows_below(data: Vectors, other: Data) -> Vectors:
+    below = other.like(data)
+    assert isinstance(below, Vectors)  # others have refused
+    _same_features(data, below)
+    return below
 
 
 def _same_features(a: Vectors, b: Vectors) -> None:

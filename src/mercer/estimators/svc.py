@@ -30,6 +30,7 @@ from mercer.estimators.validation import (
     class_weights,
     scaling_hint,
 )
+from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
@@ -111,6 +112,9 @@ class SVC(ClassifierMixin, BaseEstimator):
         Normal vectors; for the linear kernel only.
     kernel_ : Kernel
         With all its parameters resolved to numbers.
+    function_ : RKHSFunction or tuple of RKHSFunction
+        The decision function without its bias, one for each machine: ``function_(X) + intercept_`` are the decision
+        values, and ``function_.norm ** 2`` is the ||w||^2 of the certificate.
     C_ : float
         That of the fit, whatever `C` is set to since.
     class_weight_ : ndarray of shape (n_classes,)
@@ -389,6 +393,29 @@ class SVC(ClassifierMixin, BaseEstimator):
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
             )
         return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
+
+    @property
+    def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
+        """The decision function without its bias, ``decision_function(X) - intercept_``, or one for each machine."""
+        check_is_fitted(self, "support_")
+        support = self._support_rows()
+        functions = []
+        for coefficients in self._coefficients.T:
+            own = np.flatnonzero(coefficients)
+            functions.append(RKHSFunction(self.kernel_, support.rows(own), coefficients[own]))
+        return functions[0] if len(functions) == 1 else tuple(functions)
+
+    def _support_rows(self) -> Data:
+        """The support vectors; kernel values among them are where the certificate has its evidence."""
+        if not isinstance(self.kernel_, PrecomputedKernel):
+            return as_data(self.support_vectors_)
+        evidence = self.machines_.solutions[0].certificate.evidence
+        if evidence is None:
+            raise AttributeError(
+                "function_ needs the kernel values between support vectors, but this machine was pickled, which leaves "
+                "the precomputed matrix behind; fit again, and ask before pickling."
+            )
+        return evidence.data.rows(self.support_)
 
     def _new_rows(self, X: Any) -> Data:
         check_is_fitted(self, "support_")

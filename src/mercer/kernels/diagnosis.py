@@ -203,7 +203,7 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int) -> Look:
     asymmetry = float(difference[i, j])
     G = 0.5 * (G + G.T)
     largest = min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
-    tolerance = _ROUNDING_FACTOR * (n_points + data.p) * _roundoff(kernel, data, G) * largest
+    tolerance = _ROUNDING_FACTOR * (n_points + data.p) * value_roundoff(kernel, data, G) * largest
     return Look(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
 
 
@@ -216,7 +216,7 @@ def _has_factor(G: FloatArray, shift: float) -> bool:
     return failed_at == 0
 
 
-def _roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
+def value_roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
     """Unit roundoff of the precision that the values were computed in."""
     by_others = kernel.lower() is None
     single = by_others and (data.dtype == np.float32 or bool(np.array_equal(G, G.astype(np.float32))))

@@ -1,0 +1,90 @@
+"""What all feature maps share: rows in, columns out, a block of rows at a time, in the type of the rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.data import Data
+from mercer.estimators.validation import check_table, check_whole
+
+
+class FeatureMap(TransformerMixin, BaseEstimator):
+    """A transformer of rows of numbers, dense or CSR, float32 or float64, that consumes them as they are."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _takes_values(self) -> bool:
+        """Whether X holds kernel values in the place of features."""
+        return False
+
+    def _training_rows(self, X: Any) -> Data:
+        return check_table(self, X, precomputed=self._takes_values(), reset=True)
+
+    def _new_rows(self, X: Any) -> Data:
+        check_is_fitted(self)
+        return check_table(self, X, precomputed=self._takes_values(), reset=False)
+
+
+class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):
+    """A feature map whose columns are rarely 0, so that they come as an array."""
+
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int:
+        """Number of columns."""
+
+    @abstractmethod
+    def _blocks(self, rows: Data) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
+        """Yield the columns of some rows after others; a block may be overwritten by the next."""
+
+    def transform(self, X: Any) -> npt.NDArray[np.floating]:
+        """Return the columns of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_features_out)
+            float32 where X is, else float64.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If X holds text, NaN or infinity, or other features than in `fit`.
+        """
+        return self._collected(self._new_rows(X))
+
+    def _collected(self, rows: Data) -> npt.NDArray[np.floating]:
+        columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
+        for part, block in self._blocks(rows):
+            columns[part] = block
+        return columns
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return how many of something there shall be.
+
+    Raises
+    ------
+    ValueError
+        If it is no integer >= 1.
+    """
+    found = check_whole(name, value, at_least=1)
+    if found is None:
+        raise ValueError(f"{name} must be an integer >= 1, got None.")
+    return found

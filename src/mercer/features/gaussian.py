@@ -1,0 +1,155 @@
+"""Gaussian basis functions around centres: the hidden layer of an RBF network."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from mercer.data import Data, Vectors, as_data
+from mercer.estimators.validation import check_whole
+from mercer.features.base import DenseMap, check_count
+from mercer.geometry import blocks
+from mercer.kernels import RBF, Gamma
+from mercer.kernels.parameters import gamma_or_rule
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class GaussianBasis(DenseMap):
+    """Gaussian bumps around centres: column j is exp(-gamma |x - c_j|²).
+
+    With a linear machine behind it, it is a radial basis function network: ``make_pipeline(GaussianBasis(), SVC(
+    kernel="linear"))``.
+
+    Parameters
+    ----------
+    centers : {"kmeans", "random"} or array-like of shape (m, p), default="kmeans"
+        The centres themselves, or how they are found: the centres of a k-means clustering that starts from
+        k-means++, or rows chosen at random without replacement.
+    n_components : int, default=100
+        Most centres to be found; there are no more than rows, and for k-means no more than distinct ones. Given
+        centres are all taken.
+    gamma : float >= 0, "scale" or "auto", default="scale"
+        As for :class:`mercer.RBF`.
+    random_state : int, RandomState instance or None, default=None
+        Makes the choice of centres repeatable.
+    n_jobs : int, optional
+        Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
+
+    Attributes
+    ----------
+    centers_ : ndarray or csr_array of shape (m, p)
+    kernel_ : RBF
+        With gamma as a number.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In `fit`, if a parameter is not of that kind, or centres have another number of columns than X.
+
+    Notes
+    -----
+    `transform` costs m exponentials and inner products a row, by native tiles, and no memory beside its result.
+
+    It is a model of its own, not an approximation of the Gaussian kernel: inner products of its columns are
+    sum_j k(x, c_j) k(c_j, z). The map whose inner products approximate k(x, z) is :class:`Nystroem`, which turns
+    and scales these columns.
+
+    References
+    ----------
+    Broomhead & Lowe (1988); Arthur & Vassilvitskii (2007) for k-means++; Bishop (2006), section 6.3.
+
+    Examples
+    --------
+    >>> from mercer import GaussianBasis
+    >>> GaussianBasis(centers=[[0.0], [2.0]], gamma=1.0).fit_transform([[0.0], [1.0]]).round(3)
+    array([[1.   , 0.018],
+           [0.368, 0.368]])
+    """
+
+    def __init__(
+        self,
+        centers: Any = "kmeans",
+        *,
+        n_components: int = 100,
+        gamma: Gamma = "scale",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.centers = centers
+        self.n_components = n_components
+        self.gamma = gamma
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> GaussianBasis:
+        """Find the centres, and gamma where a rule gives it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        GaussianBasis
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters out of their range, and for X that holds text, NaN or infinity.
+        """
+        spec = RBF(gamma=gamma_or_rule(self.gamma))
+        check_whole("n_jobs", self.n_jobs)
+        rows = self._training_rows(X)
+        assert isinstance(rows, Vectors)
+        self.kernel_ = spec.resolve(rows)
+        self.centers_ = self._found_centers(rows)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.centers_.shape[0]
+
+    def _found_centers(self, rows: Vectors) -> Any:
+        if not isinstance(self.centers, str):
+            given = as_data(self.centers)
+            problem = given.finite_problem()
+            if problem is not None:
+                raise ValueError(f"centers must be finite, but {problem}.")
+            if given.p != rows.p:
+                raise ValueError(f"centers must have the {rows.p} columns of X, got {given.p}.")
+            return given.stored
+        wanted = check_count("n_components", self.n_components)
+        random = check_random_state(self.random_state)
+        match self.centers:
+            case "random":
+                return rows.rows(np.sort(random.choice(rows.n, min(wanted, rows.n), replace=False))).stored
+            case "kmeans":
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+                    found = KMeans(min(wanted, rows.n), n_init=1, random_state=random).fit(_narrow(rows.stored))
+                return np.unique(found.cluster_centers_, axis=0)
+        raise ValueError(f'centers must be "kmeans", "random" or an array of shape (m, p), got {self.centers!r}.')
+
+    def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
+        return blocks(self.kernel_, rows, as_data(self.centers_), n_jobs=self.n_jobs)
+
+
+def _narrow(stored: Any) -> Any:
+    """Return a table with 32-bit indices where it is sparse: scikit-learn's clustering takes no others."""
+    if not sp.issparse(stored):
+        return stored
+    indices, starts = stored.indices.astype(np.int32, copy=False), stored.indptr.astype(np.int32, copy=False)
+    return sp.csr_array((stored.data, indices, starts), shape=stored.shape)

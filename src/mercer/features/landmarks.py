@@ -1,0 +1,130 @@
+"""Which rows stand for all of them: landmarks of a Nyström approximation, by the values of the kernel alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+
+from mercer.gram import Gram
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+Random: TypeAlias = np.random.RandomState
+
+_PROPOSALS = 128  # drawn together: many share one pass over the rows; what is proposed in vain costs 128² values
+_CHUNK = 1 << 20  # entries of a temporary: 8 MiB
+_NOISE = 1e-14  # of the trace: what is left of it then is rounding
+
+
+def uniform(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
+    """Draw distinct rows, all alike."""
+    return random.choice(gram.n, n_landmarks, replace=False).astype(np.int64)
+
+
+def kmeans_plus_plus(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
+    """Draw rows one by one, with probability proportional to the squared kernel distance to the nearest drawn before.
+
+    It is the seeding of k-means in feature space [Arthur & Vassilvitskii 2007]. Costs n values for each,
+    and 8 n bytes. There are fewer where the images of all rows are among those drawn.
+    """
+    own = gram.diag()
+    chosen = [int(random.randint(gram.n))]
+    distances = np.full(gram.n, np.inf)
+    while True:
+        column = gram.block(rows=np.array(chosen[-1:]))[0]
+        np.minimum(distances, own + own[chosen[-1]] - 2.0 * column, out=distances)
+        distances[chosen] = 0.0
+        if len(chosen) == n_landmarks or not np.any(distances > _NOISE * np.abs(own)):
+            return np.array(chosen, dtype=np.int64)
+        chosen.append(_drawn(distances, 1, random)[0])
+
+
+def pivoted_cholesky(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
+    """Draw rows one by one, with probability proportional to what those drawn before leave unexplained of k(x, x).
+
+    That is randomly pivoted Cholesky [Chen, Epperly, Tropp & Webber 2023]: the error of the Nyström
+    approximation is the residual K - F F', the next pivot is drawn from its diagonal. Pivots are proposed many at a
+    time and each is accepted with the probability that the draw one by one would have given it [Epperly, Tropp & Webber
+    2024], so the distribution is the same, and rows of K are evaluated together.
+
+    Costs n_landmarks² n multiplications and n values for each landmark. Memory: 8 n n_landmarks bytes for F. There are
+    fewer landmarks where the residual is down to rounding.
+    """
+    residual = np.maximum(gram.diag(), 0.0)  # a copy; negative where this is no kernel
+    total = float(residual.sum())
+    factor = np.empty((n_landmarks, gram.n))  # F'
+    chosen: list[int] = []
+    while len(chosen) < n_landmarks and residual.sum() > _NOISE * total:
+        k = len(chosen)
+        proposed = _drawn(residual, _PROPOSALS, random)
+        at = factor[:k, proposed]
+        accepted, triangle = _accepted(
+            gram.block(proposed, proposed) - at.T @ at, residual[proposed], n_landmarks - k, random
+        )
+        if not accepted.size:  # the residual of every proposal turned out to be rounding
+            break
+        rows = proposed[accepted]
+        fresh = factor[k : k + rows.size]
+        for _ in gram.fill_block(fresh, rows, None):
+            pass
+        width = max(1, _CHUNK // rows.size)
+        for first in range(0, gram.n, width):
+            part = slice(first, first + width)
+            left = fresh[:, part] - at[:, accepted].T @ factor[:k, part]
+            fresh[:, part] = solve_triangular(triangle, left, lower=True, check_finite=False)
+            residual[part] -= np.einsum("ij,ij->j", fresh[:, part], fresh[:, part])
+        np.maximum(residual, 0.0, out=residual)
+        chosen.extend(rows.tolist())
+        residual[chosen] = 0.0
+    return np.array(chosen, dtype=np.int64)
+
+
+SCHEMES: dict[str, Callable[[Gram, int, Random], IndexArray]] = {
+    "uniform": uniform,
+    "kmeans++": kmeans_plus_plus,
+    "rpcholesky": pivoted_cholesky,
+}
+
+
+def _drawn(weights: FloatArray, size: int, random: Random) -> IndexArray:
+    """Draw rows, independently, with probability proportional to weights that are not all 0."""
+    sums = np.cumsum(np.maximum(weights, 0.0))
+    drawn = np.searchsorted(sums, random.uniform(size=size) * sums[-1], side="right")
+    return np.minimum(drawn, np.searchsorted(sums, sums[-1])).astype(np.int64)
+
+
+def _accepted(
+    residual: FloatArray, proposed_with: FloatArray, most: int, random: Random
+) -> tuple[IndexArray, FloatArray]:
+    """Go through proposals in order, and accept each with what is left of the weight it was proposed with.
+
+    Parameters
+    ----------
+    residual : ndarray of shape (b, b)
+        Residual matrix of the proposals.
+    proposed_with : ndarray of shape (b,)
+        Their weights when they were drawn.
+    most : int
+        How many may be accepted.
+    random : RandomState
+
+    Returns
+    -------
+    accepted : ndarray of int64
+    triangle : ndarray
+        Lower Cholesky factor of the residual matrix of those accepted.
+    """
+    thresholds = random.uniform(size=proposed_with.size) * proposed_with
+    columns = np.zeros_like(residual)
+    accepted: list[int] = []
+    for i in range(proposed_with.size):
+        m = len(accepted)
+        left = residual[i, i] - columns[i, :m] @ columns[i, :m]
+        if m < most and left > max(thresholds[i], _NOISE * residual[i, i]):  # a row proposed twice leaves rounding
+            columns[:, m] = (residual[:, i] - columns[:, :m] @ columns[i, :m]) / left**0.5
+            accepted.append(i)
+    return np.array(accepted, dtype=np.int64), np.tril(columns[accepted, : len(accepted)])

@@ -1,0 +1,364 @@
+"""Polynomials of the columns: the feature maps of polynomial kernels, and plain products."""
+
+from __future__ import annotations
+
+from math import comb, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from mercer.data import Data, Vectors
+from mercer.features.base import FeatureMap
+from mercer.features.monomials import Monomials, Rule
+from mercer.kernels import Gamma, Polynomial
+from mercer.kernels.parameters import number, whole
+
+FloatArray = npt.NDArray[np.float64]
+
+_RULES: dict[str, Rule] = {"monomials": "repeated", "ordered": "ordered", "harmonic": "repeated"}
+
+
+class _Polynomials(FeatureMap):
+    """Products of columns of some degrees, each times a number, perhaps rotated."""
+
+    _products: Monomials
+    _scales: dict[int, float]
+    """The factor of each degree that there are columns for: from some degree up to that of the products."""
+
+    _weighted: bool
+    """Whether a product counts by the square root of the number of orders that its factors can stand in."""
+
+    _rotation: sp.csr_array | None = None
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(self._products.count(k) for k in self._scales)
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray or csr_array of shape (m, n_features_out)
+            CSR where X is sparse; float32 where X is, computed in float64.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If X holds text, NaN or infinity, or other features than in `fit`; if values overflow.
+        """
+        rows = self._new_rows(X)
+        assert isinstance(rows, Vectors)
+        return self._sparse(rows) if sp.issparse(rows.stored) else self._dense(rows)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the products in words, "x0^2 x1", without their numerical factors.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of X, by default those seen in `fit`, or else "x0", "x1", ...
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the names are not those seen in `fit`.
+        """
+        check_is_fitted(self)
+        columns = [str(name) for name in _check_feature_names_in(self, input_features)]
+        names = [name or "1" for k in self._scales for name in self._products.names(k, columns)]
+        return np.array(names, dtype=object)
+
+    def _dense(self, rows: Vectors) -> npt.NDArray[np.floating]:
+        columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
+        weights = self._column_weights() if self._weighted or set(self._scales.values()) != {1.0} else None
+        for part, block in self._products.dense(rows.stored, min(self._scales)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                if weights is not None:
+                    block *= weights
+                columns[part] = block if self._rotation is None else block @ self._rotation
+            self._check_finite(columns[part])
+        return columns
+
+    def _column_weights(self) -> FloatArray:
+        orders = self._products.multinomials() if self._weighted else None
+        return np.concatenate(
+            [
+                np.full(self._products.count(k), scale) if orders is None else scale * np.sqrt(orders[k])
+                for k, scale in self._scales.items()
+            ]
+        )
+
+    def _sparse(self, rows: Vectors) -> sp.csr_array:
+        pieces = []
+        for levels, orders in self._products.sparse(rows.stored):
+            with np.errstate(over="ignore", invalid="ignore"):
+                for k, scale in self._scales.items():
+                    levels[k].data *= scale * np.sqrt(orders[k]) if self._weighted else scale
+                block = sp.hstack([levels[k] for k in self._scales], format="csr")
+                block = block if self._rotation is None else block @ self._rotation
+                pieces.append(block.astype(rows.dtype))
+            self._check_finite(pieces[-1].data)
+        columns = sp.vstack(pieces, format="csr")
+        columns.sort_indices()
+        return columns
+
+    def _check_finite(self, values: npt.NDArray[np.floating]) -> None:
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"values of {self!r} overflow {values.dtype}: scale the columns (for example to mean 0 and variance 1) "
+                "or lower the degree"
+            )
+
+
+class PolynomialMap(_Polynomials):
+    """The feature map of the polynomial kernel: inner products of its columns are (gamma <x, z> + coef0)^degree.
+
+    By the multinomial theorem, (gamma <x, z> + c)^d is the sum over k <= d, and over the monomials x^e of degree k, of
+
+        (d over k) c^(d-k) gamma^k  k! / (e_1! ... e_p!)  x^e z^e,
+
+    so a column is a monomial times the square root of what stands before it. With c = 0 only degree d is left.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        From 0; degree 0 is one column of ones.
+    gamma : float >= 0, "scale" or "auto", default="scale"
+        As for :class:`mercer.Polynomial`.
+    coef0 : float >= 0, default=0.0
+        0 makes it homogeneous.
+    basis : {"monomials", "ordered", "harmonic"}, default="monomials"
+        The same inner products by other columns. "ordered" has one for each order of the factors, x0 x1 beside x1 x0,
+        p^k of degree k. "harmonic", for degree 2, turns the squares so that the last column is |x|²/sqrt(p) and
+        those before it have mean 0 on every sphere; a rotation of x changes the last column in nothing.
+
+    Attributes
+    ----------
+    kernel_ : Polynomial
+        The kernel that it is the map of, gamma being a number.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In `fit`, if a parameter is not of that kind; a negative coef0 has no real map.
+
+    Notes
+    -----
+    C(p + degree, degree) columns; homogeneous C(p + degree - 1, degree). Columns are ordered by degree, and then as
+    ``itertools.combinations_with_replacement`` has them. CSR rows stay CSR and cost what their stored entries
+    make, whatever p.
+
+    It pays for small p and degree with many rows, where a linear machine on the columns is faster than a kernel
+    machine, and where the coefficients are to be read. Each costs an inner product of as many columns, which the
+    kernel has for one of p.
+
+    Differs from scikit-learn's PolynomialFeatures, which has the monomials without their factors, as
+    :class:`PolynomialBasis` has, and from its PolynomialCountSketch, which approximates.
+
+    References
+    ----------
+    Schölkopf & Smola (2002), proposition 2.1. On the plane, x -> (x0², sqrt(2) x0 x1, x1²) is the textbook's map
+    to R³, "harmonic" gives (x0² - x1², 2 x0 x1, x0² + x1²)/sqrt(2), and "ordered" the one to R⁴.
+
+    Examples
+    --------
+    >>> from mercer import PolynomialMap
+    >>> plane = PolynomialMap(degree=2, gamma=1.0).fit([[1.0, 2.0]])
+    >>> plane.transform([[1.0, 2.0], [3.0, 4.0]]).round(3)
+    array([[ 1.   ,  2.828,  4.   ],
+           [ 9.   , 16.971, 16.   ]])
+    >>> plane.get_feature_names_out().tolist()
+    ['x0^2', 'x0 x1', 'x1^2']
+    """
+
+    def __init__(
+        self, degree: int = 3, *, gamma: Gamma = "scale", coef0: float = 0.0, basis: str = "monomials"
+    ) -> None:
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.basis = basis
+
+    def fit(self, X: Any, y: Any = None) -> PolynomialMap:
+        """Note the number of columns, and gamma where a rule gives it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        PolynomialMap
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters out of their range, and for X that holds text, NaN or infinity.
+        """
+        if self.basis not in _RULES:
+            raise ValueError(f"basis must be one of {', '.join(map(repr, _RULES))}, got {self.basis!r}.")
+        spec = Polynomial(self.degree, self.gamma, self.coef0)
+        if spec.is_psd is None:
+            raise ValueError(
+                f"coef0 must be >= 0, got {self.coef0!r}: {spec!r} is not known to be positive semidefinite, so there "
+                "may be no map of it."
+            )
+        if self.basis == "harmonic" and spec.degree != 2:
+            raise ValueError(f"basis='harmonic' is for degree 2, got degree={spec.degree}; take 'monomials'.")
+        self._learn(self._training_rows(X), spec)
+        return self
+
+    def _learn(self, rows: Data, spec: Polynomial) -> None:
+        kernel = spec.resolve(rows)
+        gamma, d, c = number(kernel.gamma, kernel), kernel.degree, kernel.coef0
+        self._products = Monomials(rows.p, d, _RULES[self.basis])
+        degrees = [d] if c == 0.0 or d == 0 else range(d + 1)
+        self._scales = {k: sqrt(comb(d, k) * c ** (d - k) * gamma**k) for k in degrees}
+        self._weighted = self.basis != "ordered"
+        self._rotation = _harmonic_rotation(rows.p, self._n_features_out) if self.basis == "harmonic" else None
+        self.kernel_ = kernel
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the columns in words, "x0^2 x1", without their numerical factors.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of X, by default those seen in `fit`, or else "x0", "x1", ...
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the names are not those seen in `fit`.
+        """
+        names = super().get_feature_names_out(input_features)
+        if self._rotation is None:
+            return names
+        columns = [str(name) for name in _check_feature_names_in(self, input_features)]
+        squares = _harmonic_names(columns)
+        cross = [name for name in names[-self._products.count(2) :] if not name.endswith("^2")]
+        return np.array([*names[: -self._products.count(2)], *squares[:-1], *cross, squares[-1]], dtype=object)
+
+
+class PolynomialBasis(_Polynomials):
+    """Products of columns up to a degree, as they are: x0, x1, x0^2, x0 x1, x1^2.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        Most factors of a product, from 1.
+    interaction_only : bool, default=False
+        Whether no column may be a factor twice: (x0, x1, x0 x1), which makes exclusive-or linearly separable.
+    include_bias : bool, default=False
+        Whether there is a column of ones; machines have a bias of their own.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In `fit`, if a parameter is not of that kind.
+
+    Notes
+    -----
+    C(p + degree, degree) columns, less one without `include_bias`, ordered by degree, and then as
+    ``itertools.combinations_with_replacement`` has them. Scale the columns first: high powers grow fast. The inner
+    products are no polynomial kernel's, which weighs the monomials: see :class:`PolynomialMap`.
+
+    Differs from scikit-learn's PolynomialFeatures in that there is no bias unless it is asked for, and that CSR rows
+    cost what their stored entries make in every degree, in the order of the dense columns.
+
+    References
+    ----------
+    Hastie, Tibshirani & Friedman (2009), section 5.1.
+
+    Examples
+    --------
+    >>> from mercer import PolynomialBasis
+    >>> xor = PolynomialBasis(interaction_only=True).fit([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> xor.transform([[1, 0], [1, 1]])
+    array([[1., 0., 0.],
+           [1., 1., 1.]])
+    >>> xor.get_feature_names_out().tolist()
+    ['x0', 'x1', 'x0 x1']
+    """
+
+    def __init__(self, degree: int = 2, *, interaction_only: bool = False, include_bias: bool = False) -> None:
+        self.degree = degree
+        self.interaction_only = interaction_only
+        self.include_bias = include_bias
+
+    def fit(self, X: Any, y: Any = None) -> PolynomialBasis:
+        """Note the number of columns.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        PolynomialBasis
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a degree out of its range, and for X that holds text, NaN or infinity.
+        """
+        degree = whole("degree", self.degree)
+        if degree < 1:
+            raise ValueError(f"degree must be >= 1, got {degree}: degree 0 leaves nothing of the columns.")
+        rows = self._training_rows(X)
+        self._products = Monomials(rows.p, degree, "distinct" if self.interaction_only else "repeated")
+        self._scales = dict.fromkeys(range(0 if self.include_bias else 1, degree + 1), 1.0)
+        self._weighted = False
+        return self
+
+
+def _harmonic_rotation(p: int, n_columns: int) -> sp.csr_array:
+    """Return the orthogonal matrix from monomials to harmonic columns; it acts on the last p (p + 1) / 2 of them.
+
+    The squares are turned by Helmert's matrix: the j-th contrast is the mean of the first j squares against the next.
+    """
+    first = n_columns - p * (p + 1) // 2
+    squares = first + np.cumsum([0, *range(p, 1, -1)])
+    cross = np.setdiff1d(np.arange(first, n_columns), squares)
+    helmert = np.zeros((p, p))
+    for j in range(1, p):
+        helmert[:j, j - 1], helmert[j, j - 1] = 1.0, -j
+        helmert[:, j - 1] /= sqrt(j * (j + 1))
+    helmert[:, -1] = 1.0 / sqrt(p)
+    places = np.append(first + np.arange(p - 1), n_columns - 1)
+    row, column = np.nonzero(helmert)
+    rows = np.concatenate([np.arange(first), squares[row], cross])
+    columns = np.concatenate([np.arange(first), places[column], first + p - 1 + np.arange(cross.size)])
+    values = np.concatenate([np.ones(first), helmert[row, column], np.ones(cross.size)])
+    return sp.csr_array((values, (rows, columns)), shape=(n_columns, n_columns))
+
+
+def _harmonic_names(columns: list[str]) -> list[str]:
+    squares = [f"{name}^2" for name in columns]
+    contrasts = ("+".join(squares[:j]) + "-" + ("" if j == 1 else f"{j} ") + squares[j] for j in range(1, len(columns)))
+    return [*contrasts, "+".join(squares)]

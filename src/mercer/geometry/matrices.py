@@ -1,0 +1,131 @@
+"""Kernel values between two sets of rows, a block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.backends import select_backend
+from mercer.data import Data, Vectors, as_data
+from mercer.data import Precomputed as GivenValues
+from mercer.kernels import Kernel, Precomputed, as_kernel
+from mercer.kernels.base import finite
+
+FloatArray = npt.NDArray[np.float64]
+KernelLike = str | Kernel | Callable[[Any, Any], Any]
+"""What `mercer.kernels.as_kernel` takes."""
+
+BLOCK_VALUES = 1 << 21
+"""Values of a block: 16 MiB, so that a block is worth starting threads for and all of them fit beside any data."""
+
+
+def as_rows(kernel: Kernel, X: Any) -> Data:
+    """Return X as the data that the kernel takes; data are returned as they are."""
+    if isinstance(X, Data):
+        return X
+    return GivenValues(X) if _takes_values(kernel) else as_data(X)
+
+
+def kernel_and_rows(kernel: KernelLike, X: Any) -> tuple[Kernel, Data]:
+    """Return the kernel with its rules resolved on X, and X as data."""
+    spec = as_kernel(kernel)
+    rows = as_rows(spec, X)
+    return spec.resolve(rows), rows
+
+
+def blocks(
+    kernel: Kernel, A: Data, B: Data, *, out: FloatArray | None = None, n_jobs: int | None = None
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield the kernel values between A and B by blocks of rows of A, evaluated by native tiles where there are any.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved.
+    A, B : Data
+        Rows on either side; B is converted where it is stored in another way than A.
+    out : ndarray of shape (A.n, B.n), optional
+        Where the blocks are to be written. Without it they all share the memory of one, so that each is overwritten
+        by the next.
+    n_jobs : int, optional
+        Threads; see :func:`mercer.backends.threads.n_threads`.
+
+    Yields
+    ------
+    part : slice
+        Which rows of A.
+    block : ndarray of shape (rows in part, B.n), float64
+
+    Raises
+    ------
+    ValueError
+        If values overflow, or the rows have different numbers of features.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> rows = as_data([[1.0], [2.0]])
+    >>> [block.tolist() for _, block in blocks(Linear(), rows, rows)]
+    [[[1.0, 2.0], [2.0, 4.0]]]
+    """
+    right = B.like(A)
+    if isinstance(A, Vectors) and A.p != right.p:
+        raise ValueError(f"both sides of {kernel!r} must have the same number of features, got {A.p} and {right.p}")
+    backend, _ = select_backend(kernel, right, n_jobs=n_jobs)
+    height = max(1, min(A.n, BLOCK_VALUES // max(1, right.n)))
+    room = np.empty((height, right.n)) if out is None else out
+    for first in range(0, A.n, height):
+        part = slice(first, min(first + height, A.n))
+        block = room[: part.stop - first] if out is None else room[part]
+        backend.block(A, np.arange(part.start, part.stop), right, None, block)
+        yield part, finite(kernel, block)
+
+
+def gram_matrix(kernel: KernelLike, X: Any, Z: Any = None, *, n_jobs: int | None = None) -> FloatArray:
+    """Return the matrix of kernel values k(x_i, z_j).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        As for :class:`mercer.SVC`; a gamma that is still a rule ("scale", "auto") is resolved on X.
+    X : array-like, sparse matrix or Data of shape (n, p)
+    Z : array-like, sparse matrix or Data of shape (m, p), optional
+        X by default.
+    n_jobs : int, optional
+        Threads; all processors by default. The values do not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (n, m), float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such kernel, rows have different numbers of features, or values overflow.
+
+    Notes
+    -----
+    Costs n m kernel values, by native tiles where the kernel has a program, and 8 n m bytes. Whoever does not need the
+    whole matrix at a time takes :func:`mercer.geometry.blocks`.
+
+    Examples
+    --------
+    >>> from mercer import Linear, gram_matrix
+    >>> gram_matrix(Linear() + 1.0, [[1.0, 0.0], [1.0, 2.0]])
+    array([[2., 2.],
+           [2., 6.]])
+    """
+    found, left = kernel_and_rows(kernel, X)
+    right = left if Z is None else as_rows(found, Z)
+    values = np.empty((left.n, right.n))
+    for _ in blocks(found, left, right, out=values, n_jobs=n_jobs):
+        pass
+    return values
+
+
+def _takes_values(kernel: Kernel) -> bool:
+    """Whether the kernel looks values up that somebody else computed."""
+    return isinstance(kernel, Precomputed) or any(map(_takes_values, kernel.parts))

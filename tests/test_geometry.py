@@ -1,0 +1,282 @@
+"""Geometry: matrices and distances of kernels, alignment, and functions as vectors."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+import mercer
+from cases import KERNELS, blobs, laplacian
+from mercer import RBF, SVC, Linear, Polynomial, RKHSFunction, alignment, centered_alignment, gram_matrix
+from mercer import kernel_distance as distance
+from mercer.data import as_data
+from mercer.geometry import blocks
+from mercer.kernels import Callable, Precomputed, Sigmoid
+
+every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
+PROVED = pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
+
+
+def table(n=30, p=4, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, p))
+
+
+# Matrices.
+
+
+@every_kernel
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array, np.asfortranarray], ids=["dense", "csr", "fortran"])
+def test_gram_matrix_is_the_kernels_block(case, store):
+    X, Z = table(12), table(7, seed=1)
+    expected = case.kernel.block(as_data(X), as_data(Z))
+    for found in (gram_matrix(case.kernel, store(X), store(Z)), gram_matrix(case.kernel, X, store(Z))):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_array_equal(gram_matrix(case.kernel, X), gram_matrix(case.kernel, X, X))
+
+
+def test_rules_are_resolved_on_x_and_names_are_kernels():
+    X = table()
+    expected = gram_matrix(RBF(gamma=1.0 / (4 * X.var())), X)
+    np.testing.assert_allclose(gram_matrix("rbf", X), expected, rtol=1e-12)
+    np.testing.assert_allclose(gram_matrix(laplacian, X), laplacian(X, X), rtol=1e-12)
+    np.testing.assert_array_equal(gram_matrix("precomputed", expected), expected)
+    np.testing.assert_array_equal(gram_matrix(Precomputed() + 1.0, expected), expected + 1.0)
+
+
+def test_blocks_cover_all_rows_and_share_one_buffer(monkeypatch):
+    monkeypatch.setattr("mercer.geometry.matrices.BLOCK_VALUES", 50)
+    X, Z = as_data(table(23)), as_data(table(10, seed=1))
+    seen = [(part, block.copy(), block.shape) for part, block in blocks(RBF(gamma=0.5), X, Z)]
+    assert max(shape[0] for *_, shape in seen) == 5
+    np.testing.assert_array_equal(np.vstack([block for _, block, _ in seen]), gram_matrix(RBF(gamma=0.5), X, Z))
+
+
+def test_rows_of_different_length_are_refused():
+    with pytest.raises(ValueError, match=r"RBF\(gamma=1.0\) must have the same number of features, got 2 and 3"):
+        gram_matrix(RBF(gamma=1.0), np.ones((2, 2)), np.ones((2, 3)))
+
+
+def test_overflow_is_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        gram_matrix(Polynomial(3, 1.0), np.full((2, 2), 1e150))
+
+
+# Distances.
+
+
+def test_distances_of_the_linear_kernel_are_those_of_the_rows():
+    X, Z = table(), table(9, seed=1)
+    np.testing.assert_allclose(distance(Linear(), X, Z), cdist(X, Z), rtol=1e-9)
+    np.testing.assert_allclose(distance(Linear(), X, Z, squared=True), cdist(X, Z) ** 2, rtol=1e-9)
+
+
+@PROVED
+def test_distances_are_a_metric(case):
+    D = distance(case.kernel, table(15))
+    assert (np.diagonal(D) == 0.0).all()
+    np.testing.assert_allclose(D, D.T, atol=1e-12 * (1 + D.max()))
+    assert (D[:, None] <= D[:, :, None] + D[None] + 1e-6 * (1 + D.max())).all()
+
+
+def test_a_kernel_without_distances_is_named():
+    with pytest.raises(ValueError, match=r"Sigmoid\(.*\) has no distances.*row 0 of X and row 1 of Z"):
+        distance(Sigmoid(1.0), [[1.0], [10.0]], [[1.0], [10.0]])
+
+
+# Alignment.
+
+
+def explicit(K, L, centered=False):
+    if centered:
+        H = np.eye(len(K)) - 1.0 / len(K)
+        K, L = H @ K @ H, H @ L @ H
+    return (K * L).sum() / np.sqrt((K * K).sum() * (L * L).sum())
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_alignment_is_the_formula(small, monkeypatch):
+    if small:
+        monkeypatch.setattr("mercer.geometry.alignments.BLOCK_VALUES", 70)
+    X, y = blobs()
+    K, L = gram_matrix(RBF(gamma=0.5), X), gram_matrix(Linear(), X)
+    for centered, align in ((False, alignment), (True, centered_alignment)):
+        assert align(K, L) == pytest.approx(explicit(K, L, centered), rel=1e-11)
+        assert align(RBF(gamma=0.5), Linear(), X) == pytest.approx(explicit(K, L, centered), rel=1e-9)
+        assert align(K, y) == pytest.approx(explicit(K, np.outer(y, y), centered), rel=1e-11)
+        assert align(K, X[:, 0]) == pytest.approx(explicit(K, np.outer(X[:, 0], X[:, 0]), centered), rel=1e-11)
+        assert align(K, K) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_labels_of_any_kind_mean_the_same():
+    X, y = blobs()
+    K = gram_matrix("rbf", X)
+    words = np.where(y > 0, "yes", "no")
+    assert alignment(K, words) == alignment(K, y) == alignment(K, (y > 0).astype(int)) == alignment(K, list(words))
+    three = np.arange(len(y)) % 3
+    ideal = np.where(three[:, None] == three, 1.0, -0.5)
+    assert alignment(K, three) == pytest.approx(explicit(K, ideal))
+
+
+def test_centring_keeps_digits_where_the_kernel_is_nearly_constant():
+    X, y = blobs()
+    L = gram_matrix(Linear(), X)
+    flat = gram_matrix(RBF(gamma=1e-9), X)  # 1 - 1e-9 |x - z|²: centred, that of the linear kernel
+    assert centered_alignment(flat, L) == pytest.approx(1.0, abs=1e-7)
+    assert centered_alignment(flat, y) == pytest.approx(centered_alignment(L, y), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: alignment(Linear(), [0, 1]), "K is a kernel, Linear\\(\\), and needs X"),
+        (lambda: alignment(np.ones((2, 3)), [0, 1]), r"K must be a square matrix or a kernel, got .*\(2, 3\)"),
+        (lambda: alignment(np.eye(2), np.ones((2, 1))), "other must be a square matrix, labels or a kernel"),
+        (lambda: alignment(np.eye(3), [0, 1]), "K, a matrix, has 3 and the matrix of labels 2"),
+        (lambda: alignment(np.eye(2) * np.nan, [0, 1]), "K must be finite.*row 0, column 0 is nan"),
+        (lambda: alignment(np.zeros((2, 2)), [0, 1]), "K, a matrix, must not be zero"),
+        (lambda: centered_alignment(np.ones((5, 5)), [0, 1, 0, 1, 1]), "must not be constant"),
+        (lambda: centered_alignment(np.eye(2), [1, 1]), "the matrix of labels must not be constant"),
+        (lambda: alignment(np.eye(2), [0.5, np.nan]), "labels must be finite"),
+        (lambda: alignment("precomputed", [0, 1], np.ones((2, 3))), r"must be square, got shape \(2, 3\)"),
+    ],
+)
+def test_alignment_refuses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# Functions.
+
+
+def sections(kernel, X):
+    return [RKHSFunction(kernel, X[i : i + 1], [1.0]) for i in range(len(X))]
+
+
+@every_kernel
+def test_reproducing_property(case):
+    X = table(8)
+    f = RKHSFunction(case.kernel, X, np.linspace(-1, 2, 8))
+    Z = table(5, seed=1)
+    scale = np.abs(case.kernel.block(as_data(X), as_data(Z))).max()
+    found = [f @ section for section in sections(case.kernel, Z)]
+    np.testing.assert_allclose(found, f(Z), rtol=1e-10, atol=1e-10 * scale)
+    expected = np.linspace(-1, 2, 8) @ case.kernel.block(as_data(X), as_data(Z))
+    np.testing.assert_allclose(f(Z), expected, rtol=1e-9, atol=1e-10 * scale)
+
+
+def test_vector_space():
+    k, X, Z = RBF(gamma=0.5), table(6), table(9)
+    f, g = RKHSFunction(k, X[:4], [1.0, -2.0, 0.5, 3.0]), RKHSFunction(k, sp.csr_array(X[2:]), np.ones(4))
+    np.testing.assert_allclose((f + g)(Z), f(Z) + g(Z), rtol=1e-12)
+    np.testing.assert_allclose((np.float64(2.0) * f - g / 4)(Z), 2 * f(Z) - g(Z) / 4, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose((g - f)(sp.csr_array(Z)), g(Z) - f(Z), rtol=1e-10)
+    assert (f + g) @ f == pytest.approx(f @ f + g.inner(f))
+    assert f @ g == pytest.approx(g @ f)
+    assert (f + g).norm ** 2 == pytest.approx(f @ f + 2 * (f @ g) + g @ g)
+    assert abs(f @ g) <= f.norm * g.norm
+    assert (f - f).norm == 0.0
+    assert (f - f).points is f.points
+    np.testing.assert_allclose(sum([f, f, -f])(Z), f(Z), rtol=1e-12)
+    a, b = sections(k, X)[:2]
+    assert (a - b).norm == pytest.approx(distance(k, X)[0, 1])
+
+
+def test_sums_of_functions_of_other_storage():
+    X = table(4)
+    for points in (sp.csr_array(X), X.astype(np.float32), X):
+        for more in (sp.csr_array(X), X):
+            f = RKHSFunction(Linear(), points, np.ones(4)) + RKHSFunction(Linear(), more, np.ones(4))
+            np.testing.assert_allclose(f(X), 2 * (X @ X.T).sum(axis=1), rtol=1e-5)
+
+
+def test_pickles_and_says_what_it_is():
+    f = RKHSFunction(RBF(gamma=0.5) + Linear(), table(3), [1.0, 2.0, 3.0])
+    again = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(again(table(4)), f(table(4)))
+    assert repr(again) == "RKHSFunction(RBF(gamma=0.5) + Linear(), 3 points)"
+    assert repr(RKHSFunction(Linear(), [[1.0]], [1.0])) == "RKHSFunction(Linear(), 1 point)"
+
+
+def test_zero_has_no_points():
+    zero = RKHSFunction(Linear(), np.empty((0, 4)), [])
+    assert zero.norm == 0.0
+    assert (zero(table(3)) == 0.0).all()
+    f = RKHSFunction(Linear(), table(3), [1.0, 2.0, 3.0])
+    assert zero @ f == 0.0
+    assert (zero + f) @ f == pytest.approx(f @ f)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda f: f + RKHSFunction(RBF(gamma=2.0), [[1.0]], [1.0]), ValueError, "different spaces"),
+        (lambda f: f @ RKHSFunction(RBF(gamma=2.0), [[1.0]], [1.0]), ValueError, "different spaces"),
+        (lambda f: f.inner(3), TypeError, "takes two RKHS functions, got 3"),
+        (lambda f: f + 1, TypeError, "unsupported"),
+        (lambda f: f - 1, TypeError, "unsupported"),
+        (lambda f: f @ 1, TypeError, "unsupported"),
+        (lambda f: f * "2", TypeError, "a factor of a function must be a number"),
+        (lambda f: f / f, TypeError, "a divisor of a function must be a number"),
+        (lambda f: f([[1.0, 2.0]]), ValueError, "X must have 1 columns"),
+        (lambda f: f + RKHSFunction(f.kernel, [[1.0, 2.0]], [1.0]), ValueError, "number of features"),
+        (lambda f: RKHSFunction("rbf", [[1.0]], [1.0]), TypeError, "kernel must be a Kernel"),
+        (lambda f: RKHSFunction(RBF(), [[1.0]], [1.0]), ValueError, "kernel.resolve"),
+        (lambda f: RKHSFunction(f.kernel, [[1.0]], [1.0, 2.0]), ValueError, "one number for each of the 1 points"),
+        (lambda f: RKHSFunction(f.kernel, [[1.0]], [np.inf]), ValueError, "coefficients must be finite"),
+        (lambda f: RKHSFunction(Sigmoid(1.0, -2.0), [[1.0]], [1.0]).norm, ValueError, "has no norm"),
+    ],
+)
+def test_functions_refuse(call, error, message):
+    with pytest.raises(error, match=message):
+        call(RKHSFunction(RBF(gamma=1.0), [[0.0], [1.0]], [1.0, 1.0]))
+
+
+# Decision functions of machines.
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", RBF(gamma=0.3) + Linear() ** 2, Callable(laplacian)], ids=repr)
+@pytest.mark.parametrize("store", [np.asarray, np.float32, sp.csr_array])
+def test_decision_function_of_a_machine(kernel, store):
+    X, y = blobs(n=120)
+    X = store(X)
+    machine = SVC(C=2.0, kernel=kernel).fit(X, y)
+    f = machine.function_
+    np.testing.assert_allclose(f(X) + machine.intercept_, machine.decision_function(X), rtol=1e-12, atol=1e-12)
+    slack = machine.certificate_.examples().slack
+    assert f.norm**2 == pytest.approx(2.0 * (machine.certificate_.primal - 2.0 * slack.sum()), rel=1e-10)
+    assert f.points.n == len(machine.support_)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_decision_functions_of_several_machines(scheme):
+    X = table(90, 3)
+    y = np.argmax(X + 0.3 * table(90, 3, seed=1), axis=1)
+    machine = SVC(C=3.0, multi_class=scheme).fit(X, y)
+    functions = machine.function_
+    assert len(functions) == 3
+    for f, bias, part, cases in zip(
+        functions, machine.intercept_, machine.certificate_.parts, machine.certificate_.examples(), strict=True
+    ):
+        assert f.norm**2 == pytest.approx(2.0 * (part.primal - 3.0 * cases.slack.sum()), rel=1e-10)
+        np.testing.assert_allclose(cases.y * (f(X[cases.rows]) + bias), cases.yf, rtol=1e-10, atol=1e-12)
+
+
+def test_decision_function_of_given_values():
+    X, y = blobs()
+    K = gram_matrix(RBF(gamma=0.5), X)
+    given, plain = SVC(kernel="precomputed").fit(K, y), SVC(kernel=RBF(gamma=0.5)).fit(X, y)
+    f = given.function_
+    assert f.norm == pytest.approx(plain.function_.norm, rel=1e-3)
+    np.testing.assert_allclose(f(K) + given.intercept_, given.decision_function(K), rtol=1e-12, atol=1e-12)
+    assert (f + 2 * f).norm == pytest.approx(3 * f.norm)
+    other = SVC(kernel="precomputed").fit(K.copy(), y).function_
+    with pytest.raises(ValueError, match="rows of the same matrix"):
+        f + other
+    with pytest.raises(AttributeError, match="fit again, and ask before pickling"):
+        pickle.loads(pickle.dumps(given)).function_  # noqa: B018
+
+
+def test_public_names():
+    assert {"gram_matrix", "kernel_distance", "alignment", "centered_alignment", "RKHSFunction"} <= set(dir(mercer))
