@@ -363,7 +363,7 @@ def test_of_many_rows_only_some_are_looked_at():
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (lambda A, B: np.ones((len(A), len(B) + 1)), r"kernel function must return an array of shape \(\d+, \d+\)"),
+        (lambda A, B: np.ones((len(A), len(B) + 1)), r"must return an array of shape \(\d+, \d+\)"),
         (lambda A, B: 1.0, r"must return an array of shape .* got \(\)"),
         (lambda A, B: np.full((len(A), len(B)), "x"), "must return real numbers"),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "must return finite numbers, got nan"),
