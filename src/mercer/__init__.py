@@ -9,10 +9,16 @@ if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
     from mercer.kernels import RBF as RBF
+    from mercer.kernels import EditDistance as EditDistance
+    from mercer.kernels import Jaccard as Jaccard
     from mercer.kernels import Kernel as Kernel
     from mercer.kernels import Linear as Linear
+    from mercer.kernels import Mismatch as Mismatch
     from mercer.kernels import Polynomial as Polynomial
+    from mercer.kernels import SetIntersection as SetIntersection
     from mercer.kernels import Sigmoid as Sigmoid
+    from mercer.kernels import Spectrum as Spectrum
+    from mercer.kernels import Subsequence as Subsequence
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
@@ -24,10 +30,16 @@ _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
     "RBF": "kernels",
+    "EditDistance": "kernels",
+    "Jaccard": "kernels",
     "Kernel": "kernels",
     "Linear": "kernels",
+    "Mismatch": "kernels",
     "Polynomial": "kernels",
+    "SetIntersection": "kernels",
     "Sigmoid": "kernels",
+    "Spectrum": "kernels",
+    "Subsequence": "kernels",
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",
