@@ -96,14 +96,27 @@ class BlockBackend(Backend):
         return _parts(n_rows, self.values_per_call // (self._pieces * max(1, n_columns)))
 
     def _each(self, evaluate: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        if self.n_threads == 1 or len(pieces) < 2:
+        n_helpers = min(self.n_threads, len(pieces)) - 1
+        if n_helpers < 1:
             return [evaluate(piece) for piece in pieces]
-        with ThreadPoolExecutor(min(self.n_threads, len(pieces))) as threads:
-            return list(threads.map(evaluate, pieces))
+        found: list[Any] = [None] * len(pieces)
+        waiting = iter(range(len(pieces)))  # advanced by one thread at a time: the interpreter sees to that
+
+        def work() -> None:
+            for i in waiting:
+                found[i] = evaluate(pieces[i])
+
+        with ThreadPoolExecutor(n_helpers) as threads:
+            helpers = [threads.submit(work) for _ in range(n_helpers)]
+            work()
+        for helper in helpers:
+            helper.result()  # raises what it raised
+        return found
 
 
 def _parts(n: int, size: int) -> list[slice]:
-    step = max(1, size)
+    """Slices of about equal size, at most the one given."""
+    step = -(-n // max(1, -(-n // max(1, size)))) or 1
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 

@@ -463,7 +463,7 @@ class Subsequence(_Counted):
         """Return about how many nanoseconds a value takes."""
         if self.max_span is not None:
             return super().work(X)
-        return 5.0 + 0.3 * self.length * _mean_length(self._rows(X)) ** 2
+        return 5.0 + 0.16 * self.length * _mean_length(self._rows(X)) ** 2
 
 
 @dataclass(frozen=True)
