@@ -196,8 +196,10 @@ def nesting(kernel: Kernel) -> int:
 
 def _features(kernel: Kernel, data: Data) -> Vectors:
     if not isinstance(data, Vectors):
-        other = "a kernel such as Spectrum(3)" if isinstance(data, Structured) else "kernel='precomputed'"
-        raise TypeError(f"{kernel!r} needs rows of features, got {data!r}, which take {other}")
+        other = (
+            "a kernel such as Spectrum(3)" if isinstance(data, Structured) else "kernel='precomputed' for kernel values"
+        )
+        raise TypeError(f"{kernel!r} needs rows of features, got {data!r}: use {other}")
     return data
 
 
