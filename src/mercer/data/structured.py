@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from mercer.data.base import Data
 from mercer.data.checks import Rows, row_index
@@ -177,7 +178,8 @@ def looks_structured(X: Any) -> bool:
     """Whether X is plainly a list or column of strings, lists of tokens or sets, and no table."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], (str, set, frozenset))
-    if len(getattr(X, "shape", ())) != 1 or len(X) == 0:
+    shape = getattr(X, "shape", ())
+    if len(shape) != 1 or shape[0] == 0 or issparse(X):
         return False
     return isinstance(next(iter(X)), (str, list, tuple, set, frozenset))
 
