@@ -178,7 +178,7 @@ def looks_structured(X: Any) -> bool:
     """Whether X is plainly a list or column of strings, lists of tokens or sets, and no table."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], (str, set, frozenset))
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 1 or shape[0] == 0 or issparse(X):
         return False
     return isinstance(next(iter(X)), (str, list, tuple, set, frozenset))
