@@ -11,9 +11,9 @@ import mercer
 from cases import KERNELS, blobs, laplacian
 from mercer import RBF, SVC, Linear, Polynomial, RKHSFunction, alignment, centered_alignment, gram_matrix
 from mercer import kernel_distance as distance
-from mercer.data import as_data
+from mercer.data import as_data, as_structured
 from mercer.geometry import blocks
-from mercer.kernels import Callable, Precomputed, Sigmoid
+from mercer.kernels import Callable, Precomputed, Sigmoid, Spectrum
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 PROVED = pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
@@ -280,3 +280,14 @@ def test_decision_function_of_given_values():
 
 def test_public_names():
     assert {"gram_matrix", "kernel_distance", "alignment", "centered_alignment", "RKHSFunction"} <= set(dir(mercer))
+
+
+def test_strings_have_distances_and_functions():
+    words = ["car", "cat", "dog", "card"]
+    kernel = Spectrum(2)
+    K = gram_matrix(kernel, words)
+    np.testing.assert_allclose(distance(kernel, words, words), np.sqrt(np.maximum(0.0, 2.0 - 2.0 * K)), atol=1e-7)
+    f = RKHSFunction(kernel, words[:2], [1.0, -1.0]) + RKHSFunction(kernel, words[2:], [0.5, 2.0])
+    np.testing.assert_allclose(f(words), K @ [1.0, -1.0, 0.5, 2.0])
+    with pytest.raises(TypeError, match="strings cannot be followed by"):
+        as_structured(words).followed_by(as_data(np.eye(2)))

@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.datasets import make_blobs
 
 from generated import mixed_frame, three_classes, with_missing
-from mercer import RBF, SVC, Linear
+from mercer import RBF, SVC, Linear, Spectrum
 from mercer.io import model_file
 from mercer.io.model_file import ModelFileError, load_model, save_model
 from mercer.io.whole import written_whole
@@ -689,3 +689,19 @@ def test_fitting_refuses_what_it_cannot_use():
         fit_model(with_missing(frame, ("outcome",)), "outcome", SVC())
     with pytest.raises(ValueError, match="C must be a number > 0"):
         fit_model(frame, "outcome", SVC(C=-1.0))
+
+
+def test_a_machine_on_strings_cannot_be_saved_nor_loaded(tmp_path):
+    model = replace(fit_model(separable(), "y", SVC()), kernel=Spectrum(3))
+    with pytest.raises(ValueError, match=r"Spectrum\(length=3, .*\) cannot be written to a model file, .* by pickle"):
+        save_model(tmp_path / "m.mercer", model)
+    assert os.listdir(tmp_path) == []
+
+    save_model(tmp_path / "m.mercer", fit_model(separable(), "y", SVC()))
+
+    def change(manifest):
+        manifest["kernel"] = Spectrum(3).to_dict()
+
+    rewritten(tmp_path / "m.mercer", change_manifest=change)
+    with pytest.raises(ModelFileError, match=r"its kernel Spectrum\(.*\) takes strings or sets"):
+        load_model(tmp_path / "m.mercer")

@@ -310,8 +310,6 @@ def test_precomputed_refusals():
     machine = SVC(kernel="precomputed").fit(K, y)
     with pytest.raises(ValueError, match="4 features"):
         machine.predict(K[:, :4])
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        SVC(kernel="precomputed").fit(sp.csr_array(K), y)
     with pytest.raises(TypeError, match=r"Precomputed\(\) needs precomputed kernel values"):
         SVC(kernel=Precomputed() * RBF()).fit(K, y)
 
@@ -363,7 +361,7 @@ def test_of_many_rows_only_some_are_looked_at():
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (lambda A, B: np.ones((len(A), len(B) + 1)), r"kernel function must return an array of shape \(\d+, \d+\)"),
+        (lambda A, B: np.ones((len(A), len(B) + 1)), r"must return an array of shape \(\d+, \d+\)"),
         (lambda A, B: 1.0, r"must return an array of shape .* got \(\)"),
         (lambda A, B: np.full((len(A), len(B)), "x"), "must return real numbers"),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "must return finite numbers, got nan"),

@@ -14,7 +14,9 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::pair_steps,
                                    baseline::newton_steps,
                                    baseline::pair_steps_single,
-                                   baseline::newton_steps_single};
+                                   baseline::newton_steps_single,
+                                   baseline::edit_distances,
+                                   baseline::subsequences};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
                                avx2::block,
@@ -25,7 +27,9 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::pair_steps,
                                avx2::newton_steps,
                                avx2::pair_steps_single,
-                               avx2::newton_steps_single};
+                               avx2::newton_steps_single,
+                               avx2::edit_distances,
+                               avx2::subsequences};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
                                  avx512::matvec,
@@ -35,7 +39,9 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::pair_steps,
                                  avx512::newton_steps,
                                  avx512::pair_steps_single,
-                                 avx512::newton_steps_single};
+                                 avx512::newton_steps_single,
+                                 avx512::edit_distances,
+                                 avx512::subsequences};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() {

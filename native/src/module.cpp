@@ -15,6 +15,7 @@
 #include <string>
 #include <type_traits>
 
+#include "mercer/binding.hpp"
 #include "mercer/dispatch.hpp"
 #include "mercer/gather.hpp"
 #include "mercer/machines.hpp"
@@ -48,10 +49,6 @@ bool is_wide(nb::dlpack::dtype type) {
 }
 
 bool is_exponent(double x) { return x >= 0.0 && x <= 2147483647.0 && x == std::floor(x); }
-
-void require(bool condition, const char* message) {
-    if (!condition) throw nb::value_error(message);
-}
 
 template <class Value>
 nb::ndarray<nb::numpy, Value, nb::ndim<1>> owned(std::vector<Value> values) {
@@ -484,6 +481,7 @@ NB_MODULE(_core, m) {
         .def(nb::init<const std::vector<int32_t>&, const std::vector<double>&, bool>(), nb::arg("ops"),
              nb::arg("arguments"), nb::arg("direct") = false);
 
+    bind_strings(m);
     m.def("thread_limit", &mercer_get_num_threads);
     m.def("best_isa", [] { return std::string(best_implementation().name); });
     m.def(

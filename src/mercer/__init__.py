@@ -19,10 +19,16 @@ if TYPE_CHECKING:
     from mercer.geometry import gram_matrix as gram_matrix
     from mercer.geometry import kernel_distance as kernel_distance
     from mercer.kernels import RBF as RBF
+    from mercer.kernels import EditDistance as EditDistance
+    from mercer.kernels import Jaccard as Jaccard
     from mercer.kernels import Kernel as Kernel
     from mercer.kernels import Linear as Linear
+    from mercer.kernels import Mismatch as Mismatch
     from mercer.kernels import Polynomial as Polynomial
+    from mercer.kernels import SetIntersection as SetIntersection
     from mercer.kernels import Sigmoid as Sigmoid
+    from mercer.kernels import Spectrum as Spectrum
+    from mercer.kernels import Subsequence as Subsequence
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
@@ -44,10 +50,16 @@ _HOMES = {
     "gram_matrix": "geometry",
     "kernel_distance": "geometry",
     "RBF": "kernels",
+    "EditDistance": "kernels",
+    "Jaccard": "kernels",
     "Kernel": "kernels",
     "Linear": "kernels",
+    "Mismatch": "kernels",
     "Polynomial": "kernels",
+    "SetIntersection": "kernels",
     "Sigmoid": "kernels",
+    "Spectrum": "kernels",
+    "Subsequence": "kernels",
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",

@@ -359,7 +359,7 @@ class Evidence:
 
     def gram(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix; with `independent`, evaluated by NumPy rather than by the native tiles."""
-        whole = Gram(self.kernel, self.data, backend=BlockBackend(self.kernel) if independent else None)
+        whole = Gram(self.kernel, self.data, backend=BlockBackend(self.kernel, self.data) if independent else None)
         return whole if self.idx is None else whole.restrict(self.idx)
 
 

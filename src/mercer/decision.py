@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import select_backend
-from mercer.data import Data, Vectors
+from mercer.data import Data
 from mercer.kernels import Kernel
 
 FloatArray = npt.NDArray[np.float64]
@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 def decision_values(
     kernel: Kernel,
     data: Data,
-    support: Vectors,
+    support: Data,
     coefficients: FloatArray,
     biases: FloatArray,
     *,
@@ -28,8 +28,8 @@ def decision_values(
     kernel : Kernel
         Resolved.
     data : Data
-        The m rows, dense or CSR.
-    support : Vectors
+        The m rows.
+    support : Data
         The support vectors of all machines.
     coefficients : ndarray of shape (n_support, n_machines)
         Signed; 0 where a vector is no support vector of a machine.

@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
+_LEAST_ROWS = 64  # of a piece of a product
 _FRESH_ROWS = 64  # evaluated at a time before they are kept
 _PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
@@ -250,16 +251,21 @@ class Gram:
         """
         n_rows = self.n if rows is None else rows.size
         width = max(16, self.values_per_call // max(1, n_rows, self._store.kept_width))
+        # Values that take long are few in a call: then 16 columns are too many for all rows.
+        height = max(1, n_rows if self._store.kept_width else max(_LEAST_ROWS, 4 * self.values_per_call // width))
         row_idx, col_idx = self._translate(rows), self._translate(cols)
         assert col_idx is not None
         for first in range(0, cols.size, width):
             part = slice(first, first + width)
-            change = self._store.combine(row_idx, col_idx[part], weights[part], single)
-            if rows is None:
-                out += change
-            else:
-                out[rows] += change
-            yield
+            for top in range(0, n_rows, height):
+                piece = slice(top, min(top + height, n_rows))
+                at = row_idx
+                if height < n_rows:
+                    at = np.arange(piece.start, piece.stop) if row_idx is None else row_idx[piece]
+                out[piece if rows is None else rows[piece]] += self._store.combine(
+                    at, col_idx[part], weights[part], single
+                )
+                yield
 
     def matvec(
         self,

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import select_backend
-from mercer.data import Data, Vectors
+from mercer.data import Data
 from mercer.decision import decision_values
 from mercer.kernels import Kernel
 from mercer.multiclass import class_scores, winners
@@ -21,7 +21,7 @@ _ROOM = 1e-9  # of the bound, and of the largest value there could be: decision 
 def predicted_classes(
     kernel: Kernel,
     data: Data,
-    support: Vectors,
+    support: Data,
     coefficients: FloatArray,
     biases: FloatArray,
     *,

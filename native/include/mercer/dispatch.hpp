@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mercer/block_problem.hpp"
+#include "mercer/strings.hpp"
 #include "mercer/tiles.hpp"
 
 namespace mercer {
@@ -17,6 +18,8 @@ struct Implementation {
     void (*block_values)(const BlockProblem<double>&, double* values);
     BlockSolver<double> pair_steps, newton_steps;
     BlockSolver<float> pair_steps_single, newton_steps_single;
+    EditDistances edit_distances;
+    Subsequences subsequences;
 };
 
 // The implementation of that name, or null where this machine or this build has none.

@@ -1,7 +1,8 @@
-"""Who evaluates kernel values: native tiles where the kernel lowers to a program, Python blocks elsewhere."""
+"""Who evaluates kernel values: native tiles where the kernel lowers to a program, blocks of rows elsewhere."""
 
 from __future__ import annotations
 
+from mercer._core import best_isa
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
@@ -40,8 +41,11 @@ def select_backend(
         One clause, for `verbose` output and reports.
     """
     program = kernel.lower()
+    if program is None and kernel.is_native:
+        blocks = BlockBackend(kernel, data, n_jobs=n_jobs)
+        return blocks, f"{kernel!r} runs as native blocks of rows ({best_isa()}, {blocks.n_threads} threads)"
     if program is None:
-        return BlockBackend(kernel), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
+        return BlockBackend(kernel, data), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
         return BlockBackend(kernel), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
     shift = prevailing_values(program, data, memory_limit)

@@ -1,26 +1,45 @@
-"""Kernels without a tile program (Python functions, precomputed matrices), by blocks of bounded memory."""
+"""Kernels without a tile program (strings, Python functions, precomputed matrices), by blocks of bounded memory."""
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, final
 
 import numpy as np
 
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
+from mercer.backends.threads import n_threads
 from mercer.data import Data
 from mercer.kernels import Kernel, Precomputed
+
+_MOST_VALUES = 1 << 21  # 16 MiB of float64
+_LEAST_VALUES = 1 << 10
+_CALL_NANOSECONDS = 4e7
+_PIECES = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
+_LEAST_COLUMNS = 256  # of a piece: native code looks at each column before it looks at pairs
 
 
 @final
 class BlockBackend(Backend):
-    """Calls `kernel.block` on blocks of rows: never pair by pair, never one whole n x n matrix."""
+    """Calls `kernel.block` on blocks of rows: never pair by pair, never one whole n x n matrix.
 
-    values_per_call = 1 << 21  # 16 MiB of float64
+    Parameters
+    ----------
+    kernel : Kernel
+    data : Data, optional
+        The rows that say what a value costs.
+    n_jobs : int, optional
+        Threads for kernels that run native code; Python functions are called from one thread.
+    """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, data: Data | None = None, *, n_jobs: int | None = None) -> None:
         self._kernel = kernel
         self.keeping_pays = not isinstance(kernel, Precomputed)  # those are kept already, by the caller
-        self.n_threads = 1
+        self.n_threads = n_threads(n_jobs) if kernel.is_native else 1
+        self._pieces = _PIECES if kernel.is_native else 1
+        work = 0.0 if data is None else kernel.work(data)
+        self.values_per_call = int(min(_MOST_VALUES, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
         self._largest = 0.0
         self.scratch_bytes = 8 * self.values_per_call
 
@@ -28,10 +47,21 @@ class BlockBackend(Backend):
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        columns = _chosen(right, right_rows)
-        for first, last in self._row_blocks(out.shape[0], out.shape[1]):
-            rows = np.arange(first, last) if left_rows is None else left_rows[first:last]
-            out[first:last] = self._kernel.block(left.rows(rows), columns)
+        n_rows, n_columns = out.shape
+        width = n_columns
+        if self._pieces > 1:
+            width = max(_LEAST_COLUMNS, self.values_per_call // (self._pieces * max(1, n_rows)))
+        pieces = [
+            (rows, columns)
+            for columns in _parts(n_columns, width)
+            for rows in self._row_parts(n_rows, min(width, n_columns))
+        ]
+
+        def evaluate(piece: tuple[slice, slice]) -> None:
+            rows, columns = piece
+            out[rows, columns] = self._kernel.block(_part(left, left_rows, rows), _part(right, right_rows, columns))
+
+        self._each(evaluate, pieces)
 
     def matvec(
         self,
@@ -46,13 +76,15 @@ class BlockBackend(Backend):
         """Return K(left, right) @ vectors; see :class:`Backend`."""
         del single  # the kernel's own precision is all there is
         n = left.n if left_rows is None else left_rows.size
-        columns = _chosen(right, right_rows)
+        columns = right if right_rows is None else right.rows(right_rows)
         out = np.zeros((n, vectors.shape[1]))
-        for first, last in self._row_blocks(n, columns.n):
-            rows = np.arange(first, last) if left_rows is None else left_rows[first:last]
-            block = self._kernel.block(left.rows(rows), columns)
-            self._largest = max(self._largest, float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
-            out[first:last] = block @ vectors
+
+        def evaluate(rows: slice) -> float:
+            block = self._kernel.block(_part(left, left_rows, rows), columns)
+            out[rows] = block @ vectors
+            return max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
+
+        self._largest = max([self._largest, *self._each(evaluate, self._row_parts(n, columns.n))])
         return out
 
     def value_bound(self, data: Data) -> float:
@@ -60,10 +92,35 @@ class BlockBackend(Backend):
         del data
         return self._largest
 
-    def _row_blocks(self, n_rows: int, n_columns: int) -> list[tuple[int, int]]:
-        height = max(1, self.values_per_call // max(1, n_columns))
-        return [(first, min(first + height, n_rows)) for first in range(0, n_rows, height)]
+    def _row_parts(self, n_rows: int, n_columns: int) -> list[slice]:
+        return _parts(n_rows, self.values_per_call // (self._pieces * max(1, n_columns)))
+
+    def _each(self, evaluate: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+        n_helpers = min(self.n_threads, len(pieces)) - 1
+        if n_helpers < 1:
+            return [evaluate(piece) for piece in pieces]
+        found: list[Any] = [None] * len(pieces)
+        waiting = iter(range(len(pieces)))  # advanced by one thread at a time: the interpreter sees to that
+
+        def work() -> None:
+            for i in waiting:
+                found[i] = evaluate(pieces[i])
+
+        with ThreadPoolExecutor(n_helpers) as threads:
+            helpers = [threads.submit(work) for _ in range(n_helpers)]
+            work()
+        for helper in helpers:
+            helper.result()  # raises what it raised
+        return found
 
 
-def _chosen(data: Data, rows: IndexArray | None) -> Data:
-    return data if rows is None else data.rows(rows)
+def _parts(n: int, size: int) -> list[slice]:
+    """Slices of about equal size, at most the one given."""
+    step = -(-n // max(1, -(-n // max(1, size)))) or 1
+    return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+
+def _part(data: Data, rows: IndexArray | None, part: slice) -> Data:
+    if rows is not None:
+        return data.rows(rows[part])
+    return data if part == slice(0, data.n) else data.rows(part)

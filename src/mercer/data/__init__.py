@@ -2,11 +2,24 @@
 
 This is the only layer that asks *how* data are stored. Everything above it speaks of rows, inner products and
 squared distances. Data are consumed as they are: a float32 or float64 array of any strides, or a canonical CSR
-matrix, is never copied, and what had to be copied is counted in ``copied_bytes``.
+matrix, is never copied, and what had to be copied is counted in ``copied_bytes``. Strings, lists of tokens and sets are
+rows too, without features (`Structured`).
 """
 
 from mercer.data.base import Data, Vectors
 from mercer.data.precomputed import Precomputed
+from mercer.data.structured import Structured, as_structured, looks_structured, together
 from mercer.data.vectors import CSR, Dense, as_data
 
-__all__ = ["CSR", "Data", "Dense", "Precomputed", "Vectors", "as_data"]
+__all__ = [
+    "CSR",
+    "Data",
+    "Dense",
+    "Precomputed",
+    "Structured",
+    "Vectors",
+    "as_data",
+    "as_structured",
+    "looks_structured",
+    "together",
+]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from mercer.data.base import Data, dense_problem
-from mercer.data.checks import Array, FloatArray, Rows, bounded_index, float_table, row_index
+from mercer.data.checks import FloatArray, Rows, bounded_index, float_table, row_index
+from mercer.data.vectors import CSR
 
 
 class Precomputed(Data):
@@ -19,8 +23,9 @@ class Precomputed(Data):
 
     Parameters
     ----------
-    matrix : array-like of shape (n_rows, m)
-        Kernel values of some rows against m rows. Kept as it is where it is float32 or float64.
+    matrix : array-like or scipy sparse matrix of shape (n_rows, m)
+        Kernel values of some rows against m rows; what a sparse matrix does not store is 0. Kept as it is where it is
+        float32 or float64, dense or CSR.
     ids : array-like of shape (n,), optional
         Which column of the matrix stands for each row. None (default): row i is column i of a square matrix;
         rows of any other matrix have no column, which serves for prediction only.
@@ -36,7 +41,12 @@ class Precomputed(Data):
     def __init__(
         self, matrix: npt.ArrayLike, ids: npt.ArrayLike | None = None, index: npt.ArrayLike | None = None
     ) -> None:
-        self._matrix, self.copied_bytes = float_table(matrix, "a precomputed kernel matrix")
+        if sp.issparse(matrix):
+            given = CSR(matrix)
+            self._matrix, self.copied_bytes = given.matrix, given.copied_bytes
+        else:
+            self._matrix, self.copied_bytes = float_table(matrix, "a precomputed kernel matrix")
+        self.dtype = self._matrix.dtype
         n_rows, m = self._matrix.shape
         self._index = np.arange(n_rows) if index is None else bounded_index(index, "index", n_rows)
         if ids is None and n_rows == m:
@@ -44,19 +54,30 @@ class Precomputed(Data):
         self.ids = None if ids is None else bounded_index(ids, "ids", m)
         if self.ids is not None and self.ids.size != self._index.size:
             raise ValueError(f"ids must have one column for each of the {self._index.size} rows, got {self.ids.size}")
-        self.shape, self.dtype = (self._index.size, m), self._matrix.dtype
-        self.nbytes = self._index.size * m * self.dtype.itemsize
+        self._measure()
+
+    def _measure(self) -> None:
+        self.shape = self._index.size, self._matrix.shape[1]
+        stored = self._matrix.nnz / max(1, self._matrix.shape[0]) if sp.issparse(self._matrix) else self.p
+        self.nbytes = int(self._index.size * stored) * self.dtype.itemsize
 
     @property
-    def array(self) -> Array:
-        """The values of these rows against all m columns, (n, m); a copy unless these are all rows in order."""
+    def array(self) -> Any:
+        """The values of these rows against all m columns, (n, m), stored as they were given.
+
+        A copy unless these are all rows in order.
+        """
         whole = np.array_equal(self._index, np.arange(self._matrix.shape[0]))
         return self._matrix if whole else self._matrix[self._index]
 
     def rows(self, idx: Rows) -> Precomputed:
         """Return the chosen rows; the matrix itself is shared, never copied."""
         chosen = row_index(idx)
-        return Precomputed(self._matrix, None if self.ids is None else self.ids[chosen], self._index[chosen])
+        view = copy(self)
+        view.ids, view._index = None if self.ids is None else self.ids[chosen], self._index[chosen]
+        view.copied_bytes = 0
+        view._measure()
+        return view
 
     def like(self, other: Data) -> Precomputed:
         """Return itself; kernel values cannot take the place of rows of features."""
@@ -74,11 +95,14 @@ class Precomputed(Data):
     def values(self, columns: npt.ArrayLike) -> FloatArray:
         """Return the kernel values of these rows against the given columns, (n, len(columns))."""
         columns = bounded_index(columns, "columns", self.p)
+        if sp.issparse(self._matrix):
+            return self._matrix[self._index][:, columns].toarray().astype(np.float64, copy=False)
         return self._matrix[np.ix_(self._index, columns)].astype(np.float64, copy=False)
 
     def diagonal(self) -> FloatArray:
         """Return the kernel value of each row with itself, (n,)."""
-        return self._matrix[self._index, self.own_columns()].astype(np.float64)
+        found = self._matrix[self._index, self.own_columns()]
+        return np.asarray(found, dtype=np.float64).reshape(self.n)
 
     def own_columns(self) -> npt.NDArray[np.intp]:
         """Return `ids`, or explain that these rows have none."""
@@ -91,4 +115,5 @@ class Precomputed(Data):
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
-        return dense_problem(self.array, column_names)
+        given = self.array
+        return CSR(given).finite_problem(column_names) if sp.issparse(given) else dense_problem(given, column_names)

@@ -17,15 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import multiclass
 from mercer.certificate import Certificate
-from mercer.data import Data, Precomputed, Vectors, as_data
+from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.validation import (
     check_callback,
     check_labels,
     check_number,
     check_penalty,
+    check_rows,
     check_sample_weight,
-    check_table,
     check_whole,
     class_weights,
     scaling_hint,
@@ -102,7 +102,7 @@ class SVC(ClassifierMixin, BaseEstimator):
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors, by class.
     support_vectors_ : ndarray or csr_array of shape (n_SV, n_features)
-        Empty for a precomputed kernel.
+        Empty for a precomputed kernel; an array of objects, of shape (n_SV,), where rows are strings or sets.
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV) or (n_classes, n_SV)
@@ -217,9 +217,11 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        precomputed = self._asks_for_precomputed()
-        tags.input_tags.sparse = not precomputed
-        tags.input_tags.pairwise = precomputed
+        structured = isinstance(self.kernel, Kernel) and self.kernel.is_structured
+        tags.input_tags.sparse = not structured
+        tags.input_tags.two_d_array = not structured
+        tags.input_tags.string = structured
+        tags.input_tags.pairwise = self._asks_for_precomputed()
         return tags
 
     def _asks_for_precomputed(self) -> bool:
@@ -232,8 +234,9 @@ class SVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-            Consumed as it is where it is float32 or float64, dense or CSR; other types are converted.
+        X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
+            Consumed as it is where it is float32 or float64, dense or CSR; other types are converted. Kernels such as
+            :class:`mercer.kernels.Spectrum` take strings (a list, an array, a column of a table) or lists or sets.
         y : array-like of shape (n,)
             Labels of any kind that can be sorted.
         sample_weight : array-like of shape (n,), optional
@@ -266,7 +269,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         n_jobs = check_whole("n_jobs", self.n_jobs)
         check_callback(self.callback)
         spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
-        data = check_table(self, X, precomputed=isinstance(spec, PrecomputedKernel), reset=True, y=y)
+        data = check_rows(self, X, spec, reset=True, y=y)
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
         classes, codes = check_labels(y)
@@ -350,7 +353,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         self.intercept_ = machines.biases
         self.n_iter_ = np.array([solution.n_iter for solution in machines.solutions], dtype=np.int64)
         support = data.rows(self.support_)
-        self.support_vectors_ = support.stored if isinstance(support, Vectors) else np.empty((0, 0))
+        self.support_vectors_ = support.stored if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
         self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
         statuses = {solution.status for solution in machines.solutions}
         self.fit_status_ = 0 if statuses == {Status.OPTIMAL} else 1
@@ -419,14 +422,19 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     def _new_rows(self, X: Any) -> Data:
         check_is_fitted(self, "support_")
-        return check_table(self, X, precomputed=isinstance(self.kernel_, PrecomputedKernel), reset=False)
+        return check_rows(self, X, self.kernel_, reset=False)
+
+    def _support(self) -> Vectors | Structured:
+        stored = self.support_vectors_
+        return as_structured(stored) if stored.dtype == object else as_data(stored)
 
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
         """Decision values of all machines, (m, n_machines)."""
         if isinstance(data, Precomputed):
             return data.values(self.support_) @ self._coefficients + self.intercept_
-        support = as_data(self.support_vectors_)
-        return decision_values(self.kernel_, data, support, self._coefficients, self.intercept_, n_jobs=self.n_jobs)
+        return decision_values(
+            self.kernel_, data, self._support(), self._coefficients, self.intercept_, n_jobs=self.n_jobs
+        )
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return decision values.
@@ -493,7 +501,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         winning = predicted_classes(
             self.kernel_,
             data,
-            as_data(self.support_vectors_),
+            self._support(),
             self._coefficients,
             self.intercept_,
             n_classes=machines.n_classes,

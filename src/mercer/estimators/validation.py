@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from mercer.data import Data, Precomputed, Vectors, as_data
+from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.kernels import Callable, Kernel
+from mercer.kernels import Precomputed as PrecomputedKernel
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -21,6 +23,37 @@ IndexArray = npt.NDArray[np.int64]
 _DATES = (nw.Date, nw.Datetime, nw.Duration)
 
 _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
+
+
+def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any = "no_validation") -> Data:
+    """Return `X` as the data that the kernel takes: a table, kernel values, or strings and the like.
+
+    Raises
+    ------
+    ValueError
+        See :func:`check_table`; and if `X` does not hold the rows that a kernel on strings or sets takes.
+    """
+    if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
+        return _check_structured(estimator, X, kernel, reset=reset, y=y)
+    return check_table(estimator, X, precomputed=isinstance(kernel, PrecomputedKernel), reset=reset, y=y)
+
+
+def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    try:
+        data = as_structured(X)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X does not hold rows for the kernel {kernel!r}: {error}.") from error
+    if data.n == 0:
+        raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {kernel!r}.")
+    if not (isinstance(y, str) and y == "no_validation"):
+        validate_data(estimator, X="no_validation", y=y, reset=False)
+        check_consistent_length(X, y)
+    if reset:
+        for name in ("n_features_in_", "feature_names_in_"):  # strings have no columns
+            estimator.__dict__.pop(name, None)
+    return data
 
 
 def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: bool, y: Any = "no_validation") -> Data:
@@ -38,13 +71,18 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
             if hasattr(estimator, "feature_names_in_"):
                 del estimator.feature_names_in_
         return _finite(estimator, Precomputed(X) if precomputed else as_data(X))
+    if looks_structured(X):
+        raise ValueError(
+            "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
+            "Spectrum(3) or Jaccard() from mercer.kernels. Reshape your data where it is one column of a table."
+        )
     _refuse_frames_of_dates(X)
     try:
         checked = validate_data(
             estimator,
             X,
             reset=reset,
-            accept_sparse=False if precomputed else "csr",
+            accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             accept_large_sparse=True,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import select_backend
-from mercer.data import Data, Vectors, as_data
+from mercer.data import Data, Vectors, as_data, as_structured, looks_structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels import Kernel, Precomputed, as_kernel
 from mercer.kernels.base import finite
@@ -26,6 +26,8 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
     """Return X as the data that the kernel takes; data are returned as they are."""
     if isinstance(X, Data):
         return X
+    if looks_structured(X):
+        return as_structured(X)
     return GivenValues(X) if _takes_values(kernel) else as_data(X)
 
 

@@ -24,7 +24,7 @@ from mercer.certificate import Certificate
 from mercer.data import CSR, as_data
 from mercer.encoding import TableEncoder
 from mercer.io.whole import written_whole
-from mercer.kernels import from_dict
+from mercer.kernels import Kernel, from_dict
 from mercer.model import Model, Part, Training
 from mercer.status import Status
 from mercer.table import listing
@@ -78,6 +78,11 @@ def save_model(path: str | Path, model: Model) -> None:
     OSError
         If the file cannot be written.
     """
+    if model.kernel.is_structured:
+        raise ValueError(
+            f"a machine with {model.kernel!r} cannot be written to a model file, which holds support vectors of "
+            "numbers and no strings or sets: keep it by pickle"
+        )
     text = json.dumps(_manifest_of(model), indent=1, ensure_ascii=False, allow_nan=False)
     members = {_MANIFEST: text.encode()} | {f"{name}.npy": _npy(array) for name, array in _arrays_of(model).items()}
     if len(members[_MANIFEST]) > MAX_MANIFEST_BYTES:
@@ -249,13 +254,20 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         encoder=encoder,
         target=_text(manifest["target"], "target"),
         classes=classes,
-        kernel=from_dict(manifest["kernel"]),
+        kernel=_kernel(manifest["kernel"]),
         scheme=scheme,
         support_rows=support_rows,
         support_vectors=as_data(_support(arrays, len(support_rows), n_features)),
         parts=tuple(_parts(manifest["parts"], arrays, n_classes, scheme, len(support_rows))),
         training=_training(manifest, arrays, n_classes),
     )
+
+
+def _kernel(entry: object) -> Kernel:
+    kernel = from_dict(entry)
+    if kernel.is_structured:
+        _refuse(f"its kernel {kernel!r} takes strings or sets, and its support vectors are numbers")
+    return kernel
 
 
 def _classes(entry: dict[str, Any]) -> np.ndarray:

@@ -2,20 +2,24 @@
 
 from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
 from mercer.kernels.base import Kernel
-from mercer.kernels.diagnosis import Diagnosis, Witness, diagnose
+from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
 from mercer.kernels.parameters import Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.reading import NAMES, as_kernel, from_dict
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
+from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
 
 __all__ = [
     "NAMES",
     "RBF",
     "Callable",
     "Diagnosis",
+    "EditDistance",
     "Gamma",
+    "Jaccard",
     "Kernel",
     "Linear",
+    "Mismatch",
     "Op",
     "Polynomial",
     "Power",
@@ -23,13 +27,18 @@ __all__ = [
     "Product",
     "Program",
     "Scale",
+    "SetIntersection",
     "Shift",
     "Sigmoid",
+    "Spectrum",
+    "Subsequence",
     "Sum",
     "Witness",
+    "all_strings",
     "as_kernel",
     "diagnose",
     "evaluate",
     "from_dict",
+    "refute",
     "stack_depth",
 ]

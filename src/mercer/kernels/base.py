@@ -9,11 +9,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import Data, Vectors
+from mercer.data import Data, Structured, Vectors
 from mercer.kernels.program import FloatArray, Program, interpret
 
 Schema: TypeAlias = Mapping[str, str]
-"""Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel or kernels."""
+"""Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel, kernels or plain.
+
+What is plain is None, a bool, a number, a string or a list of such; the kernel checks it."""
 
 MAX_DEPTH = 50
 """How deep kernels may be nested in a model file."""
@@ -45,6 +47,20 @@ class Kernel(ABC):
     """How tightly its formula binds: 1 a sum, 2 a product, 3 a power, 4 a name or call."""
 
     parts: tuple[Kernel, ...] = ()
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether it takes strings, lists of tokens or sets, and no rows of features."""
+        return any(part.is_structured for part in self.parts)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether `block` runs native code that lets other threads run beside it."""
+        return bool(self.parts) and all(part.is_native for part in self.parts)
+
+    def work(self, X: Data) -> float:
+        """Return about how many nanoseconds a value takes `block` on rows like these, for kernels without a program."""
+        return sum(part.work(X) for part in self.parts)
 
     @abstractmethod
     def block(self, A: Data, B: Data) -> FloatArray:
@@ -180,7 +196,10 @@ def nesting(kernel: Kernel) -> int:
 
 def _features(kernel: Kernel, data: Data) -> Vectors:
     if not isinstance(data, Vectors):
-        raise TypeError(f"{kernel!r} needs rows of features, got {data!r}: use kernel='precomputed' for kernel values")
+        other = (
+            "a kernel such as Spectrum(3)" if isinstance(data, Structured) else "kernel='precomputed' for kernel values"
+        )
+        raise TypeError(f"{kernel!r} needs rows of features, got {data!r}: use {other}")
     return data
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import product
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from mercer.data import Data
+from mercer.data import Data, as_data, as_structured, looks_structured
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import FloatArray
@@ -86,7 +88,7 @@ class Diagnosis:
         return f"not refuted: {spectrum}"
 
 
-def diagnose(kernel: Kernel, data: Data, max_points: int = MAX_POINTS) -> Diagnosis:
+def diagnose(kernel: Kernel, data: Data | npt.ArrayLike | Sequence[Any], max_points: int = MAX_POINTS) -> Diagnosis:
     """Say whether a function is a kernel, as far as given points can tell.
 
     A function is a kernel where its Gram matrix is symmetric and positive semidefinite on *all* finite sets of
@@ -96,7 +98,7 @@ def diagnose(kernel: Kernel, data: Data, max_points: int = MAX_POINTS) -> Diagno
     ----------
     kernel : Kernel
         Resolved: every gamma a number.
-    data : Data
+    data : Data, array-like of shape (n, p), or sequence of strings, lists of tokens or sets
         The points.
     max_points : int, default=2000
         At most so many are looked at, evenly spaced over the rows: 128 first, then four times as many, until some
@@ -128,6 +130,8 @@ def diagnose(kernel: Kernel, data: Data, max_points: int = MAX_POINTS) -> Diagno
     >>> diagnose(Sigmoid(gamma=1, coef0=1), as_data([[1.0], [2.0]])).verdict
     'violated'
     """
+    if not isinstance(data, Data):
+        data = as_structured(data) if kernel.is_structured or looks_structured(data) else as_data(data)
     look, refuted = first_refuted(kernel, data, max_points)
     eigenvalues, vectors = linalg.eigh(look.G, subset_by_index=[0, 0], check_finite=False)
     c = vectors[:, 0] / np.linalg.norm(vectors[:, 0])
@@ -142,6 +146,77 @@ def diagnose(kernel: Kernel, data: Data, max_points: int = MAX_POINTS) -> Diagno
         n_points=look.idx.size,
         complete=look.idx.size == data.n,
     )
+
+
+def refute(kernel: Kernel, alphabet: Sequence[Hashable] = "01", max_length: int = 4) -> Diagnosis:
+    """Search all short strings over an alphabet for points that refute a kernel on strings.
+
+    What typical strings do not refute, short ones may: they lie close together, and there are all of them.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        On strings, with a number for every parameter.
+    alphabet : str or sequence of tokens, default="01"
+        Rows are strings where it is one, else lists of tokens.
+    max_length : int, default=4
+        Strings of 0, 1, ... letters are added, up to so many, until they refute the kernel.
+
+    Returns
+    -------
+    Diagnosis
+        On all strings of up to some length; the points of its witness are numbered as by :func:`all_strings`.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 2,000 strings.
+
+    Notes
+    -----
+    Costs n² kernel values and O(n³) time for n strings; an alphabet of l letters has (l^(m + 1) - 1) / (l - 1) strings
+    of at most m letters, 31 by default.
+
+    Examples
+    --------
+    >>> from mercer.kernels import EditDistance
+    >>> found = refute(EditDistance(gamma=1))
+    >>> found.verdict, found.n_points, round(found.smallest_eigenvalue, 3)
+    ('violated', 31, -0.043)
+    """
+    strings = all_strings(alphabet, max_length)
+    length = 0
+    while True:
+        found = diagnose(kernel, as_structured([string for string in strings if len(string) <= length]))
+        if found.verdict == "violated" or length == max_length:
+            return found
+        length += 1
+
+
+def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
+    """Return all strings of at most `max_length` letters, or lists of tokens, the shorter ones first.
+
+    Raises
+    ------
+    ValueError
+        If the alphabet repeats a letter or has none, or there are more than 2,000 strings.
+
+    Examples
+    --------
+    >>> all_strings("01", 2)
+    ['', '0', '1', '00', '01', '10', '11']
+    """
+    if len(set(alphabet)) != len(alphabet) or not alphabet:
+        raise ValueError(f"alphabet must hold different letters, and at least one, got {alphabet!r}")
+    lengths = range(whole("max_length", max_length) + 1)
+    n_strings = sum(len(alphabet) ** length for length in lengths)
+    if n_strings > MAX_POINTS:
+        raise ValueError(
+            f"max_length must be such that there are at most {MAX_POINTS} strings, got {max_length}: "
+            f"{n_strings} strings over {len(alphabet)} letters"
+        )
+    rows = (row for length in lengths for row in product(alphabet, repeat=length))
+    return ["".join(cast(tuple[str, ...], row)) if isinstance(alphabet, str) else list(row) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,8 +36,20 @@ def real(name: str, value: object, *, minimum: float | None = None, positive: bo
     return number
 
 
-def whole(name: str, value: object) -> int:
-    """Return an integer from 0 to `MAX_INTEGER`.
+def flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False.
+
+    Raises
+    ------
+    TypeError
+        If it is not a bool.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def whole(name: str, value: object, *, minimum: int = 0) -> int:
+    """Return an integer from `minimum` to `MAX_INTEGER`.
 
     Raises
     ------
@@ -45,9 +57,9 @@ def whole(name: str, value: object) -> int:
         If it is not an integer, or not in that range.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer >= 0, got {value!r}")
-    if not 0 <= int(value) <= MAX_INTEGER:
-        raise ValueError(f"{name} must be an integer from 0 to {MAX_INTEGER}, got {value}")
+        raise TypeError(f"{name} must be an integer >= {minimum}, got {value!r}")
+    if not minimum <= int(value) <= MAX_INTEGER:
+        raise ValueError(f"{name} must be an integer from {minimum} to {MAX_INTEGER}, got {value}")
     return int(value)
 
 

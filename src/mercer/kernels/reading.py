@@ -10,13 +10,34 @@ from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
 from mercer.kernels.base import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import Gamma, gamma_or_rule
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
+from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
 from mercer.table import nearest_names
 
 NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 """The kernels that `as_kernel` knows by name, which are scikit-learn's."""
 
 # The only classes that a file can ask for: what strangers write must not reach any other.
-_CLASSES = {c.__name__: c for c in (Linear, Polynomial, RBF, Sigmoid, Precomputed, Sum, Product, Scale, Shift, Power)}
+_CLASSES = {
+    c.__name__: c
+    for c in (
+        Linear,
+        Polynomial,
+        RBF,
+        Sigmoid,
+        Precomputed,
+        Sum,
+        Product,
+        Scale,
+        Shift,
+        Power,
+        Spectrum,
+        Mismatch,
+        Subsequence,
+        EditDistance,
+        SetIntersection,
+        Jaccard,
+    )
+}
 
 
 def as_kernel(
@@ -116,7 +137,7 @@ def _read_kernel(path: str, document: object, depth: int) -> Kernel:
     parameters = {key: _read_value(kind, f"{path}.{key}", document[key], depth) for key, kind in schema.items()}
     try:
         return _CLASSES[name](**parameters)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
@@ -127,11 +148,22 @@ def _read_value(kind: str, path: str, value: object, depth: int) -> Any:
         if not isinstance(value, list):
             raise ValueError(f"{path} must be a list of kernels, got {_short(value)}")
         return tuple(_read_kernel(f"{path}[{i}]", part, depth + 1) for i, part in enumerate(value))
+    if kind == "plain":
+        return _read_plain(path, value)
     if kind == "gamma" and isinstance(value, str):
         return value
     wanted = int if kind == "integer" else (int, float)
     if isinstance(value, bool) or not isinstance(value, wanted):
         raise ValueError(f"{path} must be {'an integer' if kind == 'integer' else 'a number'}, got {_short(value)}")
+    return value
+
+
+def _read_plain(path: str, value: object) -> Any:
+    if isinstance(value, list):
+        value = tuple(value)
+    scalars = value if isinstance(value, tuple) else (value,)
+    if not all(one is None or isinstance(one, (bool, int, float, str)) for one in scalars):
+        raise ValueError(f"{path} must be a number, text, true, false, null or a list of these, got {_short(value)}")
     return value
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data import CSR, Data, Dense
+from mercer.data import CSR, Data, Dense, Structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel, Lowered, Schema
 from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
 from mercer.kernels.program import FloatArray, Op, Program, simplify
 
 _DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
+_ASYMMETRY = 1e-3  # of the largest value: beyond what rounding does to a function in single precision
 
 
 @dataclass(frozen=True)
@@ -239,8 +240,9 @@ class Callable(Kernel):
     function : callable
         ``function(A_rows, B_rows)`` returns the kernel values of every row on the left with every row on the
         right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). The rows come as they are
-        stored, an ndarray or csr_array of float32 or float64, and must not be changed. The function must be
-        symmetric: k(x, z) = k(z, x). The kernel pickles if the function does.
+        stored, an ndarray or csr_array of float32 or float64, or an array of objects where they are strings, lists or
+        sets; they must not be changed. The function must be symmetric: k(x, z) = k(z, x). The kernel pickles if the
+        function does.
 
     Raises
     ------
@@ -284,26 +286,42 @@ class Callable(Kernel):
         values = values.toarray() if sp.issparse(values) else np.asarray(values)
         if values.shape != (A.n, B.n):
             raise ValueError(
-                f"kernel function must return an array of shape {(A.n, B.n)} for {A.n} and {B.n} rows, "
+                f"the kernel function of {self!r} must return an array of shape {(A.n, B.n)} for {A.n} and {B.n} rows, "
                 f"got {values.shape}"
             )
         if values.dtype.kind not in "biuf":
-            raise ValueError(f"kernel function must return real numbers, got an array of {values.dtype}")
+            raise ValueError(
+                f"the kernel function of {self!r} must return real numbers, got an array of {values.dtype}"
+            )
         bad = np.argwhere(~np.isfinite(values))
         if bad.size:
             i, j = (int(k) for k in bad[0])
             raise ValueError(
-                f"kernel function must return finite numbers, got {values[i, j]} for row {i} of the left block "
-                f"and row {j} of the right one ({len(bad)} such value(s) of {values.size})"
+                f"the kernel function of {self!r} must return finite numbers, got {values[i, j]} for row {i} of the "
+                f"left block and row {j} of the right one ({len(bad)} such value(s) of {values.size})"
             )
         return values.astype(np.float64, copy=False)
 
     def diag(self, A: Data) -> FloatArray:
-        """Return k(x, x) for each row x of A, from the diagonals of small blocks."""
+        """Return k(x, x) for each row x of A, from the diagonals of small blocks.
+
+        Raises
+        ------
+        ValueError
+            If such a block is not symmetric; and as in `block`.
+        """
         diagonal = np.empty(A.n)
         for start in range(0, A.n, _DIAGONAL_ROWS):
             part = A.rows(slice(start, start + _DIAGONAL_ROWS))
-            diagonal[start : start + _DIAGONAL_ROWS] = np.diagonal(self.block(part, part))
+            values = self.block(part, part)
+            difference = np.abs(values - values.T)
+            if difference.max(initial=0.0) > _ASYMMETRY * np.abs(values).max(initial=0.0):
+                i, j = np.unravel_index(int(difference.argmax()), values.shape)
+                raise ValueError(
+                    f"the kernel function of {self!r} must be symmetric, but it returned {values[i, j]:g} for rows "
+                    f"{start + i} and {start + j} and {values[j, i]:g} for rows {start + j} and {start + i}"
+                )
+            diagonal[start : start + _DIAGONAL_ROWS] = np.diagonal(values)
         return diagonal
 
 
@@ -358,6 +376,8 @@ def _stored_rows(kernel: Kernel, rows: Data) -> Any:
         return rows.array
     if isinstance(rows, CSR):
         return rows.matrix
+    if isinstance(rows, Structured):
+        return rows.stored
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
 
 

@@ -1,0 +1,669 @@
+"""Kernels on strings, lists of tokens and sets: the laws, examples by hand, and machines trained on them."""
+
+import json
+import math
+import pickle
+from collections import Counter
+from collections.abc import Callable as Function
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise, product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import sklearn.svm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+
+import mercer.kernels as mk
+from mercer import SVC, IndefiniteKernelWarning, _reference
+from mercer.backends import BlockBackend
+from mercer.data import as_data, as_structured, together
+from mercer.gram import Gram
+from mercer.kernels import (
+    RBF,
+    Callable,
+    EditDistance,
+    Jaccard,
+    Kernel,
+    Linear,
+    Mismatch,
+    SetIntersection,
+    Spectrum,
+    Subsequence,
+    all_strings,
+    diagnose,
+    from_dict,
+    refute,
+)
+
+NAMESPACE = {name: getattr(mk, name) for name in mk.__all__}
+
+
+def counts(length):
+    """Counts of the words of a string, by definition."""
+    return lambda s: Counter(tuple(s[i : i + length]) for i in range(len(s) - length + 1))
+
+
+def near(length, mismatches, alphabet):
+    """How often each word of the alphabet is found in a string, up to some mismatches, by definition."""
+
+    @cache
+    def found(s):
+        places = [s[i : i + length] for i in range(len(s) - length + 1)]
+        words = product(alphabet, repeat=length)
+        return {w: sum(sum(a != b for a, b in zip(w, p, strict=True)) <= mismatches for p in places) for w in words}
+
+    return found
+
+
+def inner(features, cosine=True):
+    """The inner product of features, or its cosine; 0 where there are none."""
+
+    def value(s, t):
+        f, g = features(s), features(t)
+        dot, ff, gg = (sum(a[w] * b.get(w, 0) for w in a) for a, b in ((f, g), (f, f), (g, g)))
+        return dot / math.sqrt(ff * gg) if cosine and ff and gg else dot
+
+    return value
+
+
+def gapped(length, decay, max_span=math.inf):
+    """Subsequences, those of long spans left out."""
+
+    def found(s):
+        places = {}
+        for first in range(len(s)):
+            for rest in product(range(first + 1, len(s)), repeat=length - 1):
+                place = (first, *rest)
+                span = place[-1] - place[0] + 1
+                if span <= max_span and all(a < b for a, b in pairwise(place)):
+                    word = tuple(s[i] for i in place)
+                    places[word] = places.get(word, 0.0) + decay**span
+        return places
+
+    return found
+
+
+def distance(s, t):
+    return _reference.edit_distances([s], [t])[0, 0]
+
+
+def weighted_range(s, t):
+    return sum(w * inner(counts(p), False)(s, t) for p, w in ((1, 0.5), (2, 1.0), (3, 2.0)))
+
+
+@dataclass(frozen=True)
+class StringCase:
+    """A kernel, and the formula for one pair of rows that it must agree with."""
+
+    name: str
+    kernel: Kernel
+    formula: Function
+    proved: bool = True
+
+
+CASES = [
+    StringCase("spectrum", Spectrum(2, normalized=False), inner(counts(2), False)),
+    StringCase("spectrum, cosine", Spectrum(2), inner(counts(2))),
+    StringCase("spectrum of lengths", Spectrum((1, 3), weights=(0.5, 1, 2), normalized=False), weighted_range),
+    StringCase("mismatch", Mismatch(3, 1, "abc", normalized=False), inner(near(3, 1, "abc"), False)),
+    StringCase("mismatch, cosine", Mismatch(3, 2, "ab"), inner(near(3, 2, "ab"))),
+    StringCase(
+        "mismatch, many words",
+        Mismatch(3, 1, "abcdefghijklmnopqrstuvwxy"),
+        inner(near(3, 1, "abcdefghijklmnopqrstuvwxy")),
+    ),
+    StringCase("subsequence", Subsequence(2, 0.5, normalized=False), inner(gapped(2, 0.5), False)),
+    StringCase("subsequence, cosine", Subsequence(3, 0.8), inner(gapped(3, 0.8))),
+    StringCase("subsequence of short span", Subsequence(2, 0.5, max_span=3), inner(gapped(2, 0.5, 3))),
+    StringCase("edit distance", EditDistance(gamma=0.25), lambda s, t: math.exp(-0.25 * distance(s, t)), proved=False),
+    StringCase(
+        "edit distance, by sigma", EditDistance(sigma=2), lambda s, t: math.exp(-distance(s, t) / 8), proved=False
+    ),
+    StringCase("common letters", SetIntersection(), lambda s, t: len(set(s) & set(t))),
+    StringCase("common letters, cosine", SetIntersection(normalized=True), inner(lambda s: dict.fromkeys(set(s), 1))),
+    StringCase("jaccard", Jaccard(), lambda s, t: len(set(s) & set(t)) / len(set(s) | set(t)) if s or t else 1.0),
+    StringCase(
+        "composite",
+        0.5 * Spectrum(2) + Jaccard() * EditDistance(gamma=1.0) ** 2 + 1,
+        lambda s, t: (
+            0.5 * inner(counts(2))(s, t)
+            + (len(set(s) & set(t)) / len(set(s) | set(t)) if s or t else 1.0) * math.exp(-2 * distance(s, t))
+            + 1
+        ),
+        proved=False,
+    ),
+]
+every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def strings(n=12, seed=0, letters="abcé😀", longest=8):
+    """Random strings, the first ones empty, short and equal."""
+    rng = np.random.default_rng(seed)
+    words = ["".join(rng.choice(list(letters), size=rng.integers(0, longest + 1))) for _ in range(n)]
+    words[:4] = "", "a", "abab", "abab"
+    return words
+
+
+def dna(n=120, seed=0):
+    """Strings in two classes: in one, a motif is hidden somewhere."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    rows = []
+    for label in y:
+        letters = rng.choice(list("acgt"), size=rng.integers(20, 40))
+        if label:
+            at = rng.integers(0, letters.size - 5)
+            letters[at : at + 5] = list("gattg")
+        rows.append("".join(letters))
+    return rows, y
+
+
+# The laws.
+
+
+@every_kernel
+def test_block_is_the_formula(case):
+    A, B = strings(), strings(7, seed=1, letters="abé漢")
+    K = case.kernel.block(as_structured(A), as_structured(B))
+    assert K.dtype == np.float64
+    np.testing.assert_allclose(K, [[case.formula(s, t) for t in B] for s in A], rtol=1e-12, atol=1e-14)
+
+
+@every_kernel
+def test_symmetric_with_its_diagonal_and_within_cauchy_schwarz(case):
+    X = as_structured(strings(20))
+    K, diagonal = case.kernel.block(X, X), case.kernel.diag(X)
+    np.testing.assert_allclose(K, K.T, rtol=1e-14)
+    np.testing.assert_allclose(np.diagonal(K), diagonal, rtol=1e-14)
+    assert (np.abs(K) <= np.sqrt(np.outer(diagonal, diagonal)) * (1 + 1e-12)).all()
+
+
+@every_kernel
+def test_positive_semidefinite_where_proved(case):
+    assert case.kernel.is_psd is (True if case.proved else None)
+    found = diagnose(case.kernel, strings(60))
+    assert found.verdict == "proved" if case.proved else found.verdict in ("violated", "not refuted")
+    if case.proved:
+        assert found.smallest_eigenvalue >= -found.tolerance
+
+
+@every_kernel
+def test_a_block_of_some_rows_is_a_slice(case):
+    X = as_structured(strings())
+    K = case.kernel.block(X, X)
+    assert np.array_equal(case.kernel.block(X.rows([5, 0, 5]), X.rows(slice(2, 7))), K[[5, 0, 5], 2:7])
+    assert case.kernel.block(X.rows([]), X).shape == (0, X.n)
+    assert case.kernel.diag(X.rows([])).shape == (0,)
+
+
+@every_kernel
+def test_lists_of_tokens_are_strings_of_them(case):
+    if "mismatch" in case.name:
+        return
+    rows = strings()
+    as_lists = as_structured([[f"token {letter}" for letter in row] for row in rows])
+    X = as_structured(rows)
+    np.testing.assert_allclose(case.kernel.block(as_lists, as_lists), case.kernel.block(X, X), rtol=1e-14)
+
+
+@every_kernel
+def test_pickles_prints_and_is_written_as_what_makes_it(case):
+    assert pickle.loads(pickle.dumps(case.kernel)) == case.kernel
+    assert hash(clone(case.kernel, safe=False)) == hash(case.kernel)
+    assert eval(repr(case.kernel), NAMESPACE) == case.kernel
+    assert from_dict(json.loads(json.dumps(case.kernel.to_dict()))) == case.kernel
+
+
+@every_kernel
+def test_values_are_the_same_to_the_bit_for_any_number_of_threads(case):
+    X = as_structured(strings(700, longest=30))
+    vectors = np.random.default_rng(0).normal(size=(700, 2))
+    found = []
+    for n_jobs in (1, 2, 3):
+        backend = BlockBackend(case.kernel, X, n_jobs=n_jobs)
+        backend.values_per_call = 1 << 15
+        out = np.empty((700, 700))
+        backend.block(X, None, X, None, out)
+        found.append((out, backend.matvec(X, None, X, np.arange(0, 700, 2), vectors[::2])))
+    assert np.array_equal(found[0][0], case.kernel.block(X, X))
+    for block, product_ in found[1:]:
+        assert np.array_equal(block, found[0][0])
+        assert np.array_equal(product_, found[0][1])
+
+
+# Examples by hand.
+
+
+def test_car_and_cat():
+    X = as_structured(["car", "cat"])
+    K = Subsequence(2, 0.5, normalized=False).block(X, X)
+    assert K[0, 1] == 0.5**4  # "ca" alone
+    assert K[0, 0] == K[1, 1] == 2 * 0.5**4 + 0.5**6
+    assert Subsequence(2, 0.5).block(X, X)[0, 1] == pytest.approx(1 / (2 + 0.5**2), rel=1e-15)
+
+
+def test_statistics_and_computation():
+    # Common words of three letters [Shawe-Taylor & Cristianini 2004, section 11.2]: "tat" and "ati".
+    X = as_structured(["statistics", "computation"])
+    assert Spectrum(3, normalized=False).block(X, X).tolist() == [[8.0, 2.0], [2.0, 9.0]]
+
+
+@pytest.mark.parametrize(
+    ("s", "t", "d"), [("kitten", "sitting", 3), ("", "abc", 3), ("flaw", "lawn", 2), ("a" * 200, "a" * 70, 130)]
+)
+def test_edit_distances_by_hand(s, t, d):
+    assert EditDistance(gamma=1).distances(as_structured([s]), as_structured([t])) == d
+
+
+words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(words)
+def test_edit_distance_is_a_distance(rows):
+    X = as_structured(rows)
+    D = EditDistance(gamma=1).distances(X, X)
+    assert np.array_equal(D, D.T)
+    assert np.array_equal(D == 0, [[s == t for t in rows] for s in rows])
+    assert (D[:, :, None] <= D[:, None] + D[None]).all()
+    assert np.array_equal(D, _reference.edit_distances(rows, rows))
+
+
+@settings(max_examples=60, deadline=None)
+@given(words, words)
+def test_any_text_has_its_formula(A, B):
+    for case in (CASES[0], CASES[6], CASES[13]):
+        K = case.kernel.block(as_structured(A), as_structured(B))
+        np.testing.assert_allclose(K, [[case.formula(s, t) for t in B] for s in A], rtol=1e-12)
+
+
+def test_words_that_are_too_many_to_number_are_told_apart_all_the_same():
+    rng = np.random.default_rng(0)
+    letters = [chr(k) for k in range(0x4E00, 0x4E00 + 3000)]
+    rows = ["".join(rng.choice(letters, size=60)) for _ in range(5)]
+    rows.append(rows[0][:30] + rows[1][:30])
+    X = as_structured(rows)  # 3000^20 words of 20 letters
+    K = Spectrum(20, normalized=False).block(X, X)
+    assert K[5].tolist() == [11.0, 11.0, 0.0, 0.0, 0.0, 41.0]
+
+
+def test_a_letter_outside_the_alphabet_is_a_mismatch():
+    X = as_structured(["ax", "aa", "xx"])
+    K = Mismatch(2, 1, "ab", normalized=False).block(X, X)
+    # "ax" is near aa and ab; "aa" near aa, ab and ba; "xx" near none.
+    assert K.tolist() == [[2.0, 2.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(("length", "mismatches", "alphabet"), [(2, 0, "ab"), (3, 2, "abx"), (4, 2, "ab")])
+def test_both_ways_to_count_mismatches_agree(monkeypatch, length, mismatches, alphabet):
+    rows = strings(30, letters="abx")
+    kernel = Mismatch(length, mismatches, alphabet, normalized=False)
+    dense = kernel.block(as_structured(rows), as_structured(rows))
+    monkeypatch.setattr("mercer.kernels.structured._DENSE_WORDS", 0)
+    monkeypatch.setattr("mercer.kernels.structured._ENTRIES_AT_A_TIME", 50)
+    assert np.array_equal(kernel.block(as_structured(rows), as_structured(rows)), dense)
+
+
+def test_sets_have_elements_and_no_order():
+    baskets = [{"milk", "bread"}, frozenset({"milk", "tea", "sugar"}), set()]
+    X = as_structured(baskets)
+    assert SetIntersection().block(X, X).tolist() == [[2, 1, 0], [1, 3, 0], [0, 0, 0]]
+    assert Jaccard().block(X, X).tolist() == [[1, 0.25, 0], [0.25, 1, 0], [0, 0, 1]]
+    with pytest.raises(TypeError, match=r"Spectrum\(.*\) needs strings or lists of tokens, got sets"):
+        Spectrum(1).block(X, X)
+
+
+# What depends on the data.
+
+
+def test_the_alphabet_is_that_of_the_rows():
+    X = as_structured(["abc", "bd", "x"])
+    assert Mismatch(2, 1).resolve(X).alphabet == "abcdx"
+    assert Mismatch(2, 1).resolve(X.rows([0])).alphabet == "abc"
+    assert Mismatch(2, 1).resolve(X, np.array([0.0, 1.0, 0.0])).alphabet == "bd"
+    assert Mismatch(2, 1).resolve(as_structured([[3, "c"], [3]])).alphabet == (3, "c")
+    empty = as_structured(["", ""])
+    assert Mismatch(2, 1).resolve(empty).block(empty, empty).tolist() == [[0, 0], [0, 0]]
+    with pytest.raises(ValueError, match=r"takes its alphabet from the data: call kernel.resolve"):
+        Mismatch(2, 1).block(X, X)
+
+
+def test_gamma_is_one_over_the_median_distance():
+    X = as_structured(["aaaa", "aaab", "bbbb"])  # distances 1, 4, 3
+    assert EditDistance().resolve(X).gamma == 1 / 3
+    assert EditDistance().resolve(X, np.array([1.0, 2.0, 0.0])).gamma == 1.0
+    assert EditDistance().resolve(X.rows([0])).gamma == 1.0
+    assert EditDistance(gamma=2).resolve(X).gamma == 2.0
+    with pytest.raises(ValueError, match="takes gamma from the data"):
+        EditDistance().block(X, X)
+
+
+def test_rows_of_different_tables_are_numbered_together_once():
+    old, new = as_structured(["ab", "b"]), as_structured(["bc", "cab"])
+    found = new.like(old)
+    assert found.like(old) is found
+    for a, b in ((found, old), (old, found)):
+        left, right = together(a, b)
+        assert left._store is right._store
+        assert [left.stored.tolist(), right.stored.tolist()] == [a.stored.tolist(), b.stored.tolist()]
+    assert found.rows([1]).alphabet == ("a", "b", "c")
+    with pytest.raises(TypeError, match="strings cannot be used beside sets"):
+        old.like(as_structured([{1}]))
+    with pytest.raises(TypeError, match="cannot be used beside Dense"):
+        old.like(as_data(np.eye(2)))
+
+
+# Is it a kernel?
+
+
+def test_all_short_strings_refute_the_edit_distance_and_typical_ones_do_not():
+    found = refute(EditDistance(gamma=1), "01", 4)
+    assert found.verdict == "violated"
+    assert found.n_points == 31
+    assert found.smallest_eigenvalue == pytest.approx(-0.043, abs=5e-4)
+    points = all_strings("01", 4)
+    G = EditDistance(gamma=1).block(as_structured(points), as_structured(points))
+    c = found.witness.c
+    assert c @ G[np.ix_(found.witness.idx, found.witness.idx)] @ c == pytest.approx(found.witness.value)
+    typical, _ = dna(200)
+    assert diagnose(EditDistance(gamma=1), typical).verdict == "not refuted"
+
+
+def test_a_search_that_finds_nothing_says_so():
+    found = refute(Subsequence(2), "01", 4)
+    assert found.verdict == "proved"
+    assert refute(EditDistance(gamma=1), "01", 3).verdict == "not refuted"
+    assert refute(EditDistance(gamma=1), ["yes", "no"], 4).verdict == "violated"
+    assert (
+        refute(Callable(lambda A, B: np.array([[len(s) - len(t) for t in B] for s in A])), "ab", 2).verdict
+        == "violated"
+    )
+    with pytest.raises(ValueError, match="there are at most 2000 strings, got 11: 4095 strings over 2 letters"):
+        refute(EditDistance(gamma=1), "01", 11)
+    with pytest.raises(ValueError, match="alphabet must hold different letters"):
+        refute(EditDistance(gamma=1), "00", 2)
+
+
+# Machines.
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Spectrum(3),
+        Spectrum((2, 4)),
+        Mismatch(4, 1),
+        Subsequence(3),
+        Subsequence(3, max_span=5),
+        0.5 * Spectrum(3) + Mismatch(3, 1) * Spectrum(2),
+    ],
+    ids=str,
+)
+def test_a_machine_on_strings_is_certified(kernel):
+    X, y = dna()
+    machine = SVC(kernel=kernel, C=3.0).fit(X, y)
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.verify().status == "optimal"
+    assert machine.score(X, y) > 0.8
+    assert machine.support_vectors_.tolist() == [X[i] for i in machine.support_]
+    decision = machine.decision_function(X[:9])
+    K = machine.kernel_.block(as_structured(X[:9]), as_structured(X))
+    np.testing.assert_allclose(
+        decision, K[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_, atol=1e-12
+    )
+    again = pickle.loads(pickle.dumps(machine))
+    assert np.array_equal(again.decision_function(X[:9]), decision)
+    assert np.array_equal(clone(machine).fit(X, y).decision_function(X[:9]), decision)
+    assert not hasattr(machine, "n_features_in_")
+    # The whole matrix, given, makes the same machine; so does scikit-learn.
+    data = as_structured(X)
+    G = machine.kernel_.block(data, data)
+    theirs = sklearn.svm.SVC(kernel="precomputed", C=3.0, tol=1e-6).fit(G, y)
+    tight = SVC(kernel=kernel, C=3.0, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(tight.decision_function(X), theirs.decision_function(G), atol=1e-4)
+
+
+def test_a_machine_with_an_edit_distance_says_what_it_does_not_know():
+    X, y = dna(60)
+    machine = SVC(kernel=EditDistance(gamma=1.0)).fit(X, y)  # not refuted on these rows
+    assert machine.certificate_.status == "optimal"
+    points = all_strings("01", 4)
+    with pytest.warns(IndefiniteKernelWarning, match=r"EditDistance\(gamma=1.0\) is not known to be positive"):
+        SVC(kernel=EditDistance(gamma=1.0)).fit(points, np.arange(31) % 2)
+
+
+def test_machines_on_tokens_and_sets():
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    items = [f"item {k}" for k in range(12)]
+    baskets = [set(rng.choice(items[:8] if label else items[4:], size=5)) for label in y]
+    for rows in (baskets, [list(basket) for basket in baskets], [frozenset(basket) for basket in baskets]):
+        machine = SVC(kernel=Jaccard()).fit(rows, y)
+        assert machine.certificate_.status == "optimal"
+        assert machine.score(rows, y) > 0.9
+        assert machine.predict([type(rows[0])(["item 0", "never seen"])]) == [1]
+
+
+def test_several_classes_share_kernel_values():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 25)
+    X = ["".join(rng.choice(list("abcd"), p=np.roll([0.55, 0.15, 0.15, 0.15], label), size=20)) for label in y]
+    machine = SVC(kernel=Spectrum(2)).fit(X, y)
+    assert machine.score(X, y) > 0.9
+    assert machine.decision_function(X).shape == (75, 3)
+    assert machine.certificate_.verify().status == "optimal"
+
+
+def test_every_column_of_strings_is_taken():
+    X, y = dna(60)
+    expected = cross_val_predict(SVC(kernel=Spectrum(3)), X, y, cv=3)
+    for rows in (
+        tuple(X),
+        np.array(X),
+        np.array(X, dtype=object),
+        np.array(X, dtype=object)[:, None],
+        pd.Series(X, index=np.arange(60)[::-1]),
+        pd.DataFrame({"gene": X}),
+        pl.Series(X),
+        pl.DataFrame({"gene": X}),
+    ):
+        assert np.array_equal(cross_val_predict(SVC(kernel=Spectrum(3)), rows, y, cv=3), expected), type(rows)
+    assert cross_val_score(SVC(kernel=Spectrum(3)), X, y, cv=3).mean() == np.mean(expected == y)
+
+
+def test_a_grid_search_over_kernels():
+    X, y = dna(60)
+    grid = {"kernel": [Spectrum(2), Spectrum(4), Subsequence(3, 0.3)], "C": [1.0, 10.0]}
+    search = GridSearchCV(SVC(), grid, cv=3).fit(X, y)
+    assert search.best_params_["kernel"] in grid["kernel"]
+    assert search.predict(X[:3]).shape == (3,)
+
+
+def test_weights_and_what_is_left_out():
+    X, y = dna(40)
+    weights = np.where(np.arange(40) < 30, 1.0, 0.0)
+    weighted = SVC(kernel=Mismatch(3, 1), tol=1e-8).fit(X, y, sample_weight=weights)
+    fewer = SVC(kernel=Mismatch(3, 1), tol=1e-8).fit(X[:30], y[:30])
+    np.testing.assert_allclose(weighted.decision_function(X), fewer.decision_function(X), atol=1e-6)
+
+
+def test_numbers_after_strings_and_back():
+    X, y = dna(40)
+    machine = SVC(kernel="linear").fit(np.random.default_rng(0).normal(size=(40, 3)), y)
+    assert machine.n_features_in_ == 3
+    machine.set_params(kernel=Spectrum(3)).fit(X, y)
+    assert not hasattr(machine, "n_features_in_")
+    machine.set_params(kernel="linear").fit(np.random.default_rng(0).normal(size=(40, 2)), y)
+    assert machine.n_features_in_ == 2
+
+
+# What is refused, with words that name the kernel.
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (["a", 3, "b"], "row 1 is 3 of type int"),
+        (["a", None, "b"], "row 1 is None of type NoneType"),
+        (["a", float("nan"), "b"], "row 1 is nan of type float"),
+        (["a", b"b", "c"], "row 1 is b'b' of type bytes"),
+        (["a", ["b"], "c"], "row 0 is one of strings and row 1 one of lists of tokens"),
+        (["a", {"b"}, "c"], "row 0 is one of strings and row 1 one of sets"),
+        ([["a"], [["b"]], ["c"]], "tokens must be hashable"),
+        ("abc", "got one str: put it into a list"),
+        (np.ones((3, 2)), r"got shape \(3, 2\)"),
+        ([1.0, 2.0, 3.0], "row 0 is 1.0 of type float"),
+        ([], r"Found array with 0 sample"),
+        ([{"a"}, {"b"}, {"c"}], "got sets, which have no order"),
+    ],
+)
+def test_rows_that_are_no_strings_are_refused(X, message):
+    with pytest.raises((ValueError, TypeError), match=message) as refused:
+        SVC(kernel=Spectrum(3)).fit(X, [0, 1, 0][: len(X)] if len(X) else [])
+    assert "Spectrum(length=3, weights=None, normalized=True)" in str(refused.value)
+
+
+def test_other_refusals():
+    X, y = dna(20)
+    with pytest.raises(ValueError, match=r"X must hold numbers, .* a kernel such as Spectrum\(3\)"):
+        SVC().fit(X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        SVC(kernel=Spectrum(3)).fit(X, y[:-1])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        SVC(kernel=Spectrum(3)).fit(X, None)
+    with pytest.raises(TypeError, match=r"Linear\(\) needs rows of features, got Structured.*: use a kernel such"):
+        SVC(kernel=Linear() + Spectrum(3)).fit(X, y)
+    with pytest.raises(TypeError, match=r"Spectrum\(.*\) needs strings, lists of tokens or sets, got Dense"):
+        Spectrum(3).block(as_data(np.eye(2)), as_data(np.eye(2)))
+    with pytest.raises(TypeError, match=r"RBF\(gamma=1.0\) needs rows of features"):
+        RBF(gamma=1.0).block(as_structured(X), as_structured(X))
+    machine = SVC(kernel=Spectrum(3)).fit(X, y)
+    with pytest.raises(TypeError, match=r"lists of tokens cannot be used beside strings"):
+        machine.predict([["a", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Spectrum(0), "length must be an integer from 1"),
+        (lambda: Spectrum(2.0), "length must be an integer >= 1"),
+        (lambda: Spectrum((3, 2)), "pair of the shortest and the longest"),
+        (lambda: Spectrum((1, 2, 3)), "pair of them"),
+        (lambda: Spectrum((1, 2), weights=(1.0,)), "one number for each length 1 to 2, got 1"),
+        (lambda: Spectrum(1, weights=(-1.0,)), "weights must be a number >= 0"),
+        (lambda: Spectrum(1, normalized=1), "normalized must be True or False"),
+        (lambda: Mismatch(3, 3), "mismatches must be below length=3, got 3"),
+        (lambda: Mismatch(3, 1, "aab"), "alphabet must hold different letters"),
+        (lambda: Mismatch(3, 1, ""), "alphabet must hold different letters"),
+        (lambda: Mismatch(40, 1, "acgt"), r"fewer than 2\^62 words, got 40 for 4 letters"),
+        (lambda: Subsequence(0), "length must be an integer from 1"),
+        (lambda: Subsequence(2, 0.0), "decay must be a positive number"),
+        (lambda: Subsequence(2, 1.5), "decay must be above 0 and at most 1, got 1.5"),
+        (lambda: Subsequence(3, 0.5, 2), "max_span must be an integer from 3"),
+        (lambda: Subsequence(8, 0.5, 30), "max_span=30 leaves 1560780 ways"),
+        (lambda: EditDistance(gamma=1, sigma=1), "only one of gamma and sigma"),
+        (lambda: EditDistance(gamma="scale"), "gamma must be a number >= 0 or 'median', got 'scale'"),
+        (lambda: EditDistance(gamma=-1), "gamma must be a number >= 0"),
+        (lambda: EditDistance(sigma=0), "sigma must be a positive number"),
+        (lambda: -1.0 * Spectrum(3), "the result would not be a kernel"),
+        (
+            lambda: from_dict({"type": "Spectrum", "length": [[1], 2], "weights": None, "normalized": True}),
+            "must be a num",
+        ),
+        (lambda: from_dict({"type": "Spectrum", "length": "x", "weights": None, "normalized": True}), "length must be"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+# Python functions and precomputed matrices.
+
+
+def same_length(A, B):
+    return np.array([[float(len(s) == len(t)) + 0.1 for t in B] for s in A])
+
+
+def test_a_function_of_strings():
+    X, y = dna(60)
+    machine = SVC(kernel=same_length).fit(X, y)
+    assert machine.certificate_.status == "optimal"
+    assert machine.predict(X).shape == (60,)
+
+
+def test_a_function_sees_support_vectors_only_and_never_the_whole_matrix():
+    rng = np.random.default_rng(0)
+    n = 3000
+    X = rng.normal(size=(n, 2)) + 4.0 * (np.arange(n) % 2)[:, None]
+    sizes = []
+
+    def linear(A, B):
+        sizes.append((len(A), len(B)))
+        return A @ B.T
+
+    with pytest.warns(IndefiniteKernelWarning, match="not refuted"):  # there are too many rows to look at all
+        machine = SVC(kernel=linear, memory_limit=1 << 20).fit(X, np.arange(n) % 2)
+    assert max(a * b for a, b in sizes) <= 1 << 21 < n * n
+    sizes.clear()
+    machine.predict(X[:50])
+    assert sum(a * b for a, b in sizes) == 50 * machine.support_.size
+    assert machine.support_.size < n / 4
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda A, B: np.ones((len(A), len(B) + 1)), "must return an array of shape"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "must return finite numbers, got nan"),
+        (lambda A, B: A @ B.T + A[:, :1], r"must be symmetric, but it returned .* for rows \d+ and \d+"),
+    ],
+)
+def test_functions_that_are_no_kernels_are_refused_by_name(function, message):
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2
+    with pytest.raises(ValueError, match=rf"kernel function of Callable\(.*lambda.*\) {message}"):
+        SVC(kernel=function).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "stored", [sp.csr_array, sp.csr_matrix, sp.coo_array, lambda K: sp.csr_array(K.astype(np.float32))]
+)
+def test_a_sparse_precomputed_matrix_is_a_dense_one(stored):
+    X, y = dna(60)
+    data = as_structured(X)
+    K = Spectrum(5, normalized=False).block(data, data)
+    assert (K == 0).mean() > 0.1
+    dense, sparse = SVC(kernel="precomputed").fit(K, y), SVC(kernel="precomputed").fit(stored(K), y)
+    np.testing.assert_allclose(sparse.decision_function(stored(K)), dense.decision_function(K), rtol=1e-12)
+    assert sparse.certificate_.verify().status == "optimal"
+    kept = sp.csr_array(stored(K))
+    scores = cross_val_score(SVC(kernel="precomputed"), kept, y, cv=3)
+    assert scores.tolist() == cross_val_score(SVC(kernel="precomputed"), K, y, cv=3).tolist()
+    kept.data[3] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        SVC(kernel="precomputed").fit(kept, y)
+    with pytest.raises(ValueError, match="must be square"):
+        SVC(kernel="precomputed").fit(stored(K)[:, :-1] if stored is not sp.coo_array else stored(K[:, :-1]), y)
+
+
+def test_gram_matrices_are_evaluated_in_pieces_of_bounded_work():
+    X = as_structured(strings(400, longest=60))
+    gram = Gram(Subsequence(3), X)
+    assert gram.values_per_call < 1 << 17
+    K = gram.block()
+    pieces = list(gram.accumulate(total := np.zeros(400), np.arange(40), np.ones(40)))
+    assert len(pieces) >= 1
+    np.testing.assert_allclose(total, K[:, :40].sum(axis=1), rtol=1e-12)
+    rows = np.array([3, 9, 200])
+    part = np.zeros(400)
+    for _ in gram.accumulate(part, np.arange(40), np.ones(40), rows=rows):
+        pass
+    assert np.flatnonzero(part).tolist() == [i for i in rows if K[i, :40].any()]
+    np.testing.assert_allclose(part[rows], total[rows], rtol=1e-12)
