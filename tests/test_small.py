@@ -1,5 +1,6 @@
 """Small problems solved by one native call: what other solvers find, whatever runs beside them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
 import numpy as np
@@ -96,7 +97,7 @@ def test_conditions_come_from_the_final_point_alone():
 
 
 def solve_all(gram, parts, pieces, limits=None):
-    small_problems = SmallProblems(gram, parts, pieces, limits or Limits(), "because")
+    small_problems = SmallProblems(gram, parts, pieces, limits or Limits())
     return [solution for solution, _ in all_of(small_problems, len(pieces))]
 
 
@@ -128,7 +129,7 @@ def test_memory_that_something_else_took_is_filled_anew():
     gram = Gram(RBF(gamma=0.2), as_data(X))
     parts, pieces = pieces_of(labels, 4)
     expected = solve_all(gram, parts, pieces)
-    problems = SmallProblems(gram, parts, pieces, Limits(), "because")
+    problems = SmallProblems(gram, parts, pieces, Limits())
     found = []
     for number in range(len(pieces)):
         gram.arena.array(10**5, np.float64)[:] = np.nan
@@ -154,13 +155,115 @@ def test_what_is_not_finished_goes_on_elsewhere():
     X, y = blobs(400)
     limits = Limits(tol=1.0, tol_gap=1e-9)
     gram = Gram(RBF(gamma=0.5), as_data(X))
-    _, finished = SmallProblems(gram, [np.arange(400)], [Piece(c_svc(y, 1.0), (0, -1), None)], limits, "because").solve(
-        0
-    )[0]
+    _, finished = SmallProblems(gram, [np.arange(400)], [Piece(c_svc(y, 1.0), (0, -1), None)], limits).solve(0)[0]
     assert not finished
     solution = solve(c_svc(y, 1.0), gram, limits=limits)
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.relative_gap <= 1e-9
+
+
+def unfinished(monkeypatch, calls):
+    """Let a small problem end before it is solved: native steps stop after `calls` steps, of which nobody is told."""
+    real = small.solve_machines
+
+    def short(*arguments):
+        given_ = list(arguments)
+        given_[17] = calls if given_[17] < 0 else min(calls, given_[17])
+        return real(*given_)
+
+    monkeypatch.setattr(small, "solve_machines", short)
+
+
+@pytest.mark.parametrize("max_iter", [-1, 3, 20, 25, 40])
+def test_the_other_solver_goes_on_from_where_it_is(monkeypatch, max_iter):
+    X, y = blobs(200)
+    whole = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)))
+    unfinished(monkeypatch, 20)
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    solution = solve(c_svc(y, 10.0), gram, limits=Limits(max_iter=max_iter))
+    assert solution.n_kernel_values == gram.n_values == solution.certificate.n_kernel_values
+    if max_iter < 0:
+        assert solution.status is Status.OPTIMAL
+        assert solution.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-6)
+        assert solution.n_iter > 20
+        assert solution.trace[0].dual > 0.0
+    else:
+        assert solution.status is Status.MAX_ITER
+        assert solution.n_iter == max_iter
+        assert solution.certificate.n_iter == max_iter
+
+
+def test_no_limit_of_steps_is_passed():
+    X, y = blobs(120)
+    total = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X))).n_iter
+    for max_iter in range(max(0, total - 6), total + 3):
+        solution = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)), limits=Limits(max_iter=max_iter))
+        assert solution.n_iter <= max_iter
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_matrices_of_another_fit_are_never_taken(n_classes):
+    rng = np.random.default_rng(0)
+    gram = Gram(RBF(gamma=0.3), as_data(rng.normal(size=(150, 4))))
+    for seed in range(3):
+        labels = np.random.default_rng(seed).permutation(np.arange(150) % n_classes)
+        certificate = train(gram, labels, n_classes, 3.0).certificate
+        assert certificate.status is Status.OPTIMAL
+        assert certificate.verify().status is Status.OPTIMAL
+
+
+def test_threads_that_share_a_gram_matrix():
+    rng = np.random.default_rng(0)
+    gram, labels = Gram(RBF(gamma=0.3), as_data(rng.normal(size=(400, 4)))), rng.integers(0, 4, 400)
+    with ThreadPoolExecutor(3) as pool:
+        machines = list(pool.map(lambda C: train(gram, labels, 4, C), [1.0, 10.0, 100.0] * 3))
+    for one in machines:
+        assert one.certificate.verify().status is Status.OPTIMAL
+
+
+def test_the_number_of_threads_decides_nothing():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(1200, 4)), rng.integers(0, 3, 1200)
+    for limit in (0, 13_000_000, 30_000_000, None):
+        found = []
+        for n_jobs in (1, 2, 64):
+            gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs, memory_limit=limit)
+            machines = train(gram, labels, 3, 1.0)
+            found.append(machines.coefficients)
+            allowed = max(3_000_000, gram.memory_limit)
+            assert gram.arena.nbytes <= allowed
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0], other)
+
+
+def test_a_callback_that_says_stop_stops_all_that_come_after(monkeypatch):
+    monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem a call
+    rng = np.random.default_rng(0)
+    gram, labels = Gram(RBF(gamma=0.2), as_data(rng.normal(size=(150, 5))), n_jobs=1), rng.integers(0, 3, 150)
+    machines = train(gram, labels, 3, 1.0, callback=lambda progress: True)
+    assert [s.status for s in machines.solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
+
+
+def test_each_says_why_it_is_solved_so():
+    labels = np.repeat([0, 1, 2], [20, 200, 1100])
+    X = np.random.default_rng(0).normal(size=(labels.size, 3)) + labels[:, None]
+    machines = train(Gram(RBF(gamma=0.5), as_data(X)), labels, 3, 1.0)
+    assert [s.reason.partition(":")[0] for s in machines.solutions] == [
+        "n = 220 <= 300",
+        "n = 1120 <= 2048",
+        "n = 1300 <= 2048",
+    ]
+
+
+def test_long_rows_are_not_for_one_call():
+    _, y = blobs(600)
+    assert not is_small(c_svc(y, 1.0), Gram(Linear(), as_data(np.ones((600, 40_000), dtype=np.float32))), alone=True)
+
+
+def test_values_that_overflow_are_refused():
+    X, y = blobs(40)
+    with pytest.raises(ValueError, match="not finite"):
+        solve(c_svc(y, 1.0), Gram(Linear(), as_data(X * 1e155)))
 
 
 def test_which_problems_it_takes():

@@ -195,11 +195,11 @@ def evaluate(
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
         values, doubt = _values(problem, gram, beta, offset, check, hint)
-        rounding = _rounding(gram, beta)
+        rounding = _rounding(gram, beta, values)
     else:
         values, doubt = finite(gram.kernel, before.values + gram.matvec(change, check=check)), known.doubt.copy()
         _settle(problem, gram, beta, offset, values, doubt, check)
-        rounding = before.rounding + _rounding(gram, change)
+        rounding = before.rounding + _rounding(gram, change, values)
     found = _conditions(problem, beta, values)
     return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), doubt))
 
@@ -220,21 +220,22 @@ def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple
     return multipliers, Conditions(*numbers)
 
 
-def _rounding(gram: Gram, beta: FloatArray) -> float:
+def _rounding(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
     if gram.kernel.is_psd:
         lengths = np.sqrt(np.abs(gram.diag()))
         size, terms = float(lengths.max(initial=0.0)), lengths * beta
     else:
         size, terms = gram.value_bound(), beta
-    return rounding_error(gram, size, inner(terms, terms))
+    return rounding_error(gram, size, inner(terms, terms), values)
 
 
-def rounding_error(gram: Gram, size: float, squares: float) -> float:
-    """Return about how far a sum of terms may be off, the squares of whose sizes add up to `squares`; see `evaluate`.
+def rounding_error(gram: Gram, size: float, squares: float, values: FloatArray) -> float:
+    """Return about how far `values`, which are sums, may be off; the squares of their terms' sizes add up to `squares`.
 
-    Each is a weight of size sqrt(k_jj) |beta_j| times at most `size`.
+    Each term is a weight of size sqrt(k_jj) |beta_j| times at most `size`; the last addition rounds the sum itself.
     """
-    return 8.0 * _EPS * gram.roundoff * size * squares**0.5
+    largest = float(np.abs(values).max(initial=0.0))
+    return _EPS * (8.0 * gram.roundoff * size * squares**0.5 + largest)
 
 
 def _values(
@@ -367,7 +368,7 @@ class Evidence:
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are those of float64, recomputed from the machine and the data by code that shares nothing with the
+    All numbers are those of float64, recomputed from the final point by code that shares nothing with the
     solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
     `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
 
@@ -479,7 +480,7 @@ class Certificate:
         multipliers, found = _conditions(problem, beta, values)
         suggested = -float(multipliers[0])
         bias = suggested if evidence.bias is None else evidence.bias
-        rounding = _rounding(gram, beta)
+        rounding = _rounding(gram, beta, values)
         return KKTCases(
             rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
             y=loss.y.copy(),

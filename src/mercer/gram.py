@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import final
@@ -381,12 +382,20 @@ class _Store:
         self._owners = np.full(self._capacity, -1, dtype=np.int64)
         self._last_used = np.zeros(self._capacity, dtype=np.int64)
         self._arena: FloatArray | None = None
-        self.arena = Arena()
+        self._by_thread = threading.local()
         self._clock = 0
 
     @cached_property
     def diagonal(self) -> FloatArray:
         return self.kernel.diag(self.data)
+
+    @property
+    def arena(self) -> Arena:
+        """One for each thread: what a solver keeps there must be its own."""
+        arena: Arena | None = getattr(self._by_thread, "arena", None)
+        if arena is None:
+            arena = self._by_thread.arena = Arena()
+        return arena
 
     @property
     def kept_width(self) -> int:

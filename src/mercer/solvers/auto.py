@@ -148,11 +148,14 @@ def solve_each(
     began = time.perf_counter()
     solutions: dict[int, Solution] = {}
     unfinished: dict[int, Solution] = {}
+    stopped = Interruption()  # by the callback, which stops all that come after
     for number, solution, finished in _try_small(problems, gram, parts, pairs, given, limits, interruption):
         (solutions if finished else unfinished)[number] = solution
         report, last = _numbered(callback, number, len(problems)), solution.trace[-1]
-        if report is not None:
-            report(Progress(last.seconds, last.n_iter, last.violation, last.dual, limits.tol))
+        progress = Progress(last.seconds, last.n_iter, last.violation, last.dual, limits.tol)
+        if report is not None and report(progress) is True:
+            stopped.request()
+            break
     for number, problem in enumerate(problems):
         if number in solutions:
             continue
@@ -163,8 +166,10 @@ def solve_each(
             limits=_remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
             start=given[number] if earlier is None or _is_astray(earlier, problem) else earlier.beta,
             callback=_numbered(callback, number, len(problems)),
-            interruption=interruption,
+            interruption=stopped if stopped.requested and not interruption.requested else interruption,
         )
+        if solution.ended is Status.INTERRUPTED and not stopped.requested:
+            stopped.request()
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.certificate.gap < solution.certificate.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
@@ -190,9 +195,8 @@ def _try_small(
     if not numbers:
         return
     began = time.perf_counter()
-    reason = select_solver(problems[numbers[0]], gram)[1]
     pieces = [Piece(problems[number], pairs[number], starts[number]) for number in numbers]
-    small = SmallProblems(gram, parts, pieces, limits, reason)
+    small = SmallProblems(gram, parts, pieces, limits)
     done = 0
     while done < len(numbers) and out_of_time(limits, began, interruption) is None:
         for solution, finished in small.solve(done):
@@ -240,5 +244,7 @@ def _numbered(callback: Callback | None, number: int, total: int) -> Callback | 
 def _remaining(limits: Limits, spent: float, steps: int) -> Limits:
     seconds = None if limits.max_seconds is None else max(0.0, limits.max_seconds - spent)
     return replace(
-        limits, max_seconds=seconds, max_iter=limits.max_iter if limits.max_iter < 0 else limits.max_iter - steps
+        limits,
+        max_seconds=seconds,
+        max_iter=limits.max_iter if limits.max_iter < 0 else max(0, limits.max_iter - steps),
     )

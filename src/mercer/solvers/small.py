@@ -15,13 +15,14 @@ from mercer.kernels.base import finite
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import FloatArray, IndexArray
-from mercer.solvers.batch_smo import EXACT_PROBLEM, BatchSMO
+from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560
 """Up to so many variables: alone, where its matrix in double precision stays near the processor; among many, where each
 thread has a problem of its own, and what they share is evaluated once."""
 
+_ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _STATE_ARRAYS = 12  # arrays of length n that problem, point and evaluation hold at a time
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
@@ -32,9 +33,11 @@ _LIMIT = 1  # mercer::BlockEnd
 
 def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
     """Whether :class:`SmallProblems` takes it: few variables, one group, a convex kernel that runs natively."""
-    fits = 8 * problem.n**2 * gram.n_threads <= gram.memory_limit
+    fits = 16 * problem.n**2 <= gram.memory_limit or problem.n <= _ALWAYS
     return (
-        problem.n <= (SMALL_AMONG_MANY if fits and not alone else SMALL_PROBLEM)
+        fits
+        and problem.n <= (SMALL_PROBLEM if alone else SMALL_AMONG_MANY)
+        and 2 * problem.n**2 <= gram.values_per_call  # or Ctrl-C would wait for its rows, which are long
         and problem.ridge is None
         and problem.groups is not None
         and problem.n_groups == 1
@@ -69,14 +72,10 @@ class SmallProblems:
         The problems, each of them small (:func:`is_small`).
     limits : Limits
         `max_iter` is for each problem; seconds are the caller's to watch.
-    reason : str
-        Why they are solved so; for the solutions.
     """
 
-    def __init__(
-        self, gram: Gram, parts: Sequence[IndexArray], pieces: Sequence[Piece], limits: Limits, reason: str
-    ) -> None:
-        self._gram, self._pieces, self._limits, self._reason = gram, pieces, limits, reason
+    def __init__(self, gram: Gram, parts: Sequence[IndexArray], pieces: Sequence[Piece], limits: Limits) -> None:
+        self._gram, self._pieces, self._limits = gram, pieces, limits
         self._rows = gram.origin_rows(np.concatenate(parts))
         self._part_starts = np.cumsum([0, *(part.size for part in parts)])
         self._starts = np.cumsum([0, *(piece.problem.n for piece in pieces)])
@@ -88,6 +87,7 @@ class SmallProblems:
         self._upper = np.concatenate([problem.upper for problem in problems])
         squares = int(np.square(np.diff(self._part_starts)).sum())
         shares = len(pieces) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit // 2)
+        shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
         self._counted: set[int] = set()
         self._content = object()  # not itself: memory in a cycle would not be free for the next fit
@@ -121,7 +121,7 @@ class SmallProblems:
     ) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]:
         tiles, limits = self._gram.tiles, self._limits
         assert tiles is not None
-        n_threads = tiles.n_threads if beta.size >= _TWO_THREADS else 1
+        n_threads = self._n_threads() if beta.size >= _TWO_THREADS else 1
         workspace, shared, filled = self._memory(n_threads)
         return solve_machines(
             tiles.isa,
@@ -148,6 +148,17 @@ class SmallProblems:
             workspace,
             n_threads,
         )
+
+    def _n_threads(self) -> int:
+        """As many as there are, and as have room for a matrix each; that changes no result."""
+        if len(self._pieces) == 1:
+            return self._gram.n_threads
+        one = 8 * (
+            machines_workspace(self._part_starts, self._pairs, 2)
+            - machines_workspace(self._part_starts, self._pairs, 1)
+        )
+        room = (self._gram.memory_limit - 8 * self._shared_size) // max(1, one)
+        return max(1, min(self._gram.n_threads, room))
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
         """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
@@ -182,7 +193,7 @@ class SmallProblems:
             values + problem.linear,
             np.array([multiplier]),
             Conditions(*numbers),  # type: ignore[arg-type]
-            rounding_error(gram, longest, squares),
+            rounding_error(gram, longest, squares, values),
         )
         ended = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
         if n_iter == limits.max_iter and end == _LIMIT:
@@ -201,7 +212,7 @@ class SmallProblems:
             ended=ended,
             trace=[TraceRow(share * seconds, n_iter, evaluation.violation, evaluation.dual)],
             solver=BatchSMO.name,
-            reason=self._reason,
+            reason=_reason(problem.n),
             limits=limits,
             evidence=evidence,
             certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),  # type: ignore[arg-type]
@@ -225,3 +236,10 @@ class SmallProblems:
                     self._counted.add(part)
         self._gram.count(n_values)
         return n_values
+
+
+def _reason(n: int) -> str:
+    if n <= EXACT_PROBLEM:
+        return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
+    most = WHOLE_PROBLEM if n <= WHOLE_PROBLEM else SMALL_AMONG_MANY
+    return f"n = {n} <= {most}: all variables at once"
