@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_circles
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
@@ -82,6 +82,7 @@ def test_certified_optimal(name):
 
 
 IRIS = load_iris(return_X_y=True)
+RINGS = make_circles(250, noise=0.25, random_state=0)
 OPTIMAL_OR_STALLED = {
     "high degree, wild gamma": (SVC(kernel="poly", degree=7, gamma=4178.0, C=0.665), *IRIS),
     "one column a million times larger": (SVC(kernel="linear"), blobs(200, 5)[0] * [1e6, 1, 1, 1, 1], blobs(200)[1]),
@@ -93,6 +94,10 @@ OPTIMAL_OR_STALLED = {
         SVC(kernel="linear", C=1e6),
         np.random.default_rng(0).normal(size=(500, 5)),
         np.random.default_rng(1).integers(0, 2, 500),
+    ),
+    "rings, cubic, tight": (  # the objective creeps for ever by less than its rounding
+        SVC(kernel="poly", coef0=1.0, gamma=5.0 / RINGS[0].var(), C=1e7, tol=1e-6),
+        *RINGS,
     ),
 }
 

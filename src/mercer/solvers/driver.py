@@ -165,16 +165,18 @@ class _Patience:
     def __init__(self) -> None:
         self.best: tuple[Evaluation, FloatArray] | None = None
         self._violation = float("inf")
+        self._dual = float("-inf")
         self._idle = 0
         self._work = 0
 
     def ends_at(self, evaluation: Evaluation, beta: FloatArray, n_iter: int, convex: bool) -> bool:
         last = self.best[0] if self.best is not None else None
         fell = evaluation.violation < _PROGRESS * self._violation
-        rose = last is not None and evaluation.dual - last.dual > _GAIN * abs(last.primal - last.dual)
+        rose = evaluation.dual - self._dual > _GAIN * abs(evaluation.primal - evaluation.dual)
         self._idle = 0 if fell or rose else self._idle + 1
         self._work = n_iter if fell or rose else self._work
         self._violation = min(self._violation, evaluation.violation)
+        self._dual = max(self._dual, evaluation.dual)
         if last is None or evaluation.beats(last, convex=convex):
             self.best = evaluation, beta.copy()
         worked = (n_iter - self._work) * beta.size >= _PATIENT_WORK
