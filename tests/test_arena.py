@@ -19,6 +19,9 @@ def test_memory_comes_back():
     second = Arena()
     assert second._memory is held
     assert not arena._idle
+    assert second.nbytes == 0  # what an earlier user needed is not what this one needs
+    second.array(10, np.float64)
+    assert second.nbytes == 80
 
 
 def test_no_more_is_kept_than_said():

@@ -21,6 +21,11 @@ _idle: list[Bytes] = []
 class Arena:
     """One growing piece of memory, for one user at a time.
 
+    Attributes
+    ----------
+    nbytes : int
+        Bytes that it has handed out, at most at a time; it may have come by more, from an earlier user.
+
     Examples
     --------
     >>> Arena().array(6, np.float32).shape
@@ -28,6 +33,7 @@ class Arena:
     """
 
     def __init__(self) -> None:
+        self.nbytes = 0
         self._content: object = None
         try:
             self._memory = _idle.pop()
@@ -38,6 +44,7 @@ class Arena:
         """Return `size` numbers, uninitialised; whatever was returned before is given up."""
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
+        self.nbytes = max(self.nbytes, wanted)
         if wanted > self._memory.nbytes:
             self._memory = np.empty(0, dtype=np.uint8)  # the old one goes before the new one comes
             self._memory = np.empty(wanted, dtype=np.uint8)
@@ -54,11 +61,6 @@ class Arena:
     def again(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return the array that was returned last, which must have been of this size and type."""
         return self._memory[: size * np.dtype(dtype).itemsize].view(dtype)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it has claimed so far."""
-        return self._memory.nbytes
 
     def __del__(self, idle: list[Bytes] = _idle, most: int = _KEPT_BYTES, kept: int = _KEPT) -> None:
         # Bound here, for at the end of the process the module's own names are gone before the last objects are.
