@@ -165,19 +165,19 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem("mid-p", "covtype 5k", 100.0, "50/p", _BOTH),
     Problem("mid-p", "covtype 2", 10.0, "50/p", {"full": 20_000}),
     Problem("mid-p", "adult", 1.0, "1/p", {"S": 5_000, "full": 15_000}),
-    Problem("high-p", "strokes 8", 10.0, "10/p", {"S": 4_000, "full": 10_000}),
+    Problem("high-p", "strokes 8", 10.0, "10/p", {"S": 10_000, "full": 10_000}),
     Problem("high-p", "usps 8", 10.0, "1/p", {"S": ALL}),
     Problem("high-p", "usps", 10.0, "1/p", {"full": ALL}),
-    Problem("high-p", "mnist 8", 10.0, "10/p", {"S": 4_000, "full": 10_000}),
+    Problem("high-p", "mnist 8", 10.0, "10/p", {"S": 10_000, "full": 10_000}),
     Problem("high-p", "mnist", 10.0, "10/p", {"full": ALL}),
     Problem("30-60k", "susy-like", 1.0, "1/p", {"S": 30_000, "full": 30_000}),
     Problem("30-60k", "overlapping 20", 1.0, "1/p", {"full": 50_000}),
     Problem("30-60k", "ijcnn1", 10.0, "20/p", _BOTH),
     Problem("30-60k", "cod_rna", 10.0, "8/p", {"full": ALL}),
     Problem("30-60k", "skin", 10.0, "3/p", {"full": 60_000}),
-    Problem("a9a", "a9a", 1.0, "1/p", {"S": 8_000, "full": ALL}, contenders=_SPARSE),
+    Problem("a9a", "a9a", 1.0, "1/p", _BOTH, contenders=_SPARSE),
     Problem("a9a", "a9a", 10.0, "6/p", {"full": ALL}, contenders=_SPARSE),
-    Problem("text", "topics", 10.0, "1", {"S": 3_000, "full": 6_000}),
+    Problem("text", "topics", 10.0, "1", {"S": 6_000, "full": 6_000}),
     Problem("text", "sms_spam", 10.0, "1", _BOTH),
     Problem("text", "reuters earn", 10.0, "1", {"full": ALL}),
     Problem("text", "reuters earn", 1.0, "1", {"full": ALL}, kernel="linear"),
@@ -186,13 +186,13 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem("classes", "digits", 10.0, "1/p", _BOTH),
     Problem("classes", "vowel", 10.0, "1/p", _BOTH),
     Problem("classes", "segment", 10.0, "1/p", {"full": ALL}),
-    Problem("classes", "letter", 10.0, "1/p", {"S": 4_000, "full": ALL}),
+    Problem("classes", "letter", 10.0, "1/p", _BOTH),
     Problem("classes", "usps", 10.0, "10/p", {"full": ALL}),
     Problem(
-        "predict-20", "noise 20", 1.0, "10/p", {"S": 4_000, "full": 10_000}, task="predict", contenders=_PREDICTING
+        "predict-20", "noise 20", 1.0, "10/p", {"S": 10_000, "full": 10_000}, task="predict", contenders=_PREDICTING
     ),
     Problem(
-        "predict-784", "noise 784", 1.0, "1/p", {"S": 2_000, "full": 10_000}, task="predict", contenders=_PREDICTING
+        "predict-784", "noise 784", 1.0, "1/p", {"S": 4_000, "full": 10_000}, task="predict", contenders=_PREDICTING
     ),
     *(
         Problem(group, source, C, gamma, {"S": n, "full": n}, contenders=("mercer", f"mercer {how}"))
