@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable as Function
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles, make_moons
 from sklearn.preprocessing import scale
 
 from mercer import _core
 from mercer.kernels import RBF, Callable, Kernel, Linear, Polynomial, Sigmoid
 from mercer.problems import Hinge, Problem, c_svc, nearest_points
+from mercer.solvers import batch_smo, small
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
 """Instruction sets that this machine has native code for."""
+
+WAYS = ("one call", "whole", "working sets")
+"""How problems are solved, from the smallest to the largest; see :func:`going`."""
+
+
+@contextmanager
+def going(way: str) -> Iterator[None]:
+    """Send small problems the way that larger ones take."""
+    with pytest.MonkeyPatch.context() as patch:
+        if way != "one call":
+            patch.setattr(small, "SMALL_PROBLEM", 0)
+            patch.setattr(small, "SMALL_AMONG_MANY", 0)
+        if way == "working sets":
+            patch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
+            patch.setattr(batch_smo, "EXACT_PROBLEM", 8)
+            patch.setattr(batch_smo, "_WORKING_SETS", (24,))
+        yield
 
 
 @dataclass(frozen=True)

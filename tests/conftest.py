@@ -1,7 +1,17 @@
 """What every test starts from."""
 
+import pytest
 from hypothesis import settings
+
+from cases import WAYS, going
 
 # The same examples on every run, and no deadline: a slow machine is not a wrong result.
 settings.register_profile("mercer", deadline=None, derandomize=True)
 settings.load_profile("mercer")
+
+
+@pytest.fixture(params=WAYS)
+def way(request):
+    """Every way to solve a problem, in force during the test."""
+    with going(request.param):
+        yield request.param

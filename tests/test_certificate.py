@@ -141,6 +141,7 @@ def test_reproduced_on_any_table(seed, n, rounded, kernel, exponent, weighted):
 
 @pytest.mark.parametrize("name", ["overlapping", "separable", "one against many", "every row twice, labels disagree"])
 @every_kernel
+@pytest.mark.usefixtures("way")
 def test_the_gap_goes_to_0_with_the_tolerance(name, kernel):
     X, y = HOSTILE[name]
     kernel, _ = FORMULAS[kernel]

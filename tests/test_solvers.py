@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 import plain
-from cases import PROBLEMS, blobs, hostile_tables
+from cases import PROBLEMS, WAYS, blobs, going, hostile_tables
 from mercer import _reference
 from mercer.data import Precomputed, as_data
 from mercer.gram import Gram
@@ -44,22 +44,13 @@ def same_optimum(one, other, tol=1e-8):
     assert one.certificate.dual == pytest.approx(other.certificate.dual, rel=0, abs=slack)
 
 
-def in_small_sets(monkeypatch):
-    """Make small problems take the way of large ones, by working sets."""
-    monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
-    monkeypatch.setattr(batch_smo, "EXACT_PROBLEM", 8)
-    monkeypatch.setattr(batch_smo, "_WORKING_SETS", (24,))
-
-
 # The optimum.
 
 
 @every_problem
-@pytest.mark.parametrize("way", ["whole", "working sets"])
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Linear()], ids=repr)
-def test_every_problem_is_solved(case, way, kernel, monkeypatch):
-    if way == "working sets":
-        in_small_sets(monkeypatch)
+@pytest.mark.usefixtures("way")
+def test_every_problem_is_solved(case, kernel):
     X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
     problem, gram = case.problem(y), Gram(kernel, as_data(X))
     solution = solve(problem, gram, limits=Limits(tol=1e-7))
@@ -81,15 +72,16 @@ def test_every_problem_is_solved(case, way, kernel, monkeypatch):
     assert -solution.certificate.dual == pytest.approx(least, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("way", ["whole", "working sets"])
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_way_does_not_matter(way, C, n_jobs, monkeypatch):
+def test_the_way_does_not_matter(C, n_jobs):
     X, y = blobs(n=150)
-    expected = solved(X, y, C)
-    if way == "working sets":
-        in_small_sets(monkeypatch)
-    same_optimum(solved(X, y, C, n_jobs=n_jobs), expected)
+    found = []
+    for way in WAYS:
+        with going(way):
+            found.append(solved(X, y, C, n_jobs=n_jobs))
+    for other in found[1:]:
+        same_optimum(found[0], other)
 
 
 def test_threads_change_no_bit():
@@ -115,6 +107,7 @@ def test_working_sets_of_a_problem_that_is_really_large():
     ids=["CSR", "Fortran", "single", "single CSR"],
 )
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Linear(), Polynomial(3, 0.5, 1.0)], ids=repr)
+@pytest.mark.usefixtures("way")
 def test_storage_does_not_matter(stored, kernel):
     X, y = blobs(n=60)
     X = X.astype(np.float32).astype(float)  # so that single precision holds the same numbers
@@ -129,21 +122,27 @@ def one_values(solution):
     return solution.certificate.evidence.gram().matvec(solution.beta)
 
 
-@given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.1, 1.0, 100.0]))
-def test_order_does_not_matter(seed, C):
+@given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.1, 1.0, 100.0]), way=st.sampled_from(WAYS))
+def test_order_does_not_matter(seed, C, way):
     X, y = blobs(n=30)
     order = np.random.default_rng(seed).permutation(30)
-    one, other = solved(X, y, C), solved(X[order], y[order], C)
+    with going(way):
+        one, other = solved(X, y, C), solved(X[order], y[order], C)
     same_optimum(one, other)
     np.testing.assert_allclose(one_values(other), one_values(one)[order], atol=1e-5)
 
 
-@given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from([RBF(gamma=0.5), Linear()]))
-def test_a_penalty_k_times_as_large_is_k_copies(seed, kernel):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kernel=st.sampled_from([RBF(gamma=0.5), Linear()]),
+    way=st.sampled_from(WAYS),
+)
+def test_a_penalty_k_times_as_large_is_k_copies(seed, kernel, way):
     X, y = blobs(n=20)
     copies = np.random.default_rng(seed).integers(1, 4, 20)
-    one = solved(X, y, 0.7 * copies, kernel)
-    other = solved(np.repeat(X, copies, axis=0), np.repeat(y, copies), 0.7, kernel)
+    with going(way):
+        one = solved(X, y, 0.7 * copies, kernel)
+        other = solved(np.repeat(X, copies, axis=0), np.repeat(y, copies), 0.7, kernel)
     same_optimum(one, other)
     np.testing.assert_allclose(np.repeat(one_values(one), copies), one_values(other), atol=1e-5)
 
@@ -154,12 +153,17 @@ def test_scaling_the_kernel_scales_the_penalty():
     assert other.certificate.dual == pytest.approx(one.certificate.dual / 4.0, rel=1e-6)
 
 
-@given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from([Linear(), Polynomial(2, 0.5), RBF(gamma=0.5)]))
-def test_ties_and_equal_rows_are_no_obstacle(seed, kernel):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kernel=st.sampled_from([Linear(), Polynomial(2, 0.5), RBF(gamma=0.5)]),
+    way=st.sampled_from(WAYS),
+)
+def test_ties_and_equal_rows_are_no_obstacle(seed, kernel, way):
     rng = np.random.default_rng(seed)
     X, y = np.round(rng.normal(size=(40, 2))), np.where(np.arange(40) < rng.integers(1, 40), 1.0, -1.0)
     for C in (0.1, 10.0):
-        solution = solved(X, y, C, kernel)
+        with going(way):
+            solution = solved(X, y, C, kernel)
         assert solution.status is Status.OPTIMAL
         assert solution.certificate.dual_infeasibility <= 1e-13 * 40 * C
 
@@ -168,10 +172,8 @@ def test_ties_and_equal_rows_are_no_obstacle(seed, kernel):
 
 
 @every_problem
-@pytest.mark.parametrize("way", ["whole", "working sets"])
-def test_a_warm_start_ends_at_the_cold_optimum(case, way, monkeypatch):
-    if way == "working sets":
-        in_small_sets(monkeypatch)
+@pytest.mark.usefixtures("way")
+def test_a_warm_start_ends_at_the_cold_optimum(case):
     X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
     gram, problem = Gram(RBF(gamma=0.5), as_data(X)), case.problem(y)
     cold = solve(problem, gram, limits=TIGHT)
@@ -193,11 +195,9 @@ def test_a_warm_start_at_the_optimum_takes_no_steps():
 # Limits.
 
 
-@pytest.mark.parametrize("way", ["whole", "working sets"])
 @pytest.mark.parametrize("max_iter", [0, 1, 2, 7, 50])
-def test_no_more_than_max_iter_steps(way, max_iter, monkeypatch):
-    if way == "working sets":
-        in_small_sets(monkeypatch)
+@pytest.mark.usefixtures("way")
+def test_no_more_than_max_iter_steps(max_iter):
     X, y = blobs(n=200)
     solution = solved(X, y, 1e3, limits=Limits(max_iter=max_iter))
     assert (solution.status, solution.n_iter) == (Status.MAX_ITER, max_iter)
@@ -655,6 +655,7 @@ def test_the_solvers_gradient_is_the_true_one(n):
     assert np.isin(np.flatnonzero(free), np.arange(n)[known]).all()
 
 
+@pytest.mark.usefixtures("way")
 def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
     """More than 300 rows begin in single precision; these are not scaled, so that it leaves a violation of 0.004."""
     data = load_breast_cancer()

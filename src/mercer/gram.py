@@ -130,8 +130,9 @@ class Gram:
 
     @property
     def keeping_pays(self) -> bool:
-        """Whether a row that will be asked for again is worth keeping, and is not kept already."""
-        return self._store.backend.keeping_pays and not self._store.kept_width
+        """Whether a row that will be asked for again is worth keeping, is not kept already, and there is room for one."""
+        room = self.memory_limit >= self.n * np.dtype(np.float32).itemsize
+        return room and self._store.backend.keeping_pays and not self._store.kept_width
 
     @property
     def peak_bytes(self) -> int:

@@ -28,8 +28,7 @@ class RowCache:
     Parameters
     ----------
     gram : Gram
-    memory_limit : int
-        Bytes.
+        Whose `memory_limit` has room for one row at least.
     """
 
     def __init__(self, gram: Gram) -> None:
