@@ -249,6 +249,13 @@ def test_decision_function_of_a_machine(kernel, store):
     assert f.points.n == len(machine.support_)
 
 
+def test_decision_function_of_a_machine_on_strings():
+    words = ["abab", "abba", "baab", "cdcd", "cddc", "dccd"]
+    machine = SVC(kernel=Spectrum(2)).fit(words, [0, 0, 0, 1, 1, 1])
+    values = machine.function_(words) + machine.intercept_
+    np.testing.assert_allclose(values, machine.decision_function(words), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 def test_decision_functions_of_several_machines(scheme):
     X = table(90, 3)

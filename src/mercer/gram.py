@@ -130,7 +130,7 @@ class Gram:
 
     @property
     def keeping_pays(self) -> bool:
-        """Whether a row that will be asked for again is worth keeping, is not kept already, and there is room for one."""
+        """Whether rows that will be asked for again are worth keeping, are not kept already, and find room."""
         room = self.memory_limit >= self.n * np.dtype(np.float32).itemsize
         return room and self._store.backend.keeping_pays and not self._store.kept_width
 

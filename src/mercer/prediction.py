@@ -47,17 +47,15 @@ def predicted_classes(
     Decision values are evaluated in single precision, with a proved bound on their error. Rows whose class they leave
     open, because a sign or an order could be another one, are evaluated again in double.
     """
-
-    def exact(rows: Data) -> FloatArray:
-        return decision_values(kernel, rows, support, coefficients, biases, n_jobs=n_jobs)
-
     if data.n * support.n < _FEW_VALUES:
-        return winners(class_scores(exact(data), n_classes, scheme))
+        exact = decision_values(kernel, data, support, coefficients, biases, n_jobs=n_jobs)
+        return winners(class_scores(exact, n_classes, scheme))
     backend, _ = select_backend(kernel, support, n_jobs=n_jobs)
     rows = data.like(support)
     found = backend.matvec_bounded(rows, None, support, None, coefficients)
     if found is None:
-        return winners(class_scores(exact(data), n_classes, scheme))
+        exact = backend.matvec(rows, None, support, None, coefficients) + biases
+        return winners(class_scores(exact, n_classes, scheme))
     raw, bound = found[0] + biases, found[1]
     room = bound * (1.0 + _ROOM) + _ROOM * float(np.abs(raw).max(initial=0.0))
     open_rows = np.flatnonzero(_is_open(raw, room, n_classes, scheme))

@@ -399,7 +399,7 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
-        """The decision function without its bias, ``decision_function(X) - intercept_``, or one for each machine."""
+        """The decision function without its bias, or one for each machine."""
         check_is_fitted(self, "support_")
         support = self._support_rows()
         functions = []
@@ -411,7 +411,8 @@ class SVC(ClassifierMixin, BaseEstimator):
     def _support_rows(self) -> Data:
         """The support vectors; kernel values among them are where the certificate has its evidence."""
         if not isinstance(self.kernel_, PrecomputedKernel):
-            return as_data(self.support_vectors_)
+            stored = self.support_vectors_
+            return as_structured(stored) if stored.dtype == object else as_data(stored)
         evidence = self.machines_.solutions[0].certificate.evidence
         if evidence is None:
             raise AttributeError(
@@ -424,16 +425,12 @@ class SVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "support_")
         return check_rows(self, X, self.kernel_, reset=False)
 
-    def _support(self) -> Vectors | Structured:
-        stored = self.support_vectors_
-        return as_structured(stored) if stored.dtype == object else as_data(stored)
-
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
         """Decision values of all machines, (m, n_machines)."""
         if isinstance(data, Precomputed):
             return data.values(self.support_) @ self._coefficients + self.intercept_
         return decision_values(
-            self.kernel_, data, self._support(), self._coefficients, self.intercept_, n_jobs=self.n_jobs
+            self.kernel_, data, self._support_rows(), self._coefficients, self.intercept_, n_jobs=self.n_jobs
         )
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
@@ -501,7 +498,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         winning = predicted_classes(
             self.kernel_,
             data,
-            self._support(),
+            self._support_rows(),
             self._coefficients,
             self.intercept_,
             n_classes=machines.n_classes,
