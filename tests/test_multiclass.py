@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from mercer import certificate
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass import check_scheme, class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, Limits, small, solve
+from mercer.solvers import Interruption, Limits, auto, small, solve
+from mercer.solvers.driver import drive
 from mercer.status import Status
 
 X, y = load_iris(return_X_y=True)
@@ -136,8 +138,15 @@ def test_the_time_limit_is_for_all_machines_together():
 
 def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
     monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
+    left = []
+
+    def listening(*args, limits, **options):
+        left.append(limits.max_seconds)
+        return drive(*args, limits=limits, **options)
+
+    monkeypatch.setattr(auto, "drive", listening)
     machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=60.0))
-    left = [solution.limits.max_seconds for solution in machines.solutions]
+    assert [solution.limits.max_seconds for solution in machines.solutions] == [60.0] * 3  # what was asked for
     assert left[0] == pytest.approx(60.0, abs=1e-2)
     assert left[0] > left[1] > left[2]
     assert left[1] == pytest.approx(left[0] - machines.solutions[0].seconds, abs=1e-2)
@@ -260,3 +269,12 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
     for k, solution in enumerate(machines.solutions):
         alone = solve(c_svc(np.where(y == k, 1.0, -1.0), 1.0), Gram(RBF(gamma=0.3), as_data(X)))
         np.testing.assert_array_equal(solution.beta, alone.beta)
+
+
+def test_certificates_are_computed_again_on_one_gram_matrix_with_the_threads_of_the_fit(monkeypatch):
+    machines = train(Gram(RBF(gamma=0.1), as_data(X), n_jobs=1, memory_limit=10**6), y, 3, 1.0)
+    made = []
+    monkeypatch.setattr(certificate, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
+    machines.certificate.examples()
+    machines.certificate.verify()
+    assert [(one["n_jobs"], one["memory_limit"]) for one in made] == [(1, 10**6)] * 2

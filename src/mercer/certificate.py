@@ -345,7 +345,7 @@ def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: floa
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a certificate is about: enough to compute it again.
+    """What a certificate is about: enough to compute it again, with the threads and the memory of the fit.
 
     `bias` is that of the machine, where it is not the one that the evaluation finds.
     """
@@ -356,11 +356,26 @@ class Evidence:
     idx: IndexArray | None
     beta: FloatArray
     convex: bool
+    n_jobs: int | None
+    memory_limit: int | None
     bias: float | None = None
 
-    def gram(self, *, independent: bool = False) -> Gram:
-        """Return the Gram matrix; with `independent`, evaluated by NumPy rather than by the native tiles."""
-        whole = Gram(self.kernel, self.data, backend=BlockBackend(self.kernel, self.data) if independent else None)
+    @classmethod
+    def of(
+        cls, problem: Problem, gram: Gram, beta: FloatArray, *, convex: bool, idx: IndexArray | None = None
+    ) -> Evidence:
+        """Return the evidence of a point of a problem on `gram`, or on its rows `idx` as the origin numbers them."""
+        rows = gram.idx if idx is None else idx
+        return cls(problem, gram.kernel, gram.data, rows, beta, convex, gram.n_threads, gram.memory_limit)
+
+    def whole(self, *, independent: bool = False) -> Gram:
+        """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
+        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
+        return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
+
+    def gram(self, whole: Gram | None = None) -> Gram:
+        """Return the Gram matrix of the problem, a view of `whole` where that is at hand."""
+        whole = whole or self.whole()
         return whole if self.idx is None else whole.restrict(self.idx)
 
 
@@ -369,7 +384,7 @@ class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
     All numbers are those of float64, recomputed from the final point by code that shares nothing with the
-    solver but the kernel. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
+    solver but the kernel; for small problems, but the matrix of its values. Of several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums,
     `kkt_violation`, `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
 
     Attributes
@@ -422,17 +437,21 @@ class Certificate:
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     def verify(self) -> Certificate:
-        """Return this certificate computed anew, in float64 and with NumPy's kernel values instead of the tiles'.
+        """Return this certificate computed anew, in float64 and with `kernel.block` instead of the tiles.
+
+        That is plain NumPy; for kernels on strings and sets, whose blocks are native, the same blocks evaluated anew.
 
         Raises
         ------
         ValueError
             If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
         """
-        if self.parts:
-            return combine([part.verify() for part in self.parts])
-        evidence = self._at_hand("Use `mercer verify MODEL TABLE`, or fit again.")
-        gram = evidence.gram(independent=True)
+        parts = self.parts or (self,)
+        evidence = [part._at_hand("Use `mercer verify MODEL TABLE`, or fit again.") for part in parts]
+        whole = evidence[0].whole(independent=True)
+        return combine([part._verified(one, one.gram(whole)) for part, one in zip(parts, evidence, strict=True)])
+
+    def _verified(self, evidence: Evidence, gram: Gram) -> Certificate:
         evaluation = evaluate(evidence.problem, gram, evidence.beta)
         if evidence.bias is not None:
             evaluation = at_bias(evidence.bias, evaluation, evidence.problem, gram, evidence.beta)
@@ -463,33 +482,11 @@ class Certificate:
         at n times the number of support vectors in kernel values: the certificate itself may know some of them in
         single precision only, where that settles its numbers.
         """
-        if self.parts:
-            return tuple(part._examples() for part in self.parts)
-        return self._examples()
-
-    def _examples(self) -> KKTCases:
-        evidence = self._at_hand("Fit again, and ask before pickling.")
-        problem, beta, gram = evidence.problem, evidence.beta, evidence.gram()
-        loss = problem.loss
-        if not isinstance(loss, Hinge):
-            raise TypeError(
-                f"examples are listed for machines with hinge loss, but this certificate is of the problem "
-                f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
-            )
-        values = gram.matvec(beta)
-        multipliers, found = _conditions(problem, beta, values)
-        suggested = -float(multipliers[0])
-        bias = suggested if evidence.bias is None else evidence.bias
-        rounding = _rounding(gram, beta, values)
-        return KKTCases(
-            rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
-            y=loss.y.copy(),
-            alpha=np.abs(beta),
-            C=loss.C.copy(),
-            yf=loss.y * (values + bias),
-            margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
-            tolerance=max(0.0, found.excess) + abs(bias - suggested) + rounding,
-        )
+        parts = self.parts or (self,)
+        evidence = [part._at_hand("Fit again, and ask before pickling.") for part in parts]
+        whole = evidence[0].whole()
+        found = tuple(_examples(one, one.gram(whole)) for one in evidence)
+        return found if self.parts else found[0]
 
     def _at_hand(self, advice: str) -> Evidence:
         if self.evidence is None:
@@ -518,6 +515,30 @@ class Certificate:
             ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
         ]
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.status.advice}"
+
+
+def _examples(evidence: Evidence, gram: Gram) -> KKTCases:
+    problem, beta = evidence.problem, evidence.beta
+    loss = problem.loss
+    if not isinstance(loss, Hinge):
+        raise TypeError(
+            f"examples are listed for machines with hinge loss, but this certificate is of the problem "
+            f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
+        )
+    values = gram.matvec(beta)
+    multipliers, found = _conditions(problem, beta, values)
+    suggested = -float(multipliers[0])
+    bias = suggested if evidence.bias is None else evidence.bias
+    rounding = _rounding(gram, beta, values)
+    return KKTCases(
+        rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
+        y=loss.y.copy(),
+        alpha=np.abs(beta),
+        C=loss.C.copy(),
+        yf=loss.y * (values + bias),
+        margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
+        tolerance=max(0.0, found.excess) + abs(bias - suggested) + rounding,
+    )
 
 
 def _margin(quadratic: float, rounding: float, convex: bool) -> float:

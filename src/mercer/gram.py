@@ -38,7 +38,8 @@ class Gram:
     data : Data
         The n rows.
     memory_limit : int, optional
-        Bytes that kept rows of the matrix may take, default 1 GiB.
+        Bytes that kept rows of the matrix may take, the matrix of a working set, or those of small problems, and four
+        times what rows in sparse form may; default 1 GiB.
     keep_rows : bool, default False
         Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
         A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
@@ -115,7 +116,7 @@ class Gram:
 
     @property
     def memory_limit(self) -> int:
-        """Bytes that kept rows may take, here and in what builds on this."""
+        """Bytes that kept rows, or a block of kernel values, may take, here and in what builds on this."""
         return self._store.memory_limit
 
     @property

@@ -95,7 +95,7 @@ def verify(model: Model, table: Any) -> Verification:
             if not np.isclose(stored.certificate.primal, evaluation.primal, rtol=AGREEMENT, atol=AGREEMENT):
                 findings.append(f"a bias is {stored.bias:.9g} in the file and {best:.9g} recomputed")
         slack = _slack(evaluation, engine.restrict(task.rows))
-        evidence = Evidence(problem, model.kernel, data, task.rows, beta, view.is_convex)
+        evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
         found = _recertified(stored.certificate, evidence, evaluation, slack)
         findings += _disagreements(stored.certificate, found, slack)
         recomputed.append(found)

@@ -12,7 +12,7 @@ from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution
 from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
-from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, takes_everything
+from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes_everything
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption, entered
@@ -37,13 +37,8 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, 
     """
     if HardMargin.solves(problem):
         return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
-    if problem.n <= EXACT_PROBLEM and gram.kernel.is_psd:
-        return (
-            BatchSMO(),
-            f"n = {problem.n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end",
-        )
     if takes_everything(gram):
-        return BatchSMO(), f"n = {problem.n} <= {WHOLE_PROBLEM}: all variables at once"
+        return BatchSMO(), all_at_once(problem.n, WHOLE_PROBLEM, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
         return BatchSMO(), f"n = {problem.n}, but little memory: working sets of violators"
     return BatchSMO(), f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators"
@@ -173,7 +168,7 @@ def solve_each(
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.certificate.gap < solution.certificate.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
-        solutions[number] = solution
+        solutions[number] = replace(solution, limits=limits)  # those of the whole
     return [solutions[number] for number in range(len(problems))]
 
 

@@ -97,6 +97,13 @@ def takes_everything(gram: Gram) -> bool:
     return gram.n <= min(WHOLE_PROBLEM, working_sets(gram)[-1])
 
 
+def all_at_once(n: int, most: int, *, convex: bool) -> str:
+    """Say why all of `n` variables are the working set, where that is so up to `most`."""
+    if n <= EXACT_PROBLEM and convex:
+        return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
+    return f"n = {n} <= {most}: all variables at once"
+
+
 @final
 class BatchSMO(Solver[BatchState]):
     """Working sets of violators, each solved in the cache by second-order pair steps and Newton steps.

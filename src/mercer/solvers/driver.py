@@ -133,7 +133,7 @@ def drive(
         solver=solver.name,
         reason=reason,
         limits=limits,
-        evidence=Evidence(problem, gram.kernel, gram.data, gram.idx, state.beta, convex),
+        evidence=Evidence.of(problem, gram, state.beta, convex=convex),
         n_kernel_values=gram.n_values - values_before,
         peak_memory_bytes=gram.peak_bytes + state.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
     )

@@ -15,7 +15,7 @@ from mercer.kernels.base import finite
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import FloatArray, IndexArray
-from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO
+from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, all_at_once
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560
@@ -199,20 +199,21 @@ class SmallProblems:
         if n_iter == limits.max_iter and end == _LIMIT:
             ended = Status.MAX_ITER
         cut_short = end == _LIMIT and ended is not Status.MAX_ITER and problem.n <= EXACT_PROBLEM
+        most = WHOLE_PROBLEM if problem.n <= WHOLE_PROBLEM else SMALL_AMONG_MANY
         effort = {
             "n_iter": n_iter,
             "seconds": share * seconds,
             "n_kernel_values": self._count(piece.parts),
             "peak_memory_bytes": gram.peak_bytes + gram.arena.nbytes + _STATE_ARRAYS * beta.nbytes,
         }
-        evidence = Evidence(problem, gram.kernel, gram.data, self._rows_of(piece.parts), beta, True)
+        evidence = Evidence.of(problem, gram, beta, convex=True, idx=self._rows_of(piece.parts))
         solution = Solution(
             beta=beta,
             bias=evaluation.bias,
             ended=ended,
             trace=[TraceRow(share * seconds, n_iter, evaluation.violation, evaluation.dual)],
             solver=BatchSMO.name,
-            reason=_reason(problem.n),
+            reason=all_at_once(problem.n, most, convex=True),
             limits=limits,
             evidence=evidence,
             certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),  # type: ignore[arg-type]
@@ -236,10 +237,3 @@ class SmallProblems:
                     self._counted.add(part)
         self._gram.count(n_values)
         return n_values
-
-
-def _reason(n: int) -> str:
-    if n <= EXACT_PROBLEM:
-        return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
-    most = WHOLE_PROBLEM if n <= WHOLE_PROBLEM else SMALL_AMONG_MANY
-    return f"n = {n} <= {most}: all variables at once"
