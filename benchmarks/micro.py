@@ -139,9 +139,9 @@ def pair_steps() -> str:
 def _microseconds_per_step(size: int, C: float) -> float:
     from mercer import RBF
     from mercer._core import solve_block
-    from mercer.backends.native import select_isa
     from mercer.data import as_data
     from mercer.gram import Gram
+    from mercer.isa import select_isa
     from mercer.problems import c_svc
 
     rng = np.random.default_rng(0)

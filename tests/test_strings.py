@@ -21,6 +21,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import mercer.kernels as mk
+from cases import ISAS
 from mercer import SVC, IndefiniteKernelWarning, _reference
 from mercer.backends import BlockBackend
 from mercer.data import as_data, as_structured, together
@@ -667,3 +668,20 @@ def test_gram_matrices_are_evaluated_in_pieces_of_bounded_work():
         pass
     assert np.flatnonzero(part).tolist() == [i for i in rows if K[i, :40].any()]
     np.testing.assert_allclose(part[rows], total[rows], rtol=1e-12)
+
+
+@pytest.mark.parametrize("isa", [*ISAS, "avx3"])
+@pytest.mark.parametrize(
+    "kernel", [Spectrum(3), EditDistance(gamma=0.1), Subsequence(3, 0.5)], ids=lambda k: type(k).__name__
+)
+def test_the_instruction_set_can_be_forced(kernel, isa, monkeypatch):
+    X, _ = dna(40)
+    data = as_structured(X)
+    expected = kernel.block(data, data)
+    monkeypatch.setenv("MERCER_ISA", isa)
+    if isa == "avx3":
+        with pytest.raises(ValueError, match=r"MERCER_ISA must name an instruction set of this machine .*'avx3'"):
+            kernel.block(as_structured(X), as_structured(X))
+    else:
+        assert isa in Gram(kernel, data).backend_reason
+        np.testing.assert_allclose(kernel.block(as_structured(X), as_structured(X)), expected, rtol=1e-13)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mercer._core import best_isa
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
@@ -13,6 +12,7 @@ from mercer.backends.sparse_form import SparseForm as SparseForm
 from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense
+from mercer.isa import select_isa
 from mercer.kernels import Kernel, Op, stack_depth
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
@@ -43,7 +43,7 @@ def select_backend(
     program = kernel.lower()
     if program is None and kernel.is_native:
         blocks = BlockBackend(kernel, data, n_jobs=n_jobs)
-        return blocks, f"{kernel!r} runs as native blocks of rows ({best_isa()}, {blocks.n_threads} threads)"
+        return blocks, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {blocks.n_threads} threads)"
     if program is None:
         return BlockBackend(kernel, data), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:

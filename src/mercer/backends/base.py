@@ -23,7 +23,6 @@ class Tiles(NamedTuple):
     kernel: CompiledKernel
     table: Table
     centre: FloatArray | None
-    n_threads: int
 
 
 class Backend(ABC):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import final
 
 import numpy as np
 
-from mercer._core import CompiledKernel, Table, best_isa, has_isa
+from mercer._core import CompiledKernel, Table
 from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
@@ -15,6 +14,7 @@ from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.rounding import NormClasses, bound_combination, bound_magnitudes, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense, Vectors
+from mercer.isa import select_isa
 from mercer.kernels.program import Op, Program
 
 MAX_STACK, MAX_PROGRAM = 8, 256
@@ -26,24 +26,6 @@ _SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a ta
 _LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
-
-
-def select_isa() -> str:
-    """Return the instruction set of the native code: the best this machine has, or the one in ``MERCER_ISA``.
-
-    Raises
-    ------
-    ValueError
-        If ``MERCER_ISA`` names an instruction set that this machine or this build does not have.
-    """
-    forced = os.environ.get("MERCER_ISA")
-    if not forced:
-        return best_isa()
-    if not has_isa(forced):
-        raise ValueError(
-            f"MERCER_ISA must name an instruction set of this machine (baseline, avx2 or avx512), got {forced!r}."
-        )
-    return forced
 
 
 @final
@@ -131,7 +113,7 @@ class NativeBackend(Backend):
 
     def tiles(self, data: Data) -> Tiles:
         """Return what native code needs; see :class:`Backend`."""
-        return Tiles(self.isa, self._kernel, self._table(data), self._centre, self.n_threads)
+        return Tiles(self.isa, self._kernel, self._table(data), self._centre)
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray

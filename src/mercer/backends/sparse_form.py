@@ -40,7 +40,7 @@ class SparseForm(Backend):
     def __init__(self, native: NativeBackend, data: Dense, form: CSR, shift: FloatArray) -> None:
         self._native, self._shift = native, shift
         self._forms: dict[int, tuple[Data, CSR]] = {id(data): (data, form)}
-        self.isa, self.n_threads = native.isa, native.n_threads
+        self.n_threads = native.n_threads
         self.values_per_call, self.keeping_pays = native.values_per_call, native.keeping_pays
         self.roundoff = native.roundoff
         self.scratch_bytes = native.scratch_bytes + form.nbytes

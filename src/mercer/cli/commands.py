@@ -272,7 +272,7 @@ def doctor_command() -> None:
         import platform
 
         from mercer.backends import n_threads
-        from mercer.backends.native import select_isa
+        from mercer.isa import select_isa
         from mercer.study import versions
 
     for name, version in versions().items():

@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer._core import CompiledKernel, Strings, Table, best_isa, edit_distances, subsequences
+from mercer._core import CompiledKernel, Strings, Table, edit_distances, subsequences
 from mercer._core import block as tile_block
 from mercer.data import Data, Structured, together
 from mercer.data.structured import SETS, STRINGS
+from mercer.isa import select_isa
 from mercer.kernels.base import Kernel, Schema, finite
 from mercer.kernels.parameters import flag, real, whole
 from mercer.kernels.program import FloatArray, Op
@@ -142,7 +143,7 @@ class _Counted(_Normalizable):
     def _products(self, a: Structured, b: Structured) -> FloatArray:
         table = self._features(a).table
         out = np.empty((a.n, b.n))
-        tile_block(best_isa(), CompiledKernel(*_DOT), table, a.index, table, b.index, None, out, 1)
+        tile_block(select_isa(), CompiledKernel(*_DOT), table, a.index, table, b.index, None, out, 1)
         return out
 
     def _squares(self, a: Structured) -> FloatArray:
@@ -445,14 +446,14 @@ class Subsequence(_Counted):
         if self.max_span is not None:
             return super()._products(a, b)
         out = np.empty((a.n, b.n))
-        subsequences(best_isa(), _strings(a), a.index, b.index, self.length, self.decay, out)
+        subsequences(select_isa(), _strings(a), a.index, b.index, self.length, self.decay, out)
         return out
 
     def _squares(self, a: Structured) -> FloatArray:
         return super()._squares(a) if self.max_span is not None else a.derived(self, self._all_squares)[a.index]
 
     def _all_squares(self, rows: Structured) -> FloatArray:
-        strings, isa = _strings(rows), best_isa()
+        strings, isa = _strings(rows), select_isa()
         squares = np.empty((rows.n, 1))
         for i in range(rows.n):
             one = rows.index[i : i + 1]
@@ -533,7 +534,7 @@ class EditDistance(StructuredKernel):
         """Return the edit distances between rows, (A.n, B.n)."""
         a, b = self._pair(A, B)
         out = np.empty((a.n, b.n))
-        edit_distances(best_isa(), _strings(a), a.index, b.index, out)
+        edit_distances(select_isa(), _strings(a), a.index, b.index, out)
         return out
 
     def block(self, A: Data, B: Data) -> FloatArray:

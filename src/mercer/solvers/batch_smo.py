@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import select_working_set, solve_block, survey
-from mercer.backends.native import select_isa
 from mercer.gram import Gram, padded_block, padded_width
+from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
 from mercer.solvers.row_cache import RowCache

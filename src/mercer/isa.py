@@ -1,0 +1,25 @@
+"""Which of the native code's instruction sets runs."""
+
+from __future__ import annotations
+
+import os
+
+from mercer._core import best_isa, has_isa
+
+
+def select_isa() -> str:
+    """Return the instruction set of the native code: the best this machine has, or the one in ``MERCER_ISA``.
+
+    Raises
+    ------
+    ValueError
+        If ``MERCER_ISA`` names an instruction set that this machine or this build does not have.
+    """
+    forced = os.environ.get("MERCER_ISA")
+    if not forced:
+        return best_isa()
+    if not has_isa(forced):
+        raise ValueError(
+            f"MERCER_ISA must name an instruction set of this machine (baseline, avx2 or avx512), got {forced!r}."
+        )
+    return forced
