@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin
 
 from mercer import multiclass
-from mercer.certificate import Certificate
-from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
-from mercer.decision import decision_values
-from mercer.estimators.validation import (
-    check_callback,
-    check_labels,
-    check_number,
-    check_penalty,
-    check_rows,
-    check_sample_weight,
-    check_whole,
-    class_weights,
-    scaling_hint,
-)
-from mercer.geometry import RKHSFunction
-from mercer.gram import Gram
-from mercer.kernels import Gamma, Kernel, Linear, as_kernel
-from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.data import Data, Precomputed
+from mercer.estimators.base import DualMachine
+from mercer.estimators.validation import check_labels, check_penalty, check_sample_weight, class_weights
+from mercer.kernels import Gamma, Kernel
 from mercer.prediction import predicted_classes
-from mercer.solvers import Limits, Progress, Solution
-from mercer.status import IndefiniteKernelWarning, Status
-
-_GO_ON = {
-    Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
-    Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
-    Status.INTERRUPTED: "Fit again with warm_start=True to go on.",
-}
+from mercer.solvers import Progress
 
 
-class SVC(ClassifierMixin, BaseEstimator):
+class SVC(ClassifierMixin, DualMachine):
     """Support vector classifier, solved exactly and certified.
 
     **Solves** for each pair of classes, with y_i = +1 or -1,
@@ -215,20 +189,6 @@ class SVC(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
         self.callback = callback
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        structured = isinstance(self.kernel, Kernel) and self.kernel.is_structured
-        tags.input_tags.sparse = not structured
-        tags.input_tags.two_d_array = not structured
-        tags.input_tags.string = structured
-        tags.input_tags.pairwise = self._asks_for_precomputed()
-        return tags
-
-    def _asks_for_precomputed(self) -> bool:
-        return isinstance(self.kernel, PrecomputedKernel) or (
-            isinstance(self.kernel, str) and self.kernel == "precomputed"
-        )
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Train the machine.
 
@@ -261,17 +221,11 @@ class SVC(ClassifierMixin, BaseEstimator):
         and a block of at most 4,096 rows and columns beyond the input. For a kernel without a proof that it is
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
-        limits = self._limits()
+        limits, listener = self._limits(), self._listener()
         C = check_penalty(self.C)
         multiclass.check_scheme("multi_class", self.multi_class)
         self._check_shape(self.multi_class)
-        memory_limit = check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
-        n_jobs = check_whole("n_jobs", self.n_jobs)
-        check_callback(self.callback)
-        spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
-        data = check_rows(self, X, spec, reset=True, y=y)
-        if isinstance(data, Precomputed) and data.n != data.p:
-            raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
+        spec, data = self._training_rows(X, y)
         classes, codes = check_labels(y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
@@ -285,10 +239,7 @@ class SVC(ClassifierMixin, BaseEstimator):
         penalties = np.full(rows.size, np.inf) if np.isinf(C) else C * by_class[codes[rows]] * weights[rows]
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
-        gram = Gram(kernel, data, memory_limit=memory_limit, keep_rows=classes.size > 2, n_jobs=n_jobs)
-        gram = gram if rows.size == data.n else gram.restrict(rows)
-        if self.verbose:
-            self._say(gram.backend_reason)
+        gram = self._gram(kernel, data, rows, keep_rows=classes.size > 2)
         machines = multiclass.train(
             gram,
             codes[rows],
@@ -297,10 +248,9 @@ class SVC(ClassifierMixin, BaseEstimator):
             scheme=self.multi_class,
             limits=limits,
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
-            callback=self._report_progress if self.verbose > 1 or self.callback is not None else None,
+            callback=listener,
         )
         self.classes_, self.class_weight_, self.C_, self.kernel_ = classes, by_class, C, kernel
-        self.shape_fit_ = data.shape
         self._take(machines, data, rows, codes)
         self._warn(gram, data)
         return self
@@ -314,18 +264,6 @@ class SVC(ClassifierMixin, BaseEstimator):
                 "multi_class='ovr' there are no machines for pairs; set decision_function_shape='ovr', or "
                 "multi_class='ovo'."
             )
-
-    def _limits(self) -> Limits:
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
-            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
-        return Limits(
-            tol=check_number("tol", self.tol, above=0.0),
-            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
-            max_iter=int(self.max_iter),
-            max_seconds=None
-            if self.max_seconds is None
-            else check_number("max_seconds", self.max_seconds, at_least=0.0),
-        )
 
     def _last_machines(self, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> multiclass.Machines | None:
         machines: multiclass.Machines | None = getattr(self, "machines_", None)
@@ -347,16 +285,10 @@ class SVC(ClassifierMixin, BaseEstimator):
         coefficients = machines.coefficients
         chosen = np.flatnonzero(coefficients.any(axis=1))
         chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
-        self.support_ = rows[chosen].astype(np.int32 if data.n < 2**31 else np.int64)
+        self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
         self.n_support_ = np.bincount(codes[self.support_], minlength=self.classes_.size).astype(np.int32)
-        self._coefficients = np.ascontiguousarray(coefficients[chosen])
-        self.intercept_ = machines.biases
         self.n_iter_ = np.array([solution.n_iter for solution in machines.solutions], dtype=np.int64)
-        support = data.rows(self.support_)
-        self.support_vectors_ = support.stored if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
         self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
-        statuses = {solution.status for solution in machines.solutions}
-        self.fit_status_ = 0 if statuses == {Status.OPTIMAL} else 1
 
     def _dual_coefficients(
         self, machines: multiclass.Machines, support_codes: npt.NDArray[np.int64]
@@ -373,65 +305,6 @@ class SVC(ClassifierMixin, BaseEstimator):
             dual[j - 1, rows_of[i]] = self._coefficients[rows_of[i], column]
             dual[i, rows_of[j]] = self._coefficients[rows_of[j], column]
         return dual
-
-    @property
-    def solution_(self) -> Solution | tuple[Solution, ...]:
-        """The solution, or one for each machine."""
-        check_is_fitted(self, "support_")
-        solutions = self.machines_.solutions
-        return solutions[0] if len(solutions) == 1 else tuple(solutions)
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The certificate of the whole; its `parts` are those of the machines."""
-        check_is_fitted(self, "support_")
-        return self.machines_.certificate
-
-    @property
-    def coef_(self) -> npt.NDArray[np.float64]:
-        """Normal vectors of the machines, for the linear kernel."""
-        check_is_fitted(self, "support_")
-        if not isinstance(self.kernel_, Linear):
-            raise AttributeError(
-                "coef_ exists for the linear kernel only; others have no normal vector in input space."
-            )
-        return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
-
-    @property
-    def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
-        """The decision function without its bias, or one for each machine."""
-        check_is_fitted(self, "support_")
-        support = self._support_rows()
-        functions = []
-        for coefficients in self._coefficients.T:
-            own = np.flatnonzero(coefficients)
-            functions.append(RKHSFunction(self.kernel_, support.rows(own), coefficients[own]))
-        return functions[0] if len(functions) == 1 else tuple(functions)
-
-    def _support_rows(self) -> Data:
-        """The support vectors; kernel values among them are where the certificate has its evidence."""
-        if not isinstance(self.kernel_, PrecomputedKernel):
-            stored = self.support_vectors_
-            return as_structured(stored) if stored.dtype == object else as_data(stored)
-        evidence = self.machines_.solutions[0].certificate.evidence
-        if evidence is None:
-            raise AttributeError(
-                "function_ needs the kernel values between support vectors, but this machine was pickled, which leaves "
-                "the precomputed matrix behind; fit again, and ask before pickling."
-            )
-        return evidence.data.rows(self.support_)
-
-    def _new_rows(self, X: Any) -> Data:
-        check_is_fitted(self, "support_")
-        return check_rows(self, X, self.kernel_, reset=False)
-
-    def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
-        """Decision values of all machines, (m, n_machines)."""
-        if isinstance(data, Precomputed):
-            return data.values(self.support_) @ self._coefficients + self.intercept_
-        return decision_values(
-            self.kernel_, data, self._support_rows(), self._coefficients, self.intercept_, n_jobs=self.n_jobs
-        )
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return decision values.
@@ -506,44 +379,3 @@ class SVC(ClassifierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
         )
         return self.classes_[winning]
-
-    def _report_progress(self, progress: Progress) -> object:
-        if self.verbose > 1:
-            self._say(
-                f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
-                f"violation {progress.violation:.3g} (tolerance {progress.tol:g})"
-            )
-        return None if self.callback is None else self.callback(progress)
-
-    def _warn(self, gram: Gram, data: Data) -> None:
-        solutions = self.machines_.solutions
-        if self.verbose:
-            self._say(f"{solutions[0].solver}: {solutions[0].reason}")
-        if not gram.is_convex:
-            warnings.warn(
-                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
-                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum, "
-                "and margins have no geometric meaning.",
-                IndefiniteKernelWarning,
-                stacklevel=3,
-            )
-        if any(solution.status is Status.UNVERIFIED for solution in solutions):
-            warnings.warn(f"SVC: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=3)
-            return
-        certificate = self.certificate_
-        if self.verbose:
-            self._say(str(certificate))
-        if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
-            go_on = _GO_ON.get(certificate.status, "")
-            hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
-            warnings.warn(
-                f"SVC ended as `{certificate.status}`: KKT violation {certificate.kkt_violation:.3g} (tolerance "
-                f"{certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
-                + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    @staticmethod
-    def _say(text: str) -> None:
-        print(text, file=sys.stderr)

@@ -1,0 +1,222 @@
+"""What estimators with a kernel share: rows in, a Gram matrix, and machines that a solver has certified."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.certificate import Certificate, combine
+from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
+from mercer.decision import decision_values
+from mercer.estimators.validation import check_callback, check_number, check_rows, check_whole, scaling_hint
+from mercer.geometry import RKHSFunction
+from mercer.gram import Gram
+from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.solvers import Limits, Progress, Solution
+from mercer.status import IndefiniteKernelWarning, Status
+
+_GO_ON = {
+    Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
+    Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
+    Status.INTERRUPTED: "Fit again with warm_start=True to go on.",
+}
+
+
+class KernelMachine(BaseEstimator):
+    """An estimator of rows that a kernel compares: numbers, kernel values, strings or sets."""
+
+    kernel: str | Kernel | Callable[[Any, Any], Any]
+    degree: int
+    gamma: Gamma
+    coef0: float
+    memory_limit: int | None
+    n_jobs: int | None
+    verbose: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        structured = isinstance(self.kernel, Kernel) and self.kernel.is_structured
+        tags.input_tags.sparse = not structured
+        tags.input_tags.two_d_array = not structured
+        tags.input_tags.string = structured
+        tags.input_tags.pairwise = self._asks_for_precomputed()
+        return tags
+
+    def _asks_for_precomputed(self) -> bool:
+        return isinstance(self.kernel, PrecomputedKernel) or (
+            isinstance(self.kernel, str) and self.kernel == "precomputed"
+        )
+
+    def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
+        """The kernel as it was asked for, and the rows."""
+        spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+        data = check_rows(self, X, spec, reset=True, y=y)
+        if isinstance(data, Precomputed) and data.n != data.p:
+            raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
+        return spec, data
+
+    def _gram(self, kernel: Kernel, data: Data, rows: npt.NDArray[np.int64], *, keep_rows: bool = False) -> Gram:
+        """The Gram matrix of the chosen rows."""
+        gram = Gram(
+            kernel,
+            data,
+            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+            keep_rows=keep_rows,
+            n_jobs=check_whole("n_jobs", self.n_jobs),
+        )
+        if self.verbose:
+            _say(gram.backend_reason)
+        return gram if rows.size == data.n else gram.restrict(rows)
+
+    def _new_rows(self, X: Any) -> Data:
+        check_is_fitted(self, "kernel_")
+        return check_rows(self, X, self.kernel_, reset=False)
+
+
+class DualMachine(KernelMachine):
+    """A machine, or several, whose duals the solvers of :mod:`mercer.solvers` have solved and certified."""
+
+    tol: float
+    tol_gap: float | None
+    max_iter: int
+    max_seconds: float | None
+    callback: Callable[[Progress], object] | None
+
+    def _limits(self) -> Limits:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
+            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+        return Limits(
+            tol=check_number("tol", self.tol, above=0.0),
+            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
+            max_iter=int(self.max_iter),
+            max_seconds=None
+            if self.max_seconds is None
+            else check_number("max_seconds", self.max_seconds, at_least=0.0),
+        )
+
+    def _listener(self) -> Callable[[Progress], object] | None:
+        """What the solver reports to, where anybody listens."""
+        check_callback(self.callback)
+        return self._report_progress if self.verbose > 1 or self.callback is not None else None
+
+    def _report_progress(self, progress: Progress) -> object:
+        if self.verbose > 1:
+            _say(
+                f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
+                f"violation {progress.violation:.3g} (tolerance {progress.tol:g})"
+            )
+        return None if self.callback is None else self.callback(progress)
+
+    def _keep(
+        self,
+        solutions: list[Solution],
+        coefficients: npt.NDArray[np.float64],
+        biases: npt.NDArray[np.float64],
+        data: Data,
+        support: npt.NDArray[np.int64],
+    ) -> None:
+        """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
+        self._solutions, self._coefficients, self.intercept_ = solutions, np.ascontiguousarray(coefficients), biases
+        self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
+        kept = data.rows(self.support_)
+        self.support_vectors_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
+        self.shape_fit_ = data.shape
+        self.fit_status_ = 0 if {solution.status for solution in solutions} == {Status.OPTIMAL} else 1
+
+    @property
+    def solution_(self) -> Solution | tuple[Solution, ...]:
+        """The solution, or one for each machine."""
+        check_is_fitted(self, "support_")
+        solutions = self._solutions
+        return solutions[0] if len(solutions) == 1 else tuple(solutions)
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The certificate of the whole; its `parts` are those of the machines."""
+        check_is_fitted(self, "support_")
+        return combine([solution.certificate for solution in self._solutions])
+
+    @property
+    def coef_(self) -> npt.NDArray[np.float64]:
+        """Normal vectors of the machines, for the linear kernel."""
+        check_is_fitted(self, "support_")
+        if not isinstance(self.kernel_, Linear):
+            raise AttributeError(
+                "coef_ exists for the linear kernel only; others have no normal vector in input space."
+            )
+        return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
+
+    @property
+    def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
+        """The decision function without its bias, or one for each machine."""
+        check_is_fitted(self, "support_")
+        support = self._support_rows()
+        functions = []
+        for coefficients in self._coefficients.T:
+            own = np.flatnonzero(coefficients)
+            functions.append(RKHSFunction(self.kernel_, support.rows(own), coefficients[own]))
+        return functions[0] if len(functions) == 1 else tuple(functions)
+
+    def _support_rows(self) -> Data:
+        """The support vectors; kernel values among them are where the certificate has its evidence."""
+        if not isinstance(self.kernel_, PrecomputedKernel):
+            stored = self.support_vectors_
+            return as_structured(stored) if stored.dtype == object else as_data(stored)
+        evidence = self._solutions[0].certificate.evidence
+        if evidence is None:
+            raise AttributeError(
+                "function_ needs the kernel values between support vectors, but this machine was pickled, which leaves "
+                "the precomputed matrix behind; fit again, and ask before pickling."
+            )
+        return evidence.data.rows(self.support_)
+
+    def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
+        """Decision values of all machines, (m, n_machines)."""
+        if isinstance(data, Precomputed):
+            return data.values(self.support_) @ self._coefficients + self.intercept_
+        return decision_values(
+            self.kernel_, data, self._support_rows(), self._coefficients, self.intercept_, n_jobs=self.n_jobs
+        )
+
+    def _warn(self, gram: Gram, data: Data) -> None:
+        solutions = self._solutions
+        if self.verbose:
+            _say(f"{solutions[0].solver}: {solutions[0].reason}")
+        if not gram.is_convex:
+            warnings.warn(
+                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
+                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum, "
+                "and margins have no geometric meaning.",
+                IndefiniteKernelWarning,
+                stacklevel=3,
+            )
+        if any(solution.status is Status.UNVERIFIED for solution in solutions):
+            warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=3)
+            return
+        certificate = self.certificate_
+        if self.verbose:
+            _say(str(certificate))
+        if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
+            go_on = _GO_ON.get(certificate.status, "")
+            hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
+            warnings.warn(
+                f"{type(self).__name__} ended as `{certificate.status}`: KKT violation {certificate.kkt_violation:.3g} "
+                f"(tolerance {certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
+                + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
