@@ -13,7 +13,7 @@ Task = Literal["fit", "solve", "predict"]
 ALL = 10**9
 
 RACE = ("mercer", "scikit-learn", "intelex32", "intelex64", "libsvm")
-"""Who takes part where nothing else is said; libsvm only where it is asked for."""
+"""Who takes part where nothing else is said."""
 
 
 @dataclass(frozen=True)

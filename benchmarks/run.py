@@ -38,11 +38,11 @@ def main() -> None:
     chosen = problems.choose(size, options.only)
     if not chosen:
         raise SystemExit(f"no problem matches {options.only!r}; there are:\n" + "\n".join(_names(size)))
-    peers = tuple(options.peers.split(","))
+    peers = PEERS if options.peers is None else tuple(options.peers.split(","))
     if unknown := set(peers) - set(PEERS):
         raise SystemExit(f"--peers must name some of {', '.join(PEERS)}, got {', '.join(sorted(unknown))}.")
     run = Run(rules, ("mercer", *peers), machine.describe(rules.threads), len(chosen))
-    target = None if options.only or options.peers != _default_peers(size) else _target(size)
+    target = None if options.only or options.peers is not None else _target(size)
     began = time.perf_counter()
     for number, problem in enumerate(chosen):
         record = None if options.again or not options.full else run.earlier(problem)
@@ -148,10 +148,6 @@ def _target(size: str) -> Path:
     return HERE / ("RESULTS-full.md" if size == "full" else "RESULTS.md")
 
 
-def _default_peers(size: str) -> str:
-    return ",".join(PEERS if size == "full" else PEERS[:-1])
-
-
 def _names(size: str) -> list[str]:
     return [problem.name for problem in problems.choose(size)]
 
@@ -160,13 +156,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="everything, at full size; goes on where it ended")
     parser.add_argument("--only", default="", metavar="REGEX", help="problems whose name matches")
-    parser.add_argument("--peers", help=f"of {', '.join(PEERS)} (default: without libsvm, all with --full)")
+    parser.add_argument("--peers", help=f"of {', '.join(PEERS)} (default: all)")
     parser.add_argument("--threads", type=int, default=2, help="default 2")
     parser.add_argument("--limit", type=float, help="seconds for one fit, default 60, with --full 1800")
     parser.add_argument("--again", action="store_true", help="measure again what --full has measured before")
-    options = parser.parse_args()
-    options.peers = options.peers or _default_peers("full" if options.full else "S")
-    return options
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
