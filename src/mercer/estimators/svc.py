@@ -66,8 +66,10 @@ class SVC(ClassifierMixin, BaseEstimator):
         "precomputed", X is the matrix of kernel values: (n, n) in `fit`, (m, n) in `predict`.
     degree : int, default=3
         Of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median", "sigest"} or float, default="scale"
         "scale" is 1 / (n_features * X.var()), with sample weights counted as repetition; "auto" is 1 / n_features.
+        For "rbf", also "median", 1 / (median squared distance of different rows), and "sigest", which is kernlab's:
+        see :class:`mercer.RBF`. ``kernel_.reasons`` says what was found and from what.
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
     tol : float, default=1e-3
@@ -288,7 +290,8 @@ class SVC(ClassifierMixin, BaseEstimator):
         gram = Gram(kernel, data, memory_limit=memory_limit, keep_rows=classes.size > 2, n_jobs=n_jobs)
         gram = gram if rows.size == data.n else gram.restrict(rows)
         if self.verbose:
-            self._say(gram.backend_reason)
+            for reason in (*kernel.reasons, gram.backend_reason):
+                self._say(reason)
         machines = multiclass.train(
             gram,
             codes[rows],

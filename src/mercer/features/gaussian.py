@@ -18,7 +18,7 @@ from mercer.estimators.validation import check_whole
 from mercer.features.base import DenseMap, check_count
 from mercer.geometry import blocks
 from mercer.kernels import RBF, Gamma
-from mercer.kernels.parameters import gamma_or_rule
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class GaussianBasis(DenseMap):
         ValueError, TypeError
             For parameters out of their range, and for X that holds text, NaN or infinity.
         """
-        spec = RBF(gamma=gamma_or_rule(self.gamma))
+        spec = RBF(gamma=gamma_or_rule(self.gamma, DISTANCE_RULES))
         check_whole("n_jobs", self.n_jobs)
         rows = self._training_rows(X)
         assert isinstance(rows, Vectors)

@@ -3,7 +3,7 @@
 from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
-from mercer.kernels.parameters import Gamma
+from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.reading import NAMES, as_kernel, from_dict
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
@@ -15,6 +15,7 @@ __all__ = [
     "Callable",
     "Diagnosis",
     "EditDistance",
+    "FoundGamma",
     "Gamma",
     "Jaccard",
     "Kernel",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import Data, Structured, Vectors
+from mercer.kernels.parameters import FoundGamma
 from mercer.kernels.program import FloatArray, Program, interpret
 
 Schema: TypeAlias = Mapping[str, str]
@@ -78,7 +79,7 @@ class Kernel(ABC):
         Raises
         ------
         ValueError
-            If gamma is still a rule ("scale", "auto"), the numbers of features differ, or values overflow.
+            If gamma is still a rule ("scale", ...), the numbers of features differ, or values overflow.
         TypeError
             If the kernel needs another kind of data.
         """
@@ -97,7 +98,9 @@ class Kernel(ABC):
         return None
 
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
-        """Return the kernel with every rule that depends on data (gamma "scale", "auto") replaced by its number.
+        """Return the kernel with every rule that depends on data (gamma "scale", "median", ...) replaced by its number.
+
+        What was found, and why, is in its `reasons`.
 
         Parameters
         ----------
@@ -107,6 +110,13 @@ class Kernel(ABC):
             Weights of the rows: a weight acts as repetition, 0 as absence.
         """
         return self
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What `resolve` found in the data and from what, in words."""
+        gamma = getattr(self, "gamma", None)
+        own = (f"gamma = {gamma:.6g} by {gamma.rule!r}: {gamma.reason}",) if isinstance(gamma, FoundGamma) else ()
+        return own + tuple(reason for part in self.parts for reason in part.reasons)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain strings, numbers, lists and dictionaries; `from_dict` reads it back.
