@@ -430,8 +430,9 @@ def test_witness_is_a_witness():
     found = diagnose(kernel, X)
     points = X.rows(found.witness.idx)
     c = found.witness.c
-    assert c @ kernel.block(points, points) @ c == pytest.approx(found.smallest_eigenvalue, rel=1e-9)
-    assert found.witness.value < -found.tolerance
+    assert c @ kernel.block(points, points) @ c == pytest.approx(found.witness.value, rel=1e-9)
+    assert found.witness.value < min(0.01 * found.smallest_eigenvalue, -found.witness.bound)
+    assert c.size < 20
     assert np.linalg.norm(c) == pytest.approx(1)
     assert (found.n_points, found.complete, found.asymmetric_pair) == (20, True, None)
     assert str(found).startswith("violated: c'Gc = -")
@@ -439,7 +440,7 @@ def test_witness_is_a_witness():
 
 def test_points_are_chosen_evenly_and_the_answer_says_so():
     found = diagnose(Sigmoid(1.0, 1.0), as_data(rows(20, 2)), max_points=7)
-    np.testing.assert_array_equal(found.witness.idx, [0, 2, 5, 8, 11, 14, 17])
+    assert set(found.witness.idx) <= {0, 2, 5, 8, 11, 14, 17}
     assert (found.n_points, found.complete) == (7, False)
     assert "on a choice of 7 points" in str(found)
 
@@ -454,7 +455,7 @@ def test_more_points_are_looked_at_only_while_they_refute_nothing():
     K[i, j] = K[j, i] = -1.5
     late = diagnose(Precomputed(), GivenValues(K))
     assert (late.n_points, late.complete, late.verdict) == (700, True, "violated")
-    assert np.flatnonzero(np.abs(late.witness.c) > 1e-9).tolist() == [i, j]
+    assert late.witness.idx.tolist() == [i, j]
     assert late.witness.value == pytest.approx(-0.5)
 
 

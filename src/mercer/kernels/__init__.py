@@ -6,6 +6,7 @@ from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, 
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.reading import NAMES, as_kernel, from_dict
+from mercer.kernels.repairs import Repaired, clip, flip, shift
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
 
@@ -27,6 +28,7 @@ __all__ = [
     "Precomputed",
     "Product",
     "Program",
+    "Repaired",
     "Scale",
     "SetIntersection",
     "Shift",
@@ -37,9 +39,12 @@ __all__ = [
     "Witness",
     "all_strings",
     "as_kernel",
+    "clip",
     "diagnose",
     "evaluate",
+    "flip",
     "from_dict",
     "refute",
+    "shift",
     "stack_depth",
 ]

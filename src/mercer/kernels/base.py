@@ -47,6 +47,9 @@ class Kernel(ABC):
     binding: ClassVar[int] = 4
     """How tightly its formula binds: 1 a sum, 2 a product, 3 a power, 4 a name or call."""
 
+    rule: ClassVar[str] = ""
+    """Why it is positive semidefinite where `is_psd` says so."""
+
     parts: tuple[Kernel, ...] = ()
 
     @property
@@ -96,6 +99,14 @@ class Kernel(ABC):
     def is_psd(self) -> bool | None:
         """True where it is proved positive semidefinite, None where that is unknown."""
         return None
+
+    @property
+    def proof(self) -> tuple[str, ...]:
+        """The steps that prove it positive semidefinite, each a kernel and its rule; empty where that is unknown."""
+        if not self.is_psd:
+            return ()
+        steps = dict.fromkeys(step for part in self.parts for step in part.proof)
+        return (*steps, f"{self!r} is {self.rule}")
 
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with every rule that depends on data (gamma "scale", "median", ...) replaced by its number.

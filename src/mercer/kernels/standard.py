@@ -40,6 +40,7 @@ class Linear(Lowered):
     """
 
     schema: ClassVar[Schema] = {}
+    rule = "an inner product"
 
     @property
     def is_psd(self) -> bool:
@@ -91,6 +92,7 @@ class Polynomial(Lowered):
     coef0: float = 0.0
 
     schema: ClassVar[Schema] = {"degree": "integer", "gamma": "gamma", "coef0": "number"}
+    rule = "a polynomial of an inner product with coefficients >= 0"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "degree", whole("degree", self.degree))
@@ -152,6 +154,7 @@ class RBF(Lowered):
     gamma: Gamma
 
     schema: ClassVar[Schema] = {"gamma": "gamma"}
+    rule = "f(x) exp(2 gamma <x, z>) f(z) with f(x) = exp(-gamma |x|²), and exp of a kernel is one"
 
     def __init__(self, *, gamma: Gamma | None = None, sigma: float | None = None, width: float | None = None) -> None:
         given = {"gamma": gamma, "sigma": sigma, "width": width}

@@ -80,6 +80,7 @@ class _Normalizable(StructuredKernel):
     """A kernel k, or with `normalized` the cosine k(s, t) / sqrt(k(s, s) k(t, t)); 0 where a row has no features."""
 
     normalized: bool
+    rule = "an inner product of explicit features"
 
     @property
     def is_psd(self) -> bool:
