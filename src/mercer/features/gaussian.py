@@ -92,31 +92,12 @@ class GaussianBasis(DenseMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> GaussianBasis:
-        """Find the centres, and gamma where a rule gives it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        GaussianBasis
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters out of their range, and for X that holds text, NaN or infinity.
-        """
+    def _learn(self, rows: Data) -> None:
         spec = RBF(gamma=gamma_or_rule(self.gamma, DISTANCE_RULES))
         check_whole("n_jobs", self.n_jobs)
-        rows = self._training_rows(X)
         assert isinstance(rows, Vectors)
         self.kernel_ = spec.resolve(rows)
         self.centers_ = self._found_centers(rows)
-        return self
 
     @property
     def _n_features_out(self) -> int:
