@@ -158,6 +158,36 @@ assert diagnose(machine.kernel_, X).verdict == "proved"
 | sets, baskets, tags | `Jaccard()` |
 | a similarity of your own | a function of two blocks of rows, and `diagnose` |
 
+## How wide?
+
+A Gaussian is given by exactly one of `RBF(gamma=)`, `RBF(sigma=)` with gamma = 1/(2 sigma²) and `RBF(width=)` with
+gamma = 1/width². Or a rule finds gamma in the training rows, once, at `fit`; the kernel then holds the number, and says
+in `reasons` what it is made of:
+
+| `gamma=` | value | |
+|---|---|---|
+| `"scale"` | 1/(p · variance of all entries) | the default, scikit-learn's; right for standardised columns |
+| `"auto"` | 1/p | the same where the variance is 1 |
+| `"median"` | 1/(median squared distance of different rows) | half of the pairs are closer than where k is 1/e |
+| `"sigest"` | mean of 1/q₁₀ and 1/q₉₀ of squared distances | narrower, for it looks at near pairs too; kernlab's |
+
+A row of weight k counts as k rows and one of weight 0 not at all: exactly, in any order, dense or sparse. Beyond 362
+different rows, the last two look at 65,536 pairs, the same for the same rows. They are starting points
+for a search.
+
+```python
+import numpy as np
+from mercer.data import as_data
+
+weights = np.arange(150) % 3
+by_weight = RBF(gamma="median").resolve(as_data(X), weights)
+copies = np.repeat(X, weights, axis=0)[::-1]
+assert by_weight == RBF(gamma="median").resolve(as_data(copies))
+print(*by_weight.reasons)
+```
+
+## What they look like
+
 The pictures show k(x, z) as a function of x for a fixed z: on the line, z = 1; in the plane, z = (1, ½), the cross, of
 the first kernel, blue for positive and orange for negative values. On the right is a machine with it (C = 10): its
 boundary, its margins dashed, its support vectors circled. For strings and sets, the picture is the matrix of six words.
