@@ -32,7 +32,7 @@ class RandomFourier(DenseMap):
         The kernel to approximate.
     n_frequencies : int, default=100
         Each gives two columns.
-    gamma : float >= 0, "scale" or "auto", default="scale"
+    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
         Of a kernel given by name.
     orthogonal : bool, default=False
         Whether frequencies are orthogonal to each other, p at a time, which lowers the error.

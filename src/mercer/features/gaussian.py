@@ -37,7 +37,7 @@ class GaussianBasis(DenseMap):
     n_components : int, default=100
         Most centres to be found; there are no more than rows, and for k-means no more than distinct ones. Given
         centres are all taken.
-    gamma : float >= 0, "scale" or "auto", default="scale"
+    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
         As for :class:`mercer.RBF`.
     random_state : int, RandomState instance or None, default=None
         Makes the choice of centres repeatable.
