@@ -105,6 +105,14 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     assert load_model("m").training.C == 2.0
 
 
+@pytest.mark.parametrize("rule", ["auto", "median", "sigest"])
+def test_fit_says_what_a_rule_for_gamma_found(mercer, table, rule):
+    arguments = ["--missing", "drop", "--gamma", rule, "--out", "m"]
+    status, out, _ = mercer("fit", "patients.csv", "--target", "outcome", *arguments)
+    assert status == 0
+    assert f"gamma = {load_model('m').kernel.gamma:.6g} by '{rule}': " in out
+
+
 def test_an_indefinite_kernel_is_a_warning(mercer, table):
     arguments = ["--missing", "drop", "--kernel", "sigmoid", "--gamma", "2", "--coef0", "1", "--out", "m"]
     status, out, err = mercer("fit", "patients.csv", "--target", "outcome", *arguments)

@@ -545,3 +545,12 @@ def test_columns_are_in_the_order_of_itertools():
         for factors in itertools.combinations_with_replacement(range(4), k)
     ]
     np.testing.assert_allclose(found.T, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("rule", ["scale", "auto", "median", "sigest"])
+def test_rules_for_gamma_are_resolved_in_fit(rule):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    expected = RBF(gamma=rule).resolve(as_rows(X))
+    for map in (RandomFourier(gamma=rule), GaussianBasis("random", gamma=rule), Nystroem(gamma=rule)):
+        assert map.fit(X).kernel_ == expected
+        assert map.kernel_.reasons == expected.reasons

@@ -296,9 +296,9 @@ def test_scale_and_auto(kernel, stored):
 
 @pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
 def test_scale_out_of_range(stored):
-    with pytest.raises(ValueError, match="the variance inf is out of range: scale the columns"):
+    with pytest.raises(ValueError, match=r"variance inf\), which is out of range: scale the columns"):
         RBF().resolve(stored(rows() * 1e200))
-    with pytest.raises(ValueError, match=r"the variance \S+e-3\d\d is out of range"):
+    with pytest.raises(ValueError, match=r"variance \S+e-3\d\d\), which is out of range"):
         RBF().resolve(stored(rows() * 1e-160))
     # Squares that underflow to 0: the columns are constant as far as float64 can tell.
     assert RBF().resolve(stored(rows() * 1e-200)).gamma == 1.0
@@ -430,8 +430,9 @@ def test_witness_is_a_witness():
     found = diagnose(kernel, X)
     points = X.rows(found.witness.idx)
     c = found.witness.c
-    assert c @ kernel.block(points, points) @ c == pytest.approx(found.smallest_eigenvalue, rel=1e-9)
-    assert found.witness.value < -found.tolerance
+    assert c @ kernel.block(points, points) @ c == pytest.approx(found.witness.value, rel=1e-9)
+    assert found.witness.value < min(0.01 * found.smallest_eigenvalue, -found.witness.bound)
+    assert c.size < 20
     assert np.linalg.norm(c) == pytest.approx(1)
     assert (found.n_points, found.complete, found.asymmetric_pair) == (20, True, None)
     assert str(found).startswith("violated: c'Gc = -")
@@ -439,7 +440,7 @@ def test_witness_is_a_witness():
 
 def test_points_are_chosen_evenly_and_the_answer_says_so():
     found = diagnose(Sigmoid(1.0, 1.0), as_data(rows(20, 2)), max_points=7)
-    np.testing.assert_array_equal(found.witness.idx, [0, 2, 5, 8, 11, 14, 17])
+    assert set(found.witness.idx) <= {0, 2, 5, 8, 11, 14, 17}
     assert (found.n_points, found.complete) == (7, False)
     assert "on a choice of 7 points" in str(found)
 
@@ -454,7 +455,7 @@ def test_more_points_are_looked_at_only_while_they_refute_nothing():
     K[i, j] = K[j, i] = -1.5
     late = diagnose(Precomputed(), GivenValues(K))
     assert (late.n_points, late.complete, late.verdict) == (700, True, "violated")
-    assert np.flatnonzero(np.abs(late.witness.c) > 1e-9).tolist() == [i, j]
+    assert late.witness.idx.tolist() == [i, j]
     assert late.witness.value == pytest.approx(-0.5)
 
 
@@ -511,7 +512,10 @@ def nested(depth):
         ({"type": "Linear", "gamma": 1.0}, "kernel of type Linear must have exactly the parameters none, got 'gamma'"),
         ({"type": "RBF"}, "must have exactly the parameters gamma, got none"),
         ({"type": "RBF", 3: 1.0}, "parameters gamma, got something of type int"),
-        ({"type": "RBF", "gamma": "big"}, "kernel: gamma must be a number >= 0, 'scale' or 'auto', got 'big'"),
+        (
+            {"type": "RBF", "gamma": "big"},
+            "kernel: gamma must be a number >= 0, 'scale', 'auto', 'median' or 'sigest', got 'big'",
+        ),
         ({"type": "RBF", "gamma": None}, "kernel.gamma must be a number, got None"),
         ({"type": "RBF", "gamma": True}, "kernel.gamma must be a number, got True"),
         ({"type": "RBF", "gamma": float("nan")}, "kernel: gamma must be a number >= 0 and finite, got nan"),
@@ -550,8 +554,8 @@ def test_nesting_has_the_same_limit_when_written():
     [
         (lambda: RBF(gamma=-1), ValueError, "gamma must be a number >= 0, got -1"),
         (lambda: RBF(gamma=np.nan), ValueError, "gamma must be a number >= 0 and finite, got nan"),
-        (lambda: RBF(gamma="scal"), ValueError, "gamma must be a number >= 0, 'scale' or 'auto', got 'scal'"),
-        (lambda: RBF(gamma=[1.0]), TypeError, r"gamma must be a number >= 0, 'scale' or 'auto', got \[1.0\]"),
+        (lambda: RBF(gamma="scal"), ValueError, "a number >= 0, 'scale', 'auto', 'median' or 'sigest', got 'scal'"),
+        (lambda: RBF(gamma=[1.0]), TypeError, r"a number >= 0, 'scale', 'auto', 'median' or 'sigest', got \[1.0\]"),
         (lambda: RBF(gamma=1, sigma=2), ValueError, "only one of gamma, sigma and width, got gamma=1 and sigma=2"),
         (lambda: RBF(sigma=1, width=2), ValueError, "only one of gamma, sigma and width"),
         (lambda: RBF(sigma=0), ValueError, "sigma must be a positive number, got 0"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mercer.kernels import Sigmoid as Sigmoid
     from mercer.kernels import Spectrum as Spectrum
     from mercer.kernels import Subsequence as Subsequence
+    from mercer.kernels import diagnose as diagnose
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
@@ -60,6 +61,7 @@ _HOMES = {
     "Sigmoid": "kernels",
     "Spectrum": "kernels",
     "Subsequence": "kernels",
+    "diagnose": "kernels",
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",

@@ -132,7 +132,7 @@ def study_command(
     show_default=True,
     help="Penalty; inf is the maximal margin.",
 )
-@click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto.")
+@click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto; for rbf, median or sigest.")
 @click.option("--degree", type=_Integer(min=1), default=3, show_default=True, help="Of the polynomial kernel.")
 @click.option(
     "--coef0", type=_AnyNumber(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels."

@@ -97,6 +97,8 @@ def print_fit(model: Model) -> None:
     out.print(
         f"{model.kernel!r}, C = {model.training.C:g}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True
     )
+    for reason in model.kernel.reasons:
+        out.print(reason, soft_wrap=True)
     for paragraph in (prose.support(model), prose.certainty(model.certificate), prose.numbers(model)):
         out.print()
         out.print(paragraph)

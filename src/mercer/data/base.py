@@ -102,7 +102,7 @@ class Vectors(Data):
 
     @property
     @abstractmethod
-    def _row_entries(self) -> int:
+    def row_entries(self) -> int:
         """Stored entries in a row, on average and at least 1."""
 
     def sq_norms(self, centre: FloatArray | None = None) -> FloatArray:
@@ -113,7 +113,7 @@ class Vectors(Data):
 
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
         norms = np.empty(self.n)
-        for part in parts(self.n, self._row_entries):
+        for part in parts(self.n, self.row_entries):
             norms[part] = self.rows(part)._row_moments(0.0 if centre is None else centre)[1]
         return norms
 
@@ -181,14 +181,25 @@ class Vectors(Data):
                 second += float(w @ moments[1])
         return total, first, second
 
-    def _weighted_blocks(self, weights: npt.ArrayLike | None) -> Iterator[tuple[Vectors, FloatArray]]:
-        """Blocks of rows of positive weight, with their weights; rows of weight 0 are never looked at."""
+    def row_weights(self, weights: npt.ArrayLike | None = None) -> FloatArray:
+        """Return the weights of the rows as numbers, (n,), 1 each by default.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows or columns, or the weights have another shape or are all 0.
+        """
         w = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         if w.shape != (self.n,):
             raise ValueError(f"weights must have one number for each of the {self.n} rows, got shape {w.shape}")
         if self.p == 0 or not w.any():
             raise ValueError("there must be a row with positive weight and at least one column")
-        for part in parts(self.n, self._row_entries):
+        return w
+
+    def _weighted_blocks(self, weights: npt.ArrayLike | None) -> Iterator[tuple[Vectors, FloatArray]]:
+        """Blocks of rows of positive weight, with their weights; rows of weight 0 are never looked at."""
+        w = self.row_weights(weights)
+        for part in parts(self.n, self.row_entries):
             block, w_block = self.rows(part), w[part]
             present = w_block != 0
             if present.any():

@@ -93,7 +93,8 @@ class Dense(Vectors):
         return deviations.sum(axis=1), np.einsum("ij,ij->i", deviations, deviations)
 
     @property
-    def _row_entries(self) -> int:
+    def row_entries(self) -> int:
+        """Stored entries in a row, on average and at least 1."""
         return max(1, self.p)
 
 
@@ -228,7 +229,8 @@ class CSR(Vectors):
         return first, second
 
     @property
-    def _row_entries(self) -> int:
+    def row_entries(self) -> int:
+        """Stored entries in a row, on average and at least 1."""
         return max(1, -(-self.matrix.nnz // max(1, self.n)))
 
 

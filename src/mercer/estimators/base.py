@@ -75,7 +75,8 @@ class KernelMachine(BaseEstimator):
             n_jobs=check_whole("n_jobs", self.n_jobs),
         )
         if self.verbose:
-            _say(gram.backend_reason)
+            for reason in (*kernel.reasons, gram.backend_reason):
+                _say(reason)
         return gram if rows.size == data.n else gram.restrict(rows)
 
     def _new_rows(self, X: Any) -> Data:

@@ -40,8 +40,10 @@ class SVC(ClassifierMixin, DualMachine):
         "precomputed", X is the matrix of kernel values: (n, n) in `fit`, (m, n) in `predict`.
     degree : int, default=3
         Of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : {"scale", "auto", "median", "sigest"} or float, default="scale"
         "scale" is 1 / (n_features * X.var()), with sample weights counted as repetition; "auto" is 1 / n_features.
+        For "rbf", also "median", 1 / (median squared distance of different rows), and "sigest", which is kernlab's:
+        see :class:`mercer.RBF`. ``kernel_.reasons`` says what was found and from what.
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
     tol : float, default=1e-3

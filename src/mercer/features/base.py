@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,61 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from X what `transform` needs.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        Self
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters out of their range, and for X that holds text, NaN or infinity; where kernel values overflow.
+        """
+        self._learn(self._training_rows(X))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray or csr_array of shape (m, n_features_out)
+            float32 where X is, else float64.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If X holds text, NaN or infinity, or other features than in `fit`; if values overflow.
+        """
+        return self._columns(self._new_rows(X))
+
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int:
+        """Number of columns."""
+
+    @abstractmethod
+    def _learn(self, rows: Data) -> None:
+        """Check the parameters, and take from the training rows what the columns of others depend on."""
+
+    @abstractmethod
+    def _columns(self, rows: Data) -> Any:
+        """The columns of rows that fit those of the training."""
+
     def _takes_values(self) -> bool:
         """Whether X holds kernel values in the place of features."""
         return False
@@ -39,39 +94,18 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):
     """A feature map whose columns are rarely 0, so that they come as an array."""
 
-    @property
-    @abstractmethod
-    def _n_features_out(self) -> int:
-        """Number of columns."""
-
     @abstractmethod
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
         """Yield the columns of some rows after others; a block may be overwritten by the next."""
 
-    def transform(self, X: Any) -> npt.NDArray[np.floating]:
-        """Return the columns of each row.
+    def _columns(self, rows: Data) -> npt.NDArray[np.floating]:
+        return self._collected(rows, self._blocks(rows))
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m, n_features_out)
-            float32 where X is, else float64.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If X holds text, NaN or infinity, or other features than in `fit`.
-        """
-        return self._collected(self._new_rows(X))
-
-    def _collected(self, rows: Data) -> npt.NDArray[np.floating]:
+    def _collected(
+        self, rows: Data, blocks: Iterable[tuple[slice, npt.NDArray[np.floating]]]
+    ) -> npt.NDArray[np.floating]:
         columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
-        for part, block in self._blocks(rows):
+        for part, block in blocks:
             columns[part] = block
         return columns
 

@@ -32,7 +32,7 @@ class RandomFourier(DenseMap):
         The kernel to approximate.
     n_frequencies : int, default=100
         Each gives two columns.
-    gamma : float >= 0, "scale" or "auto", default="scale"
+    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
         Of a kernel given by name.
     orthogonal : bool, default=False
         Whether frequencies are orthogonal to each other, p at a time, which lowers the error.
@@ -58,8 +58,9 @@ class RandomFourier(DenseMap):
     that the error falls with 1/sqrt(n_frequencies) whatever p; k(x, x) = 1 is exact. The columns depend on no data:
     where these have structure, :class:`Nystroem` needs fewer columns for the same error.
 
-    `transform` costs p + 10 multiplications or so for each entry, `fit` n_frequencies p random numbers; with
-    `orthogonal`, QR decompositions of p x p matrices.
+    Of X, `fit` takes the number of columns, and what a rule for gamma needs. It draws n_frequencies p random numbers;
+    with `orthogonal`, QR decompositions of p x p matrices. `transform` costs p + 10 multiplications or so for each
+    entry.
 
     Differs from scikit-learn's RBFSampler, whose `n_components` columns are cosines with random phases: that has a
     larger variance at small distances.
@@ -95,37 +96,18 @@ class RandomFourier(DenseMap):
         self.orthogonal = orthogonal
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RandomFourier:
-        """Draw the frequencies; of X, only the number of columns counts, and what a rule for gamma takes from it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        RandomFourier
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters out of their range, and for X that holds text, NaN or infinity.
-        """
+    def _learn(self, rows: Data) -> None:
         m = check_count("n_frequencies", self.n_frequencies)
         spec = as_kernel(self.kernel, gamma=self.gamma)
         if not isinstance(spec, RBF):
             raise TypeError(
                 f"random Fourier features are known for RBF kernels, got {spec!r}: take Nystroem for others."
             )
-        rows = self._training_rows(X)
         random = check_random_state(self.random_state)
         self.kernel_ = spec.resolve(rows)
         # The spectrum of exp(-gamma |d|²) is normal with variance 2 gamma in each direction.
         frequencies = random.normal(size=(m, rows.p)) * np.sqrt(2.0 * number(self.kernel_.gamma, spec))
         self.frequencies_ = _made_orthogonal(frequencies, random) if self.orthogonal else frequencies
-        return self
 
     @property
     def _n_features_out(self) -> int:

@@ -18,7 +18,7 @@ from mercer.estimators.validation import check_whole
 from mercer.features.base import DenseMap, check_count
 from mercer.geometry import blocks
 from mercer.kernels import RBF, Gamma
-from mercer.kernels.parameters import gamma_or_rule
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class GaussianBasis(DenseMap):
     n_components : int, default=100
         Most centres to be found; there are no more than rows, and for k-means no more than distinct ones. Given
         centres are all taken.
-    gamma : float >= 0, "scale" or "auto", default="scale"
+    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
         As for :class:`mercer.RBF`.
     random_state : int, RandomState instance or None, default=None
         Makes the choice of centres repeatable.
@@ -92,31 +92,12 @@ class GaussianBasis(DenseMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> GaussianBasis:
-        """Find the centres, and gamma where a rule gives it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        GaussianBasis
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters out of their range, and for X that holds text, NaN or infinity.
-        """
-        spec = RBF(gamma=gamma_or_rule(self.gamma))
+    def _learn(self, rows: Data) -> None:
+        spec = RBF(gamma=gamma_or_rule(self.gamma, DISTANCE_RULES))
         check_whole("n_jobs", self.n_jobs)
-        rows = self._training_rows(X)
         assert isinstance(rows, Vectors)
         self.kernel_ = spec.resolve(rows)
         self.centers_ = self._found_centers(rows)
-        return self
 
     @property
     def _n_features_out(self) -> int:

@@ -148,66 +148,27 @@ class Nystroem(DenseMap):
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
 
-    def fit(self, X: Any, y: Any = None) -> Nystroem:
-        """Draw the landmarks, and measure what they leave unexplained.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        Nystroem
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters out of their range, for X that holds text, NaN or infinity, and for kernel values that
-            overflow.
-        """
-        for _ in self._measured(self._learn(X)):
+    def _learn(self, rows: Data) -> None:
+        self._draw(rows)
+        for _ in self._measured(rows):
             pass
-        self._warn()
-        return self
 
     def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray[np.floating]:
-        """Fit, and return the columns of the training rows; the same as `fit` and then `transform`, in one pass.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        ndarray of shape (n, n_features_out)
-            float32 where X is, else float64.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `fit` does.
-        """
-        rows = self._learn(X)
-        columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
-        for part, block in self._measured(rows):
-            columns[part] = block
-        self._warn()
-        return columns
+        """Return the columns of the training rows: the same as `fit` and then `transform`, in one pass."""
+        rows = self._training_rows(X)
+        self._draw(rows)
+        return self._collected(rows, self._measured(rows))
 
     @property
     def _n_features_out(self) -> int:
         return self.normalization_.shape[1]
 
-    def _learn(self, X: Any) -> Data:
+    def _draw(self, rows: Data) -> None:
         wanted = check_count("n_components", self.n_components)
         check_whole("n_jobs", self.n_jobs)
         if self.landmarks not in SCHEMES:
             raise ValueError(f"landmarks must be one of {', '.join(map(repr, SCHEMES))}, got {self.landmarks!r}.")
         spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
-        rows = self._training_rows(X)
         if isinstance(rows, Precomputed) and rows.n != rows.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {rows.shape}.")
         self.kernel_ = spec.resolve(rows)
@@ -218,7 +179,6 @@ class Nystroem(DenseMap):
         chosen = rows.rows(self.component_indices_)
         self.components_ = chosen.stored if isinstance(chosen, Vectors) else among.copy()
         self._normalise(among, gram.roundoff * value_roundoff(self.kernel_, chosen, among))
-        return rows
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:
         eigenvalues, vectors = np.linalg.eigh(0.5 * (among + among.T))
@@ -240,14 +200,12 @@ class Nystroem(DenseMap):
         self._refuted |= bool((residual < -noise).any())
         self.residual_trace_ = max(0.0, float(residual.sum()))
         self.relative_residual_ = self.residual_trace_ / total if total > 0.0 else 0.0
-
-    def _warn(self) -> None:
         if self._refuted:
             warnings.warn(
                 f"{self.kernel_!r} is not positive semidefinite on the training rows. Directions of negative "
-                "eigenvalues are left out, and residual_trace_ bounds nothing; mercer.kernels.diagnose says more.",
+                "eigenvalues are left out, and residual_trace_ bounds nothing; mercer.diagnose says more.",
                 IndefiniteKernelWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:

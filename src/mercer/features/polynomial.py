@@ -37,26 +37,7 @@ class _Polynomials(FeatureMap):
     def _n_features_out(self) -> int:
         return sum(self._products.count(k) for k in self._scales)
 
-    def transform(self, X: Any) -> Any:
-        """Return the columns of each row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray or csr_array of shape (m, n_features_out)
-            CSR where X is sparse; float32 where X is, computed in float64.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If X holds text, NaN or infinity, or other features than in `fit`; if values overflow.
-        """
-        rows = self._new_rows(X)
+    def _columns(self, rows: Data) -> Any:
         assert isinstance(rows, Vectors)
         return self._sparse(rows) if sp.issparse(rows.stored) else self._dense(rows)
 
@@ -77,8 +58,10 @@ class _Polynomials(FeatureMap):
         """
         check_is_fitted(self)
         columns = [str(name) for name in _check_feature_names_in(self, input_features)]
-        names = [name or "1" for k in self._scales for name in self._products.names(k, columns)]
-        return np.array(names, dtype=object)
+        return np.array(self._names(columns), dtype=object)
+
+    def _names(self, columns: list[str]) -> list[str]:
+        return [name or "1" for k in self._scales for name in self._products.names(k, columns)]
 
     def _dense(self, rows: Vectors) -> npt.NDArray[np.floating]:
         columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
@@ -193,24 +176,7 @@ class PolynomialMap(_Polynomials):
         self.coef0 = coef0
         self.basis = basis
 
-    def fit(self, X: Any, y: Any = None) -> PolynomialMap:
-        """Note the number of columns, and gamma where a rule gives it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        PolynomialMap
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters out of their range, and for X that holds text, NaN or infinity.
-        """
+    def _learn(self, rows: Data) -> None:
         if self.basis not in _RULES:
             raise ValueError(f"basis must be one of {', '.join(map(repr, _RULES))}, got {self.basis!r}.")
         spec = Polynomial(self.degree, self.gamma, self.coef0)
@@ -221,10 +187,6 @@ class PolynomialMap(_Polynomials):
             )
         if self.basis == "harmonic" and spec.degree != 2:
             raise ValueError(f"basis='harmonic' is for degree 2, got degree={spec.degree}; take 'monomials'.")
-        self._learn(self._training_rows(X), spec)
-        return self
-
-    def _learn(self, rows: Data, spec: Polynomial) -> None:
         kernel = spec.resolve(rows)
         gamma, d, c = number(kernel.gamma, kernel), kernel.degree, kernel.coef0
         self._products = Monomials(rows.p, d, _RULES[self.basis])
@@ -234,28 +196,13 @@ class PolynomialMap(_Polynomials):
         self._rotation = _harmonic_rotation(rows.p, self._n_features_out) if self.basis == "harmonic" else None
         self.kernel_ = kernel
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the columns in words, "x0^2 x1", without their numerical factors.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns of X, by default those seen in `fit`, or else "x0", "x1", ...
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the names are not those seen in `fit`.
-        """
-        names = super().get_feature_names_out(input_features)
+    def _names(self, columns: list[str]) -> list[str]:
+        names = super()._names(columns)
         if self._rotation is None:
             return names
-        columns = [str(name) for name in _check_feature_names_in(self, input_features)]
         squares = _harmonic_names(columns)
         cross = [name for name in names[-self._products.count(2) :] if not name.endswith("^2")]
-        return np.array([*names[: -self._products.count(2)], *squares[:-1], *cross, squares[-1]], dtype=object)
+        return [*names[: -self._products.count(2)], *squares[:-1], *cross, squares[-1]]
 
 
 class PolynomialBasis(_Polynomials):
@@ -309,32 +256,13 @@ class PolynomialBasis(_Polynomials):
         self.interaction_only = interaction_only
         self.include_bias = include_bias
 
-    def fit(self, X: Any, y: Any = None) -> PolynomialBasis:
-        """Note the number of columns.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-        y : ignored
-
-        Returns
-        -------
-        PolynomialBasis
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a degree out of its range, and for X that holds text, NaN or infinity.
-        """
+    def _learn(self, rows: Data) -> None:
         degree = whole("degree", self.degree)
         if degree < 1:
             raise ValueError(f"degree must be >= 1, got {degree}: degree 0 leaves nothing of the columns.")
-        rows = self._training_rows(X)
         self._products = Monomials(rows.p, degree, "distinct" if self.interaction_only else "repeated")
         self._scales = dict.fromkeys(range(0 if self.include_bias else 1, degree + 1), 1.0)
         self._weighted = False
-        return self
 
 
 def _harmonic_rotation(p: int, n_columns: int) -> sp.csr_array:

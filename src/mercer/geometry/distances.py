@@ -24,7 +24,7 @@ def kernel_distance(
     Parameters
     ----------
     kernel : Kernel, str or callable
-        As for :class:`mercer.SVC`; a gamma that is still a rule ("scale", "auto") is resolved on X.
+        As for :class:`mercer.SVC`; a gamma that is still a rule ("scale", "median", ...) is resolved on X.
     X : array-like, sparse matrix or Data of shape (n, p)
     Z : array-like, sparse matrix or Data of shape (m, p), optional
         X by default; the diagonal is 0 then.

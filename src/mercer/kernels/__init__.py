@@ -3,9 +3,10 @@
 from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
-from mercer.kernels.parameters import Gamma
+from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.reading import NAMES, as_kernel, from_dict
+from mercer.kernels.repairs import Repaired, clip, flip, shift
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
 
@@ -15,6 +16,7 @@ __all__ = [
     "Callable",
     "Diagnosis",
     "EditDistance",
+    "FoundGamma",
     "Gamma",
     "Jaccard",
     "Kernel",
@@ -26,6 +28,7 @@ __all__ = [
     "Precomputed",
     "Product",
     "Program",
+    "Repaired",
     "Scale",
     "SetIntersection",
     "Shift",
@@ -36,9 +39,12 @@ __all__ = [
     "Witness",
     "all_strings",
     "as_kernel",
+    "clip",
     "diagnose",
     "evaluate",
+    "flip",
     "from_dict",
     "refute",
+    "shift",
     "stack_depth",
 ]

@@ -118,6 +118,7 @@ class Sum(_Chain):
     """
 
     binding = 1
+    rule = "a sum of kernels"
 
     @property
     def step(self) -> Step:
@@ -150,6 +151,7 @@ class Product(_Chain):
     """
 
     binding = 2
+    rule = "a product of kernels"
 
     @property
     def step(self) -> Step:
@@ -198,6 +200,7 @@ class Scale(_Unary):
 
     schema: ClassVar[Schema] = {"factor": "number", "kernel": "kernel"}
     binding = 2
+    rule = "a kernel times a number >= 0"
 
     def __post_init__(self) -> None:
         self._take(self.kernel)
@@ -244,6 +247,7 @@ class Shift(_Unary):
 
     schema: ClassVar[Schema] = {"kernel": "kernel", "offset": "number"}
     binding = 1
+    rule = "a kernel plus a number >= 0"
 
     def __post_init__(self) -> None:
         self._take(self.kernel)
@@ -290,6 +294,7 @@ class Power(_Unary):
 
     schema: ClassVar[Schema] = {"kernel": "kernel", "exponent": "integer"}
     binding = 3
+    rule = "a product of kernels, or the constant 1"
 
     def __post_init__(self) -> None:
         self._take(self.kernel)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import Data, Structured, Vectors
+from mercer.kernels.parameters import FoundGamma
 from mercer.kernels.program import FloatArray, Program, interpret
 
 Schema: TypeAlias = Mapping[str, str]
@@ -46,6 +47,9 @@ class Kernel(ABC):
     binding: ClassVar[int] = 4
     """How tightly its formula binds: 1 a sum, 2 a product, 3 a power, 4 a name or call."""
 
+    rule: ClassVar[str] = ""
+    """Why it is positive semidefinite where `is_psd` says so."""
+
     parts: tuple[Kernel, ...] = ()
 
     @property
@@ -78,7 +82,7 @@ class Kernel(ABC):
         Raises
         ------
         ValueError
-            If gamma is still a rule ("scale", "auto"), the numbers of features differ, or values overflow.
+            If gamma is still a rule ("scale", ...), the numbers of features differ, or values overflow.
         TypeError
             If the kernel needs another kind of data.
         """
@@ -96,8 +100,18 @@ class Kernel(ABC):
         """True where it is proved positive semidefinite, None where that is unknown."""
         return None
 
+    @property
+    def proof(self) -> tuple[str, ...]:
+        """The steps that prove it positive semidefinite, each a kernel and its rule; empty where that is unknown."""
+        if not self.is_psd:
+            return ()
+        steps = dict.fromkeys(step for part in self.parts for step in part.proof)
+        return (*steps, f"{self!r} is {self.rule}")
+
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
-        """Return the kernel with every rule that depends on data (gamma "scale", "auto") replaced by its number.
+        """Return the kernel with every rule that depends on data (gamma "scale", "median", ...) replaced by its number.
+
+        What was found, and why, is in its `reasons`.
 
         Parameters
         ----------
@@ -107,6 +121,13 @@ class Kernel(ABC):
             Weights of the rows: a weight acts as repetition, 0 as absence.
         """
         return self
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What `resolve` found in the data and from what, in words."""
+        gamma = getattr(self, "gamma", None)
+        own = (f"gamma = {gamma:.6g} by {gamma.rule!r}: {gamma.reason}",) if isinstance(gamma, FoundGamma) else ()
+        return own + tuple(reason for part in self.parts for reason in part.reasons)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain strings, numbers, lists and dictionaries; `from_dict` reads it back.

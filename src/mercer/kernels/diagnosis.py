@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable as Function
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,50 +13,66 @@ import numpy.typing as npt
 from scipy import linalg
 
 from mercer.data import Data, as_data, as_structured, looks_structured
+from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import FloatArray
+from mercer.kernels.reading import as_kernel
+from mercer.kernels.standard import Precomputed
 
 MAX_POINTS = 2000
 """Of more rows than this, only some are looked at, and nothing can be concluded for all."""
 
 _FIRST_POINTS = 128
 _ROUNDING_FACTOR = 10.0
+_LEFT = 0.01  # of the smallest eigenvalue: so much a smaller witness keeps, to be more than a hair's breadth
+_FEW = 64  # points of a witness are left out one by one from here on, at an eigenvalue each
+_ROWS_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """Points and coefficients that refute a kernel: c'Gc < 0 for the symmetric part of their Gram matrix G.
+    """Few points and coefficients that refute a kernel: c'Gc < 0 for the symmetric part of their Gram matrix G.
 
     Attributes
     ----------
     idx : ndarray of int
-        The points, as rows of the data that were looked at.
+        The points, as rows of the data that were looked at, in ascending order.
+    points : Data
+        These rows: ``kernel.block(points, points)`` is G again.
     c : ndarray of float
         One coefficient for each, of Euclidean norm 1.
     value : float
         c'Gc, computed in float64.
+    bound : float
+        What rounding can do to it (the tolerance of a diagnosis of these points alone): value < -bound.
     """
 
     idx: npt.NDArray[np.intp]
+    points: Data
     c: FloatArray
     value: float
+    bound: float
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was found out about a kernel on given points.
+    """What was found out about a kernel on given points; printed, it is the verdict in one line.
 
     Attributes
     ----------
     verdict : "proved", "violated" or "not refuted"
         Proved by the closure rules; violated on these points, with a witness; or neither.
+    proof : tuple of str
+        The steps of a proof, each a kernel and the rule by which it is one; empty where there is none.
     smallest_eigenvalue : float
         Of the symmetric part of the Gram matrix of the points looked at.
+    rank : int
+        Its numerical rank: eigenvalues beyond the tolerance, of either sign.
     tolerance : float
-        What rounding can do to it: only an eigenvalue below -tolerance refutes the kernel.
+        What rounding can do to an eigenvalue: only one below -tolerance refutes the kernel.
     witness : Witness or None
-        Points and a vector c with c'Gc < 0, where there are any.
+        Few points and a vector c with c'Gc < 0, where there are any.
     asymmetry : float
         Largest |k(x, z) - k(z, x)|.
     asymmetric_pair : tuple of int or None
@@ -67,7 +84,9 @@ class Diagnosis:
     """
 
     verdict: Literal["proved", "violated", "not refuted"]
+    proof: tuple[str, ...]
     smallest_eigenvalue: float
+    rank: int
     tolerance: float
     witness: Witness | None
     asymmetry: float
@@ -76,30 +95,78 @@ class Diagnosis:
     complete: bool
 
     def __str__(self) -> str:
-        points = f"{'all' if self.complete else 'a choice of'} {self.n_points} points"
-        spectrum = f"smallest eigenvalue {self.smallest_eigenvalue:.3g} on {points} (tolerance {self.tolerance:.1e})"
         if self.verdict == "proved":
-            return f"proved: positive semidefinite by the closure rules; {spectrum}"
+            return f"proved: positive semidefinite by the closure rules ({'; '.join(self.proof)}); {self._spectrum}"
         if self.asymmetric_pair is not None:
             i, j = self.asymmetric_pair
             return f"violated: not symmetric, k(x_{i}, x_{j}) and k(x_{j}, x_{i}) differ by {self.asymmetry:.3g}"
         if self.witness is not None:
-            return f"violated: c'Gc = {self.witness.value:.3g} for a vector c of length 1; {spectrum}"
-        return f"not refuted: {spectrum}"
+            w = self.witness
+            return f"violated: c'Gc = {w.value:.3g} for a vector c of length 1 on {w.idx.size} points; {self._spectrum}"
+        return f"not refuted: {self._spectrum}"
+
+    @property
+    def words(self) -> str:
+        """The verdict in plain words: what was found, what follows from it, and what can be done."""
+        if self.verdict == "proved":
+            return (
+                "It is a kernel: its Gram matrix is positive semidefinite on any points. The proof: "
+                f"{'; '.join(self.proof)}. On {self._points} its matrix has numerical rank {self.rank}."
+            )
+        if self.verdict == "violated":
+            return (
+                f"It is not a kernel: {self._failure}. So there is no space in which it is an inner product, and a "
+                "machine trained with it on such points satisfies the optimality conditions at best. What can be done: "
+                "take a kernel that is proved to be one, or a matrix repaired by clip, flip or shift (mercer.kernels)."
+            )
+        return (
+            f"It may be a kernel: on {self._points} its matrix has no negative eigenvalue beyond rounding, and "
+            f"numerical rank {self.rank}. Other points may refute it still; for a function of strings, "
+            "mercer.kernels.refute looks for them."
+        )
+
+    @property
+    def _failure(self) -> str:
+        if self.asymmetric_pair is not None:
+            i, j = self.asymmetric_pair
+            return f"k(x, z) and k(z, x) differ by {self.asymmetry:.3g} where x is row {i} and z is row {j}"
+        assert self.witness is not None  # what is symmetric and refuted has one
+        w = self.witness
+        shown = ", ".join(map(str, w.idx[:_ROWS_SHOWN])) + (", ..." if w.idx.size > _ROWS_SHOWN else "")
+        return (
+            f"on {w.idx.size} of the {self.n_points} points looked at (rows {shown}) there are coefficients c of "
+            f"length 1 with c'Gc = {w.value:.3g}, where a kernel has the squared length of a vector; rounding accounts "
+            f"for {w.bound:.1e} at most"
+        )
+
+    @property
+    def _points(self) -> str:
+        return f"{'all' if self.complete else 'a choice of'} {self.n_points} points"
+
+    @property
+    def _spectrum(self) -> str:
+        return (
+            f"smallest eigenvalue {self.smallest_eigenvalue:.3g} on {self._points} (tolerance {self.tolerance:.1e}), "
+            f"rank {self.rank}"
+        )
 
 
-def diagnose(kernel: Kernel, data: Data | npt.ArrayLike | Sequence[Any], max_points: int = MAX_POINTS) -> Diagnosis:
-    """Say whether a function is a kernel, as far as given points can tell.
+def diagnose(
+    kernel: Kernel | str | Function[[Any, Any], Any] | npt.ArrayLike,
+    data: Data | npt.ArrayLike | Sequence[Any] | None = None,
+    max_points: int = MAX_POINTS,
+) -> Diagnosis:
+    """Say whether a function or matrix is a kernel, as far as rules and given points can tell.
 
     A function is a kernel where its Gram matrix is symmetric and positive semidefinite on *all* finite sets of
     points. The closure rules can prove that; points can only refute it.
 
     Parameters
     ----------
-    kernel : Kernel
-        Resolved: every gamma a number.
+    kernel : Kernel, str, callable or array-like of shape (n, n)
+        As for :class:`mercer.SVC`, or a matrix of kernel values. Rules for gamma are resolved on the points.
     data : Data, array-like of shape (n, p), or sequence of strings, lists of tokens or sets
-        The points.
+        The points. For a matrix, those that its rows stand for, if they are to appear in the witness.
     max_points : int, default=2000
         At most so many are looked at, evenly spaced over the rows: 128 first, then four times as many, until some
         refute the kernel.
@@ -112,7 +179,10 @@ def diagnose(kernel: Kernel, data: Data | npt.ArrayLike | Sequence[Any], max_poi
     Raises
     ------
     ValueError
-        If there are no points, or kernel values are not finite.
+        If there are no points, or kernel values are not finite; if a matrix is not square or has not as many rows as
+        there are points.
+    TypeError
+        If a function comes without points.
 
     Notes
     -----
@@ -120,31 +190,36 @@ def diagnose(kernel: Kernel, data: Data | npt.ArrayLike | Sequence[Any], max_poi
     eigenvalues (the smaller of the Frobenius norm and the largest absolute row sum), n u m bounds the error of the
     eigenvalue solver up to a small factor, and p u that of each inner product. u is the unit roundoff of float64, or
     that of float32 where the values were evidently computed in it: by a function on float32 data, or all of them
-    being float32 numbers. Asymmetry counts by the same measure. Cost: n² kernel values, 16 n² bytes and O(n³) time,
-    most of it for the smallest eigenvalue; :func:`first_refuted` does without.
+    being float32 numbers. Asymmetry counts by the same measure. The witness is made small: points whose coefficients
+    are small are left out while a hundredth of the smallest eigenvalue remains.
+
+    Cost: n² kernel values, 16 n² bytes and O(n³) time, most of it for the eigenvalues; :func:`first_refuted` does
+    without.
 
     Examples
     --------
-    >>> from mercer.data import as_data
     >>> from mercer.kernels import Sigmoid
-    >>> diagnose(Sigmoid(gamma=1, coef0=1), as_data([[1.0], [2.0]])).verdict
-    'violated'
+    >>> X = [[0.1, 0.0], [1.0, 0.5], [2.0, -1.0], [-1.0, 0.3]]
+    >>> found = diagnose(Sigmoid(gamma=1, coef0=1), X)
+    >>> found.verdict, found.witness.value < -found.witness.bound
+    ('violated', True)
+    >>> diagnose([[1.0, 2.0], [2.0, 1.0]]).smallest_eigenvalue
+    -1.0
     """
-    if not isinstance(data, Data):
-        data = as_structured(data) if kernel.is_structured or looks_structured(data) else as_data(data)
-    look, refuted = first_refuted(kernel, data, max_points)
-    eigenvalues, vectors = linalg.eigh(look.G, subset_by_index=[0, 0], check_finite=False)
-    c = vectors[:, 0] / np.linalg.norm(vectors[:, 0])
-    value = float(c @ look.G @ c)
+    function, points, named = _taken(kernel, data)
+    look, refuted = first_refuted(function, points, max_points)
+    eigenvalues = linalg.eigvalsh(look.G, check_finite=False)
     return Diagnosis(
-        verdict="proved" if kernel.is_psd else "violated" if refuted else "not refuted",
+        verdict="proved" if function.is_psd else "violated" if refuted else "not refuted",
+        proof=function.proof,
         smallest_eigenvalue=float(eigenvalues[0]),
+        rank=int(np.count_nonzero(np.abs(eigenvalues) > look.tolerance)),
         tolerance=look.tolerance,
-        witness=Witness(look.idx, c, value) if value < -look.tolerance else None,
+        witness=_witness(look, named) if eigenvalues[0] < -look.tolerance else None,
         asymmetry=look.asymmetry,
         asymmetric_pair=look.pair if look.asymmetry > look.tolerance else None,
         n_points=look.idx.size,
-        complete=look.idx.size == data.n,
+        complete=look.idx.size == points.n,
     )
 
 
@@ -277,9 +352,71 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int) -> Look:
     i, j = np.unravel_index(int(difference.argmax()), G.shape)
     asymmetry = float(difference[i, j])
     G = 0.5 * (G + G.T)
-    largest = min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
-    tolerance = _ROUNDING_FACTOR * (n_points + data.p) * value_roundoff(kernel, data, G) * largest
+    unit = _ROUNDING_FACTOR * value_roundoff(kernel, data, G)
+    tolerance = unit * (n_points + data.p) * _norm_bound(G)
     return Look(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
+
+
+def _norm_bound(G: FloatArray) -> float:
+    """A bound on the absolute eigenvalues."""
+    return min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
+
+
+def _witness(look: Look, points: Data) -> Witness:
+    """Few of the points looked at, on which something is left of the smallest eigenvalue."""
+    whole = np.arange(look.idx.size)
+    lowest, c = _lowest(look.G, whole)
+    unit = look.tolerance / _norm_bound(look.G)  # for as many points or fewer
+    order = np.argsort(-np.abs(c), kind="stable")
+
+    def refutes(some: npt.NDArray[np.intp]) -> bool:
+        value = linalg.eigvalsh(look.G[np.ix_(some, some)], subset_by_index=[0, 0], check_finite=False)[0]
+        return bool(value < min(_LEFT * lowest, -unit * _norm_bound(look.G[np.ix_(some, some)])))
+
+    few = 1
+    while few < order.size and not refutes(order[:few]):
+        few *= 2
+    chosen = order[:few]
+    while 1 < chosen.size <= _FEW and refutes(chosen[:-1]):
+        chosen = chosen[:-1]
+    chosen = np.sort(chosen)
+    value, c = _lowest(look.G, chosen)
+    idx = look.idx[chosen]
+    return Witness(idx, points.rows(idx), c, value, unit * _norm_bound(look.G[np.ix_(chosen, chosen)]))
+
+
+def _lowest(G: FloatArray, some: npt.NDArray[np.intp]) -> tuple[float, FloatArray]:
+    """C'Gc and c, of length 1, where it is smallest."""
+    part = G[np.ix_(some, some)]
+    _, vectors = linalg.eigh(part, subset_by_index=[0, 0], check_finite=False)
+    c = vectors[:, 0] / np.linalg.norm(vectors[:, 0])
+    c *= np.sign(c[np.abs(c).argmax()])
+    return float(c @ part @ c), c
+
+
+def _taken(kernel: Any, data: Any) -> tuple[Kernel, Data, Data]:
+    """The kernel, the points that it takes, and those that people know them by."""
+    if isinstance(kernel, (Kernel, str)) or callable(kernel):
+        function = as_kernel(kernel)
+        if data is None:
+            raise TypeError(f"diagnose needs points for {function!r}: give them as data")
+        points = _as_points(data, function.is_structured)
+        return function.resolve(points), points, points
+    values = GivenValues(kernel)
+    if values.n != values.p:
+        raise ValueError(f"a matrix of kernel values must be square, got shape {values.shape}")
+    if data is None:
+        return Precomputed(), values, values
+    named = _as_points(data, False)
+    if named.n != values.n:
+        raise ValueError(f"data must hold the {values.n} points that the rows of the matrix stand for, got {named.n}")
+    return Precomputed(), values, named
+
+
+def _as_points(data: Any, structured: bool) -> Data:
+    if isinstance(data, Data):
+        return data
+    return as_structured(data) if structured or looks_structured(data) else as_data(data)
 
 
 def _has_factor(G: FloatArray, shift: float) -> bool:

@@ -8,10 +8,16 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import Data, Vectors
+from mercer.data import Data, Vectors, distinct_pairs
 
-Gamma: TypeAlias = float | Literal["scale", "auto"]
+Gamma: TypeAlias = float | Literal["scale", "auto", "median", "sigest"]
 """A number, or the rule by which the data give it."""
+
+RULES = ("scale", "auto")
+"""Rules for gamma as a factor of inner products."""
+
+DISTANCE_RULES = (*RULES, "median", "sigest")
+"""Rules for gamma as a factor of squared distances."""
 
 MAX_INTEGER = 2**31 - 1
 
@@ -63,36 +69,66 @@ def whole(name: str, value: object, *, minimum: int = 0) -> int:
     return int(value)
 
 
-def gamma_or_rule(value: object) -> Gamma:
-    """Return gamma: a finite number >= 0, "scale" or "auto".
+class FoundGamma(float):
+    """A gamma that a rule found in data: a number like any other, which remembers the reason.
+
+    Attributes
+    ----------
+    rule : str
+        "scale", "auto", "median" or "sigest".
+    reason : str
+        What it was computed from, in words.
+    """
+
+    rule: str
+    reason: str
+
+    def __new__(cls, value: float, rule: str = "", reason: str = "") -> FoundGamma:
+        """Return the number with what is remembered."""
+        found = super().__new__(cls, value)
+        found.rule, found.reason = rule, reason
+        return found
+
+
+def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
+    """Return gamma: a finite number >= 0, or one of the rules.
 
     Raises
     ------
     TypeError, ValueError
         If it is none of these.
     """
+    allowed = ", ".join(["a number >= 0", *map(repr, rules[:-1])])
+    wanted = f"gamma must be {allowed} or {rules[-1]!r}, got {value!r}"
     if isinstance(value, str):
-        if value not in ("scale", "auto"):
-            raise ValueError(f"gamma must be a number >= 0, 'scale' or 'auto', got {value!r}")
+        if value not in rules:
+            raise ValueError(wanted + (", which is for kernels of distances" if value in ("median", "sigest") else ""))
         return cast(Gamma, value)
     try:
-        return real("gamma", value, minimum=0.0)
+        checked = real("gamma", value, minimum=0.0)
     except TypeError:
-        raise TypeError(f"gamma must be a number >= 0, 'scale' or 'auto', got {value!r}") from None
+        raise TypeError(wanted) from None
+    return value if isinstance(value, FoundGamma) else checked
 
 
 def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -> float:
-    """Return gamma as a number.
+    """Return gamma as a number, which holds its reason where a rule found it.
 
     Parameters
     ----------
-    gamma : float, "scale" or "auto"
-        "scale" is 1/(p v) with v the variance of all entries of X (1 where v is 0), as in scikit-learn;
-        "auto" is 1/p.
+    gamma : float, "scale", "auto", "median" or "sigest"
+        "scale" is 1/(p v) with v the variance of all entries of X (1 where v is 0), as in scikit-learn; "auto" is 1/p.
+        "median" is 1/m with m the median squared distance between two different rows: there the Gaussian is 1/e.
+        "sigest" is the mean of 1/q and 1/r, q and r the squared distances that 10 % and 90 % of the pairs do not
+        exceed. Both are 1 where all rows are equal, so that no gamma differs from another.
     X : Data
         The rows that a machine is fitted on.
     weights : array-like of shape (n,), optional
-        Weights of the rows: a weight acts as repetition, 0 as absence.
+        Weights of the rows: a weight acts as repetition, 0 as absence. Exactly so, whatever the order of the rows.
+
+    Returns
+    -------
+    float or FoundGamma
 
     Raises
     ------
@@ -100,6 +136,19 @@ def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -
         If a rule is asked of precomputed kernel values.
     ValueError
         If the rule gives no finite positive number.
+
+    Notes
+    -----
+    "scale" costs two passes over X; "median" and "sigest" one, a sort of n numbers and at most 65,536 p
+    multiplications.
+    Beyond 362 different rows they take 65,536 pairs, always the same for the same rows and weights
+    (`mercer.data.distinct_pairs`).
+
+    References
+    ----------
+    Garreau, Jitkrittum & Kanagawa (2017), Large sample analysis of the median heuristic; Caputo, Sim, Furesjö & Smola
+    (2002), Appearance-based object recognition using SVMs: which kernel should I use?, for "sigest", as in
+    kernlab.
     """
     if not isinstance(gamma, str):
         return gamma
@@ -107,17 +156,46 @@ def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -
         raise TypeError(f"gamma={gamma!r} needs rows of features, got {X!r}")
     if X.p == 0:
         raise ValueError(f"gamma={gamma!r} needs at least one column, got {X!r}")
-    if gamma == "auto":
-        return 1.0 / X.p
-    variance = X.variance(weights)
-    with np.errstate(over="ignore"):
-        found = 1.0 if variance == 0 else float(1.0 / (X.p * np.float64(variance)))
+    with np.errstate(over="ignore", divide="ignore"):
+        found, reason = _FOUND_BY[gamma](X, weights)
     if not (0.0 < found < np.inf):
         raise ValueError(
-            f"gamma='scale' is 1/(p * variance of X), and the variance {variance:g} is out of range: scale the "
-            "columns (for example to mean 0 and variance 1) or give gamma as a number"
+            f"gamma={gamma!r} is {reason}, which is out of range: scale the columns (for example to mean 0 and "
+            "variance 1) or give gamma as a number"
         )
-    return found
+    return FoundGamma(found, gamma, reason)
+
+
+def _by_columns(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
+    return 1.0 / X.p, f"1 / {X.p} columns"
+
+
+def _by_variance(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
+    variance = X.variance(weights)
+    if variance == 0:
+        return 1.0, "1, for all entries are equal"
+    return float(1.0 / (X.p * np.float64(variance))), f"1 / ({X.p} columns * variance {variance:.6g})"
+
+
+def _by_median(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
+    pairs = distinct_pairs(X, weights)
+    if pairs.n_distinct == 1:
+        return 1.0, _ALL_EQUAL
+    median = pairs.quantile(0.5)
+    return float(1.0 / np.float64(median)), f"1 / {median:.6g}, the median squared distance {pairs}"
+
+
+def _by_quantiles(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
+    pairs = distinct_pairs(X, weights)
+    if pairs.n_distinct == 1:
+        return 1.0, _ALL_EQUAL
+    near, far = pairs.quantile(0.1), pairs.quantile(0.9)
+    found = 0.5 * (1.0 / np.float64(near) + 1.0 / np.float64(far))
+    return float(found), f"the mean of 1 / {near:.6g} and 1 / {far:.6g}, deciles 1 and 9 of squared distances {pairs}"
+
+
+_ALL_EQUAL = "1, for all rows are equal, where every gamma gives the same values"
+_FOUND_BY = {"auto": _by_columns, "scale": _by_variance, "median": _by_median, "sigest": _by_quantiles}
 
 
 def number(gamma: Gamma, kernel: object) -> float:

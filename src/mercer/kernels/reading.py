@@ -8,7 +8,7 @@ from typing import Any
 
 from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
 from mercer.kernels.base import MAX_DEPTH, Kernel
-from mercer.kernels.parameters import Gamma, gamma_or_rule
+from mercer.kernels.parameters import DISTANCE_RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
 from mercer.table import nearest_names
@@ -79,7 +79,7 @@ def as_kernel(
         case "poly":
             return Polynomial(degree, gamma, coef0)
         case "rbf":
-            return RBF(gamma=gamma_or_rule(gamma))
+            return RBF(gamma=gamma_or_rule(gamma, DISTANCE_RULES))
         case "sigmoid":
             return Sigmoid(gamma, coef0)
         case "precomputed":

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from mercer.data import CSR, Data, Dense, Structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel, Lowered, Schema
-from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
+from mercer.kernels.parameters import DISTANCE_RULES, Gamma, gamma_or_rule, number, real, resolve_gamma, whole
 from mercer.kernels.program import FloatArray, Op, Program, simplify
 
 _DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
@@ -40,6 +40,7 @@ class Linear(Lowered):
     """
 
     schema: ClassVar[Schema] = {}
+    rule = "an inner product"
 
     @property
     def is_psd(self) -> bool:
@@ -91,6 +92,7 @@ class Polynomial(Lowered):
     coef0: float = 0.0
 
     schema: ClassVar[Schema] = {"degree": "integer", "gamma": "gamma", "coef0": "number"}
+    rule = "a polynomial of an inner product with coefficients >= 0"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "degree", whole("degree", self.degree))
@@ -121,8 +123,10 @@ class RBF(Lowered):
 
     Parameters
     ----------
-    gamma : float >= 0, "scale" or "auto", default="scale"
-        "scale" is 1/(p * variance of X) and "auto" is 1/p, once they are resolved.
+    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
+        Once they are resolved, "scale" is 1/(p * variance of X), "auto" is 1/p, "median" is 1/(the median squared
+        distance of two different rows), and "sigest" lies between those of near and far pairs: see
+        :func:`mercer.kernels.parameters.resolve_gamma`. The number holds its ``reason``.
     sigma : float > 0, optional
         Standard deviation: gamma = 1/(2 sigma²).
     width : float > 0, optional
@@ -150,6 +154,7 @@ class RBF(Lowered):
     gamma: Gamma
 
     schema: ClassVar[Schema] = {"gamma": "gamma"}
+    rule = "f(x) exp(2 gamma <x, z>) f(z) with f(x) = exp(-gamma |x|²), and exp of a kernel is one"
 
     def __init__(self, *, gamma: Gamma | None = None, sigma: float | None = None, width: float | None = None) -> None:
         given = {"gamma": gamma, "sigma": sigma, "width": width}
@@ -162,7 +167,7 @@ class RBF(Lowered):
         elif width is not None:
             found = _inverse_square("width", width, 1.0)
         else:
-            found = gamma_or_rule("scale" if gamma is None else gamma)
+            found = gamma_or_rule("scale" if gamma is None else gamma, DISTANCE_RULES)
         object.__setattr__(self, "gamma", found)
 
     @property

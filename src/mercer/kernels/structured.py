@@ -20,11 +20,11 @@ import scipy.sparse as sp
 
 from mercer._core import CompiledKernel, Strings, Table, edit_distances, subsequences
 from mercer._core import block as tile_block
-from mercer.data import Data, Structured, together
+from mercer.data import Data, Structured, together, weighted_quantile
 from mercer.data.structured import SETS, STRINGS
 from mercer.isa import select_isa
 from mercer.kernels.base import Kernel, Schema, finite
-from mercer.kernels.parameters import flag, real, whole
+from mercer.kernels.parameters import FoundGamma, flag, gamma_or_rule, real, whole
 from mercer.kernels.program import FloatArray, Op
 
 IndexArray: TypeAlias = npt.NDArray[np.int64]
@@ -80,6 +80,7 @@ class _Normalizable(StructuredKernel):
     """A kernel k, or with `normalized` the cosine k(s, t) / sqrt(k(s, s) k(t, t)); 0 where a row has no features."""
 
     normalized: bool
+    rule = "an inner product of explicit features"
 
     @property
     def is_psd(self) -> bool:
@@ -479,8 +480,8 @@ class EditDistance(StructuredKernel):
     Parameters
     ----------
     gamma : float >= 0 or "median", default="median"
-        "median" is 1 / the median distance between different rows, once it is resolved: of up to 256 rows of positive
-        weight, evenly spaced.
+        "median" is 1 / the median distance between different rows, once it is resolved, a row counting by its
+        weight; of more than 256 rows, 256 are taken at even distances, a row of weight k being k rows.
     sigma : float > 0, optional
         In the place of gamma, which is then 1 / (2 sigma²).
 
@@ -511,24 +512,32 @@ class EditDistance(StructuredKernel):
     def __init__(self, *, gamma: float | Literal["median"] | None = None, sigma: float | None = None) -> None:
         if gamma is not None and sigma is not None:
             raise ValueError(f"EditDistance takes only one of gamma and sigma, got gamma={gamma!r} and sigma={sigma!r}")
-        found: float | str = "median" if gamma is None else gamma
+        found: object = "median" if gamma is None else gamma
         if sigma is not None:
             found = 0.5 / real("sigma", sigma, positive=True) ** 2
-        if isinstance(found, str) and found != "median":
-            raise ValueError(f"gamma must be a number >= 0 or 'median', got {found!r}")
-        object.__setattr__(self, "gamma", found if isinstance(found, str) else real("gamma", found, minimum=0.0))
+        object.__setattr__(self, "gamma", gamma_or_rule(found, ("median",)))
 
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
         """Return the kernel with gamma as a number."""
         if not isinstance(self.gamma, str):
             return self
         rows = self._rows(X)
-        present = np.arange(rows.n) if weights is None else np.flatnonzero(np.asarray(weights) > 0.0)
-        n = min(_MEDIAN_ROWS, present.size)
-        some = rows.rows(present[np.arange(n) * present.size // max(1, n)])
-        distances = self.distances(some, some)[np.triu_indices(some.n, 1)]
-        distances = distances[distances > 0.0]
-        return EditDistance(gamma=1.0 / float(np.median(distances)) if distances.size else 1.0)
+        w = np.ones(rows.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        chosen = np.flatnonzero(w)
+        if chosen.size > _MEDIAN_ROWS:
+            sums = np.cumsum(w[chosen])
+            at = (np.arange(_MEDIAN_ROWS) + 0.5) / _MEDIAN_ROWS * sums[-1]
+            chosen = chosen[np.searchsorted(sums, at)]
+            w = np.ones(rows.n)
+        some = rows.rows(chosen)
+        i, j = np.triu_indices(some.n, 1)
+        distances, pair = self.distances(some, some)[i, j], w[chosen[i]] * w[chosen[j]]
+        apart = distances > 0.0
+        if not apart.any():
+            return EditDistance(gamma=FoundGamma(1.0, "median", "1, for all rows looked at are equal"))
+        median = weighted_quantile(distances[apart], pair[apart], 0.5)
+        reason = f"1 / {median:g}, the median distance of different rows among {some.n}"
+        return EditDistance(gamma=FoundGamma(1.0 / median, "median", reason))
 
     def distances(self, A: Data, B: Data) -> FloatArray:
         """Return the edit distances between rows, (A.n, B.n)."""

@@ -1,0 +1,344 @@
+"""Writes docs/concepts/kernels.md and its pictures: one row for every kernel of the library, below.
+
+Run it when a kernel, its docstring or its row changes: ``python docs/pictures/kernels.py``. The tests say when.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer import IndefiniteKernelWarning, kernels
+from mercer.data import as_data, as_structured
+from mercer.kernels import (
+    RBF,
+    Callable,
+    EditDistance,
+    Jaccard,
+    Kernel,
+    Linear,
+    Mismatch,
+    Polynomial,
+    SetIntersection,
+    Sigmoid,
+    Spectrum,
+    Subsequence,
+)
+
+PAGE = Path(__file__).parent.parent / "concepts" / "kernels.md"
+PICTURES = Path(__file__).parent / "kernels"
+
+WORDS = ["statistics", "static", "computation", "computing", "commuting", "mutation"]
+
+
+def periodic(A: Any, B: Any) -> Any:
+    """Rows are alike where all columns are, a whole period of 6 apart or not at all."""
+    return np.exp(-2.0 * np.sin(np.pi / 6.0 * (A[:, None] - B)) ** 2).prod(axis=-1)
+
+
+class Row(NamedTuple):
+    """What the page says of a kernel beyond its docstring."""
+
+    when: str
+    drawn: Sequence[Kernel]
+    """The first in one and two dimensions and as a machine, the others beside it in one dimension."""
+
+
+ROWS: dict[str, Row] = {
+    "Linear": Row(
+        "Many columns, as of words or genes: a plane separates the classes anyway. The first to try and the fastest; "
+        "its coefficients can be read.",
+        [Linear()],
+    ),
+    "Polynomial": Row(
+        "Products of a few columns matter: interactions, neighbouring pixels. Degree 2 or 3, with `coef0=1` so that "
+        "lower degrees count too. Scale the columns first: values grow with the power 2d of the length of x.",
+        [Polynomial(3, 0.5, 1.0), Polynomial(2, 0.5, 1.0), Polynomial(2, 0.5, 0.0)],
+    ),
+    "RBF": Row(
+        "The default, where columns are of like scale and nothing better is known. Small gamma: nearly linear. Large "
+        'gamma: every row is like itself alone. `gamma="scale"`, `"median"` and `"sigest"` find a start, and a search '
+        "from there in steps of 4 the rest.",
+        [RBF(gamma=1.0), RBF(gamma=4.0), RBF(gamma=0.1)],
+    ),
+    "Sigmoid": Row(
+        "To compare with older work. It is no kernel in general ([why](is_it_a_kernel.md)), and where it works `RBF` "
+        "works as well.",
+        [Sigmoid(0.5, 0.0), Sigmoid(0.5, -1.0), Sigmoid(2.0, 1.0)],
+    ),
+    "Sum": Row(
+        "Rows are alike where one of several things is alike: effects add. Here, a trend and bumps on it.",
+        [RBF(gamma=4.0) + 0.3 * Linear(), RBF(gamma=4.0) + RBF(gamma=0.1)],
+    ),
+    "Product": Row(
+        "Rows are alike where all of several things are alike. Here, a trend that may change from place to place.",
+        [Linear() * RBF(gamma=0.5), Polynomial(2, 1.0, 1.0) * RBF(gamma=0.5)],
+    ),
+    "Scale": Row(
+        "What a part of a sum counts for. Of a whole kernel, it is another C.",
+        [0.5 * RBF(gamma=1.0), 2.0 * RBF(gamma=1.0)],
+    ),
+    "Shift": Row(
+        "In (k + c) ** d, the weight of lower degrees. Alone it changes nothing in a machine that has a bias.",
+        [Linear() + 2.0, RBF(gamma=1.0) + 0.5],
+    ),
+    "Power": Row(
+        "All products of so many features of a kernel: polynomials of whatever it compares.",
+        [(0.5 * Linear() + 1.0) ** 4, RBF(gamma=1.0) ** 3],
+    ),
+    "Callable": Row(
+        "A similarity of your own, computed a block at a time. Here, of columns that come back to where they were, "
+        "such as angles and times of day. Ask `diagnose` whether it is a kernel.",
+        [Callable(periodic)],
+    ),
+    "Precomputed": Row(
+        "Similarities that come from elsewhere: measured, or expensive and kept.",
+        [],
+    ),
+    "Spectrum": Row(
+        "Strings, where it matters which short words occur in them and not where. The first to try.",
+        [Spectrum(3)],
+    ),
+    "Mismatch": Row(
+        "The same where words mutate: genes, proteins.",
+        [Mismatch(3, 1, alphabet="acegimnopstu")],
+    ),
+    "Subsequence": Row(
+        "Strings in which words are interrupted: inflections, insertions, typing errors.",
+        [Subsequence(3, decay=0.7)],
+    ),
+    "EditDistance": Row(
+        "Strings that are variants of each other, such as names. It is no kernel on all strings.",
+        [EditDistance(gamma=0.2)],
+    ),
+    "SetIntersection": Row(
+        "Sets of like sizes: baskets, tags. Strings count as the sets of their letters.",
+        [SetIntersection()],
+    ),
+    "Jaccard": Row(
+        "Sets of different sizes.",
+        [Jaccard()],
+    ),
+}
+
+HEAD = """\
+# The kernels
+
+<!-- Written by docs/pictures/kernels.py from the docstrings and the rows there: change those, and run it. -->
+
+A kernel says what is similar, and with that what a machine can learn. All of them on this page are objects: they add,
+multiply and take powers, print as the formula that makes them, run natively unless they are Python functions, and know
+whether they are proved to be kernels.
+
+```python
+from sklearn.datasets import load_iris
+from mercer import RBF, SVC, Linear, diagnose
+
+X, y = load_iris(return_X_y=True)
+kernel = RBF(gamma="median") + 0.1 * Linear()
+machine = SVC(kernel=kernel).fit(X, y)
+print(machine.kernel_, *machine.kernel_.reasons, sep="\\n")
+assert diagnose(machine.kernel_, X).verdict == "proved"
+```
+
+| situation | start with |
+|---|---|
+| a table of numbers | `StandardScaler` and `RBF()`, beside `Linear()` |
+| more columns than rows; sparse text | `Linear()` |
+| products of columns are expected to matter | `Polynomial(2, coef0=1)` |
+| columns of several kinds | a sum or product of kernels |
+| strings | `Spectrum(3)` |
+| sets, baskets, tags | `Jaccard()` |
+| a similarity of your own | a function of two blocks of rows, and `diagnose` |
+
+## How wide?
+
+A Gaussian is given by exactly one of `RBF(gamma=)`, `RBF(sigma=)` with gamma = 1/(2 sigma²) and `RBF(width=)` with
+gamma = 1/width². Or a rule finds gamma in the training rows, once, at `fit`; the kernel then holds the number, and says
+in `reasons` what it is made of:
+
+| `gamma=` | value | |
+|---|---|---|
+| `"scale"` | 1/(p · variance of all entries) | the default, scikit-learn's; right for standardised columns |
+| `"auto"` | 1/p | the same where the variance is 1 |
+| `"median"` | 1/(median squared distance of different rows) | half of the pairs are closer than where k is 1/e |
+| `"sigest"` | mean of 1/q₁₀ and 1/q₉₀ of squared distances | narrower, for it looks at near pairs too; kernlab's |
+
+A row of weight k counts as k rows and one of weight 0 not at all: exactly, in any order, dense or sparse. Beyond 362
+different rows, the last two look at 65,536 pairs, the same for the same rows. They are starting points
+for a search.
+
+```python
+import numpy as np
+from mercer.data import as_data
+
+weights = np.arange(150) % 3
+by_weight = RBF(gamma="median").resolve(as_data(X), weights)
+copies = np.repeat(X, weights, axis=0)[::-1]
+assert by_weight == RBF(gamma="median").resolve(as_data(copies))
+print(*by_weight.reasons)
+```
+
+## What they look like
+
+The pictures show k(x, z) as a function of x for a fixed z: on the line, z = 1; in the plane, z = (1, ½), the cross, of
+the first kernel, blue for positive and orange for negative values. On the right is a machine with it (C = 10): its
+boundary, its margins dashed, its support vectors circled. For strings and sets, the picture is the matrix of six words.
+"""
+
+
+def public_kernels() -> list[str]:
+    """Names of the kernels that the library offers."""
+    classes = {name: getattr(kernels, name) for name in kernels.__all__}
+    return [n for n, c in classes.items() if inspect.isclass(c) and issubclass(c, Kernel) and not inspect.isabstract(c)]
+
+
+def page() -> str:
+    """The page, from the rows and the kernels themselves."""
+    return "\n".join([HEAD, *(_section(name, row) for name, row in ROWS.items())])
+
+
+def _section(name: str, row: Row) -> str:
+    kernel = getattr(kernels, name)
+    first_line = inspect.getdoc(kernel).splitlines()[0].replace("``", "`")
+    shown = ", ".join(f"`{one!r}`" for one in row.drawn)
+    picture = f"![k(x, z)](../pictures/kernels/{name}.png)\n\n{shown}\n\n" if row.drawn else ""
+    proved = bool(row.drawn) and bool(row.drawn[0].is_psd)
+    known = f"Proved to be a kernel: {kernel.rule}." if proved else 'Whether it is a kernel: "unknown", ask `diagnose`.'
+    return f"## {name}\n\n{first_line}\n\n{picture}**When.** {row.when}\n\n{known}\n"
+
+
+def description(row: Row) -> str:
+    """What is drawn; a picture holds it, so that one that is out of date is found."""
+    return "; ".join(map(repr, row.drawn))
+
+
+def draw() -> None:
+    """Draw every row that there is something to draw of."""
+    import matplotlib as mpl
+
+    from mercer.plot.style import house_style
+
+    PICTURES.mkdir(exist_ok=True)
+    with house_style(), mpl.rc_context({"savefig.facecolor": "white", "font.size": 8.0, "axes.titlesize": 8.0}):
+        for name, row in ROWS.items():
+            if row.drawn:
+                figure = _words(row.drawn[0]) if row.drawn[0].is_structured else _plane(row.drawn)
+                _save(figure, PICTURES / f"{name}.png", description(row))
+
+
+def _save(figure: Any, path: Path, what: str) -> None:
+    """Write a picture of few colours, which is small, and in it what it shows."""
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=120)
+    note = PngInfo()
+    note.add_itxt("Description", what)
+    Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True, pnginfo=note)
+
+
+def _plane(drawn: Sequence[Kernel]) -> Any:
+    from mercer.plot.style import INK, SERIES, new_figure
+
+    figure, (line, plane, machine) = new_figure(8.0, 2.5, 1, 3)
+    x = np.linspace(-3.0, 3.0, 241)
+    for kernel, colour, style in zip(drawn, SERIES, ("-", "--", ":"), strict=False):
+        values = kernel.block(as_data(x[:, None]), as_data([[1.0]]))[:, 0]
+        line.plot(x, values, style, color=colour, label=repr(kernel), linewidth=1.5)
+    line.axvline(1.0, color=INK, linewidth=0.4)
+    line.set(title="k(x, 1)", xlabel="x")
+    if len(drawn) > 1:
+        line.legend(
+            fontsize=5.5,
+            loc="upper left",
+            handlelength=2.0,
+            borderaxespad=0.4,
+            frameon=True,
+            facecolor="white",
+            framealpha=1.0,
+            edgecolor="none",
+        )
+        low, high = line.get_ylim()
+        line.set_ylim(low, high + 0.12 * (high - low) * len(drawn))
+    points, shape = _grid(3.0, 61)
+    _map(plane, drawn[0].block(points, as_data([[1.0, 0.5]])).reshape(shape), 3.0)
+    plane.plot([1.0], [0.5], "+", color=INK, markersize=8)
+    plane.set(title="k(x, (1, ½))")
+    _machine(machine, drawn[0])
+    return figure
+
+
+def _machine(axes: Any, kernel: Kernel) -> None:
+    from sklearn.datasets import make_moons
+
+    from mercer import SVC
+    from mercer.plot.style import BLUE, INK, ORANGE
+
+    X, y = make_moons(60, noise=0.2, random_state=3)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IndefiniteKernelWarning)
+        fitted = SVC(C=10.0, kernel=kernel).fit(X, y)
+    points, shape = _grid(2.5, 81)
+    f = fitted.decision_function(points.stored).reshape(shape)
+    _map(axes, np.clip(f, -1.5, 1.5), 2.5, contours=False)
+    axis = np.linspace(-2.5, 2.5, 81)
+    axes.contour(axis, axis, f, [-1.0, 0.0, 1.0], colors=INK, linewidths=[0.6, 1.4, 0.6], linestyles=["--", "-", "--"])
+    for label, colour, marker in ((1, BLUE, "o"), (0, ORANGE, "s")):
+        axes.plot(*X[y == label].T, marker, color=colour, markersize=3, markeredgewidth=0)
+    axes.plot(*X[fitted.support_].T, "o", color=INK, markersize=5.5, markerfacecolor="none", markeredgewidth=0.5)
+    axes.set(title=f"{fitted.support_.size} of 60 rows are support vectors")
+
+
+def _grid(half: float, n: int) -> tuple[Any, tuple[int, int]]:
+    axis = np.linspace(-half, half, n)
+    return as_data(np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)), (n, n)
+
+
+def _map(axes: Any, values: Any, half: float, contours: bool = True) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    from mercer.plot.style import BLUE, MUTED, ORANGE
+
+    shades = LinearSegmentedColormap.from_list("house", [ORANGE, "white", BLUE])
+    most = float(np.abs(values).max())
+    extent = (-half, half, -half, half)
+    axes.imshow(
+        values, cmap=shades, vmin=-most, vmax=most, extent=extent, origin="lower", alpha=0.6, interpolation="bilinear"
+    )
+    if contours and np.ptp(values) > 0.0:
+        axis = np.linspace(-half, half, values.shape[0])
+        axes.contour(axis, axis, values, 7, colors=MUTED, linewidths=0.5)
+    axes.set(aspect="equal", xlabel="x₁", ylabel="x₂")
+
+
+def _words(kernel: Kernel) -> Any:
+    from mercer.plot.style import bare, new_figure, shaded_cells
+
+    rows = as_structured(WORDS)
+    values = kernel.block(rows, rows)
+    figure, (axes,) = new_figure(4.2, 2.5)
+    shaded_cells(axes, values / values.max())
+    for (i, j), value in np.ndenumerate(values):
+        axes.text(j, i, f"{value:.2f}".rstrip("0").rstrip("."), ha="center", va="center", fontsize=7)
+    axes.set_xticks(range(len(WORDS)), WORDS, rotation=30, ha="right")
+    axes.set_yticks(range(len(WORDS)), WORDS)
+    bare(axes)
+    return figure
+
+
+if __name__ == "__main__":
+    missing = [name for name in public_kernels() if name not in ROWS]
+    if missing:
+        sys.exit(f"docs/pictures/kernels.py has no row for {', '.join(missing)}")
+    draw()
+    PAGE.write_text(page())
