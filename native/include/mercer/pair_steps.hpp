@@ -14,8 +14,9 @@ constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 
 template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
 constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
-// Gradients are followed in the precision of the matrix; what rounding makes of them in single precision shows when the
-// caller looks at the true gradient. Points are always double.
+// Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
+// nearly solved those of free variables are next to 0, and rounding is relative to what is left of them. What it makes
+// of them in single precision shows when the caller looks at the true gradient. Points are always double.
 template <class Real>
 class PairSteps {
     using V = VecOf<Real>;
@@ -28,17 +29,22 @@ class PairSteps {
         : block_(block),
           padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
           memory_(sizeof(Real) * static_cast<std::size_t>(4 * padded_ + 1)),
+          level_memory_(sizeof(double) * static_cast<std::size_t>(block.n_groups)),
+          levels_(level_memory_.as<double>()),
           gradient_(memory_.as<Real>()),
           grow_(gradient_ + padded_),
           shrink_(grow_ + padded_),
           diagonal_(shrink_ + padded_) {
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
-            gradient_[u] = real ? static_cast<Real>(block.gradient[u]) : 0;
+            gradient_[u] = 0;
             diagonal_[u] = real ? block.matrix[u * block.stride + u] : 1;
             grow_[u] = kInf, shrink_[u] = -kInf;
             if (real) mark(u);
         }
+        for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
+        each_with_level(
+            [this](int64_t u, double level) { gradient_[u] = static_cast<Real>(block_.gradient[u] - level); });
         extremes_ = scan(0, block.size);
     }
 
@@ -57,7 +63,8 @@ class PairSteps {
             }
             ++result.n_iter;
         }
-        for (int64_t u = 0; u < block_.size; ++u) block_.gradient[u] = static_cast<double>(gradient_[u]);
+        each_with_level(
+            [this](int64_t u, double level) { block_.gradient[u] = static_cast<double>(gradient_[u]) + level; });
         if (result.end == BlockEnd::limit) {
             result.violation = block_violation(block_);
             if (result.violation <= tol) result.end = BlockEnd::solved;
@@ -66,6 +73,19 @@ class PairSteps {
     }
 
   private:
+    // About where the gradients of a group's free variables will be.
+    double find_level(int64_t g) const {
+        const Extremes e = find_extremes(block_, block_.group_starts[g], block_.group_starts[g + 1]);
+        return e.up < 0 || e.low < 0 ? 0.0 : 0.5 * e.up_gradient + 0.5 * e.low_gradient;
+    }
+
+    template <class See>
+    void each_with_level(See see) const {
+        for (int64_t u = 0; block_.n_groups == 0 && u < block_.size; ++u) see(u, 0.0);
+        for (int64_t g = 0; g < block_.n_groups; ++g)
+            for (int64_t u = block_.group_starts[g]; u < block_.group_starts[g + 1]; ++u) see(u, levels_[g]);
+    }
+
     void mark(int64_t u) {
         grow_[u] = can_grow(block_, u) ? 0 : kInf;
         shrink_[u] = can_shrink(block_, u) ? 0 : -kInf;
@@ -244,7 +264,8 @@ class PairSteps {
 
     const BlockProblem<Real>& block_;
     int64_t padded_;
-    Scratch memory_;
+    Scratch memory_, level_memory_;
+    double* levels_;     // of each group, taken out of its gradients
     Extremes extremes_;  // of all variables, kept up to date: what the next step needs where there is one group
     Real *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
 };
