@@ -6,10 +6,19 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-template <class Factor, class Real>
-BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_iter) {
+// Beyond, an inverse would take too long and too much memory; up to here its double precision is worth its price.
+constexpr int64_t kManyFree = 2048;
+
+template <class Real>
+int64_t count_free(const BlockProblem<Real>& block) {
     int64_t n_free = 0;
     for (int64_t u = 0; u < block.size; ++u) n_free += is_free(block, u) ? 1 : 0;
+    return n_free;
+}
+
+template <class Factor, class Real>
+BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_iter) {
+    const int64_t n_free = count_free(block);
     const int64_t spare = 64 + n_free / 4;  // how many more may become free before the caller has to come again
     const int64_t capacity = n_free + spare < block.size ? n_free + spare : block.size;
     return NewtonSteps<Real, Factor>(block, capacity).run(tol, max_iter);
@@ -43,7 +52,8 @@ BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t 
 }
 
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
-    return run_newton<Inverse>(block, tol, max_iter);
+    return count_free(block) > kManyFree ? run_newton<FactoredInverse>(block, tol, max_iter)
+                                         : run_newton<Inverse>(block, tol, max_iter);
 }
 
 }  // namespace mercer::MERCER_ISA

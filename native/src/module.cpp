@@ -244,7 +244,7 @@ void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& l
 template <class Real>
 std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
                                              Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
-                                             ConstIndices group_starts, double tol, int64_t max_iter) {
+                                             ConstIndices group_starts, double tol, int64_t max_iter, int n_threads) {
     const auto size = static_cast<int64_t>(beta.shape(0));
     const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
     require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
@@ -258,7 +258,7 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
                 std::is_sorted(group_starts.data(), group_starts.data() + n_groups + 1),
             "group_starts must rise from 0 to the number of variables");
     const BlockProblem<Real> problem{size,         matrix.data(), matrix.stride(0),    beta.data(), gradient.data(),
-                                     lower.data(), upper.data(),  group_starts.data(), n_groups};
+                                     lower.data(), upper.data(),  group_starts.data(), n_groups,    n_threads};
     const Implementation& native = implementation(isa);
     nb::gil_scoped_release release;
     BlockSolver<Real> solver = nullptr;
@@ -465,7 +465,8 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("solve_block", &solve_block<Real>, nb::arg("isa"), nb::arg("newton"), nb::arg("matrix").noconvert(),
           nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
-          nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"));
+          nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("n_threads") = 1);
 }
 
 }  // namespace

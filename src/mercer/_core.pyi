@@ -76,6 +76,7 @@ def solve_block(
     group_starts: _Index,
     tol: float,
     max_iter: int,
+    n_threads: int = 1,
 ) -> tuple[int, int, float]: ...
 def conditions(
     beta: _Float,

@@ -39,12 +39,12 @@ class Block:
     def objective(self):
         return 0.5 * self.beta @ self.K @ self.beta + self.q @ self.beta
 
-    def native(self, isa, newton, tol, max_iter, dtype=np.float64):
+    def native(self, isa, newton, tol, max_iter, dtype=np.float64, n_threads=1):
         n = self.q.size
         padded = np.zeros((n, -(-n // 16) * 16), dtype=dtype)
         padded[:, :n] = self.K
         return _core.solve_block(
-            isa, newton, padded, self.beta, self.gradient, self.lower, self.upper, self.starts, tol, max_iter
+            isa, newton, padded, self.beta, self.gradient, self.lower, self.upper, self.starts, tol, max_iter, n_threads
         )
 
     def twin(self, newton, tol, max_iter):
@@ -456,3 +456,30 @@ def test_newton_steps_go_on_where_they_were_cut_off(isa, grouping):
             break
     assert end == SOLVED
     np.testing.assert_allclose(pieces.beta, whole.beta, rtol=0, atol=1e-9)
+
+
+def many_free_block(starts, seed=0):
+    """Smooth enough that pair steps would take long; most variables are free, and a tenth come to a bound."""
+    rng = np.random.default_rng(seed)
+    n = 2300
+    X = rng.normal(size=(n, 6))
+    squares = (X**2).sum(axis=1)
+    K = np.exp(-0.3 * (squares[:, None] + squares - 2.0 * X @ X.T)).astype(np.float32)
+    q = -K.astype(float) @ rng.normal(size=n) + 0.01 * rng.normal(size=n)
+    return Block(K, q, -2.0, 2.0, starts, 0.1 * rng.normal(size=n))
+
+
+@every_isa
+@pytest.mark.parametrize("starts", [[0], [0, 2300], [0, 1000, 2300]])
+def test_newton_steps_where_many_variables_are_free(isa, starts):
+    block = many_free_block(starts)
+    other = block.copy()
+    before = block.objective()
+    end, n_iter, _ = block.native(isa, True, 1e-5, 5000, np.float32)
+    assert end == SOLVED
+    assert n_iter > 30  # some have come to their bounds
+    assert block.violation() <= 2e-5
+    assert block.objective() < before
+    block.check_feasible()
+    other.native(isa, True, 1e-5, 5000, np.float32, n_threads=2)
+    np.testing.assert_array_equal(block.beta, other.beta)

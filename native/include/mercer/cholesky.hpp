@@ -18,15 +18,17 @@ inline double dot(const double* a, const double* b, int64_t n) {
 class Cholesky {
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr bool kFollows = false;  // where it is needed, rounding takes the direction away
+    static constexpr bool kFollows = false,
+                          kOnRequest = false;  // where it is needed, rounding takes the direction away
 
-    explicit Cholesky(int64_t capacity)
+    explicit Cholesky(int64_t capacity, int)
         : stride_(capacity + 1),
           memory_(sizeof(double) * static_cast<std::size_t>(stride_ * (stride_ + kBatch) + kBatch * kBatch)),
           products_(memory_.as<double>() + stride_ * stride_),
           own_products_(products_ + kBatch * stride_) {}
 
     int64_t size() const { return size_; }
+    bool follows() const { return false; }
     int64_t stride() const { return stride_; }
     void clear() { size_ = 0; }
     double* products(int64_t b) { return products_ + b * stride_; }

@@ -15,9 +15,9 @@ class Inverse {
 
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr bool kFollows = true;  // a direction through removals, without a new solution
+    static constexpr bool kFollows = true, kOnRequest = false;  // a direction through removals, without a new solution
 
-    explicit Inverse(int64_t capacity)
+    explicit Inverse(int64_t capacity, int)
         : stride_((capacity + kPadding - 1) / kPadding * kPadding + kPadding),
           memory_(sizeof(double) *
                   static_cast<std::size_t>(stride_ * (stride_ + 4 * kBatch + 1) + 2 * kBatch * kBatch + kBatch)),
@@ -31,6 +31,7 @@ class Inverse {
           least_pivots_(pivot_panel_ + kBatch * kBatch) {}
 
     int64_t size() const { return size_; }
+    bool follows() const { return true; }
     void clear() { size_ = pending_ = 0; }
     bool is_alive(int64_t position) const { return alive_[position] != 0.0; }
     bool must_tidy() const { return pending_ == kBatch; }

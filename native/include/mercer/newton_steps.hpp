@@ -7,6 +7,7 @@
 #pragma once
 
 #include "mercer/cholesky.hpp"
+#include "mercer/factored_inverse.hpp"
 #include "mercer/inverse.hpp"
 #include "mercer/kkt.hpp"
 #include "mercer/scratch.hpp"
@@ -20,6 +21,7 @@ constexpr double kUndetermined = 1e-14;
 constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
 constexpr double kEntering = 0.5;  // of the worst violation: who violates as much enters with the worst
 constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
+constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
 constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
 constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removing more of the ridge's effect
 
@@ -32,7 +34,7 @@ class NewtonSteps {
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
         : block_(block),
           capacity_(capacity),
-          factor_(capacity),
+          factor_(capacity, block.n_threads),
           memory_(sizeof(double) *
                   static_cast<std::size_t>(2 * factor_.stride() * (1 + block.n_groups) +
                                            (block.n_groups + 1) * (block.n_groups + 1) + 3 * block.size)),
@@ -142,7 +144,11 @@ class NewtonSteps {
 
     // Fills direction_ and returns the largest deviation of the free gradients from their group's multiplier.
     double find_direction() {
-        if constexpr (Factor::kFollows) tidy();
+        if constexpr (Factor::kOnRequest) {
+            if (!factor_.follows()) begin();
+        } else if constexpr (Factor::kFollows) {
+            tidy();
+        }
         const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
         double residual = 0.0;
         for (int64_t k = 0; k < size; ++k) right_sides_[k] = -block_.gradient[free_[k]];
@@ -151,7 +157,7 @@ class NewtonSteps {
             double* column = right_sides_ + (g + 1) * factor_.stride();
             double total = 0.0, count = 0.0;
             for (int64_t k = 0; k < size; ++k) {
-                column[k] = group_of(free_[k]) == g ? 1.0 : 0.0;
+                column[k] = member_[free_[k]] != 0.0 && group_of(free_[k]) == g ? 1.0 : 0.0;
                 total += column[k] * right_sides_[k];
                 count += column[k];
             }
@@ -160,6 +166,7 @@ class NewtonSteps {
         // Taking the mean out first leaves the solution as it is and much less to cancel.
         for (int64_t k = 0; k < size; ++k) {
             if (groups > 0) right_sides_[k] -= centre[group_of(free_[k])];
+            if (member_[free_[k]] == 0.0) right_sides_[k] = 0.0;
             residual = __builtin_fmax(residual, __builtin_fabs(right_sides_[k]));
         }
         factor_.apply(right_sides_, direction_, width);
@@ -225,7 +232,7 @@ class NewtonSteps {
             whole = false;
             if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would only come straight back
             turn(blocking, 1.0 - length);
-            if constexpr (!Factor::kFollows) {
+            if (!factor_.follows()) {
                 ++n_iter;
                 break;
             }
@@ -271,6 +278,7 @@ class NewtonSteps {
     // A variable leaves; what is left of the way turns to the minimiser of the face of the others.
     void turn(int64_t leaving, double left) {
         const int64_t size = free_count(), u = free_[leaving];
+        if constexpr (Factor::kOnRequest) ask_for_columns(leaving, left);
         member_[u] = 0.0;
         changed_ = true;
         if constexpr (Factor::kFollows) {
@@ -282,11 +290,33 @@ class NewtonSteps {
                 for (int64_t k = 0; k < size; ++k) values[k] -= share * column[k];
                 values[leaving] = 0.0;
             }
-            if (factor_.must_tidy()) tidy();
+            if constexpr (!Factor::kOnRequest)
+                if (factor_.must_tidy()) tidy();
             subtract_multipliers();
         } else {
             factor_.remove(leaving, [this](int64_t from, int64_t to) { free_[to] = free_[from]; });
         }
+    }
+
+    // Columns of the inverse for whom leaves now, and for those who come to their bounds next on what is left of the
+    // way.
+    void ask_for_columns(int64_t leaving, double left) {
+        if (factor_.knows(leaving)) return;
+        factor_.start_asking();
+        factor_.ask(leaving);
+        auto for_each_hit = [&](double length, auto see) {
+            for (int64_t k = 0; k < free_count(); ++k) {
+                const int64_t u = free_[k];
+                const double next = block_.beta[u] + length * direction_[k];
+                if (member_[u] != 0.0 && (next < block_.lower[u] || next > block_.upper[u])) see(k);
+            }
+        };
+        for (int64_t count = Factor::kBatch; count >= Factor::kBatch; left *= kNearer) {
+            count = 0;
+            for_each_hit(left, [&](int64_t) { ++count; });
+            if (count < Factor::kBatch) for_each_hit(left, [&](int64_t k) { factor_.ask(k); });
+        }
+        factor_.answer();
     }
 
     // Brings the gradient up to date; returns whether the point has moved. Where rounding in the factor has led it
@@ -350,17 +380,37 @@ class NewtonSteps {
         double worst = tol;
         each_violation([&](int64_t, int64_t, double violation) { worst = __builtin_fmax(worst, violation); });
         const double least = __builtin_fmax(tol, entering_ * worst);
+        if constexpr (Factor::kOnRequest)
+            if (factor_.is_worn()) begin();
         const int64_t size = free_count();
-        int64_t count = 0;
+        int64_t count = 0, revived = 0;
+        auto take = [&](int64_t u) {
+            if (Factor::kOnRequest && revive(u))
+                ++revived;
+            else
+                free_[size + count++] = u;
+        };
         each_violation([&](int64_t u, int64_t partner, double violation) {
             const int64_t more = count + (partner < 0 ? 1 : 2);
             if (violation < least || !(violation > tol) || size + more > capacity_ || more > Factor::kBatch) return;
-            free_[size + count++] = u;
-            if (partner >= 0) free_[size + count++] = partner;
+            take(u);
+            if (partner >= 0) take(partner);
         });
         enter(count);
-        changed_ = changed_ || count > 0;
-        return count > 0;
+        changed_ = changed_ || count + revived > 0;
+        return count + revived > 0;
+    }
+
+    // Whether the factor still knows a variable that has left; it is then back.
+    bool revive(int64_t u) {
+        if constexpr (Factor::kOnRequest)
+            for (int64_t k = 0; k < free_count(); ++k)
+                if (free_[k] == u) {
+                    factor_.revive(k);
+                    member_[u] = 1.0;
+                    return true;
+                }
+        return false;
     }
 
     // see(u, partner, violation) for every bounded variable that violates optimality and is not barred.

@@ -28,12 +28,14 @@ EXACT_PROBLEM = 300
 
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
-_WORKING_SETS = (512, 1024, 2048, 4096)
+_WORKING_SETS = (512, 1024, 2048, 4096, 6144)
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
-_MAX_FREE = 2048  # free variables that Newton steps are tried with: their inverse costs free^3 / 2 multiplications
+_FEW_FREE = 2048  # free variables that Newton steps are always tried with: their inverse costs free^3 / 2
+_MAX_FREE = 6144  # and where nobody else violates: beyond _FEW_FREE they have a Cholesky factor, in two threads
 _MAX_FREE_DOUBLE = 1500  # a change of side costs free^2 there
 _INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
+_FACTOR = 256.0  # or a factor
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
@@ -68,6 +70,7 @@ class BatchState(State):
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
     n_free: int = 0  # of the active variables
+    holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether Newton steps have been needed in single precision
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
@@ -236,6 +239,7 @@ class BatchSMO(Solver[BatchState]):
         size = next((s for s in sizes if s >= wanted), sizes[-1])
         chosen = select_working_set(*_variables(state), state.seen, state.previous, size)
         state.seen[chosen] = True
+        state.holds_all = chosen.size < size
         return chosen
 
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
@@ -267,7 +271,10 @@ class BatchSMO(Solver[BatchState]):
         """Solve the problem restricted to `chosen`; when everything is chosen, the gradient is updated as well."""
         block = _Block(state, chosen, matrix)
         convex = state.gram.is_convex
-        tol = max(0.5 * state.tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
+        end_tol = 0.5 * state.tol
+        tol = max(end_tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
+        # Where nobody else violates, Newton steps go on to the end: the last ones cost least.
+        newton_tol = end_tol if state.holds_all else tol
         small = block.is_everything and chosen.size <= _SMALL_BLOCK
         for _ in range(_ROUNDS if small else _BLOCK_ROUNDS):
             end = yield from block.pair_steps(tol)
@@ -276,7 +283,7 @@ class BatchSMO(Solver[BatchState]):
             exact = block.is_everything and not state.single
             exact = exact and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
             if convex and (exact or end == _LIMIT) and block.n_free <= block.max_free:
-                end = yield from block.newton_steps(block.rounding if exact else tol)
+                end = yield from block.newton_steps(block.rounding if exact else newton_tol)
             if end == _SOLVED or (end == _STALLED and (exact or not block.is_single)):
                 return
 
@@ -317,7 +324,9 @@ class _Block:
 
     @property
     def max_free(self) -> int:
-        return _MAX_FREE if self.is_single else _MAX_FREE_DOUBLE
+        if not self.is_single:
+            return _MAX_FREE_DOUBLE
+        return _MAX_FREE if self._state.holds_all else _FEW_FREE
 
     @property
     def rounding(self) -> float:
@@ -344,7 +353,8 @@ class _Block:
         ends = self.is_everything and state.n_refreshes > 0  # single precision has left few changes to make
         if n_free > self.max_free or not (self.is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
-        return _STEPS * size + int(n_free**3 / ((_KNOWN_TO_DRAG if state.drags else 1.0) * _INVERSE * size))
+        cost = n_free**3 / (_INVERSE if n_free <= _FEW_FREE else _FACTOR)
+        return _STEPS * size + int(cost / ((_KNOWN_TO_DRAG if state.drags else 1.0) * size))
 
     def _noise(self) -> float:
         """About the violation below which single precision cannot bring the block."""
@@ -365,7 +375,7 @@ class _Block:
             if left == 0:
                 return _LIMIT
             self._state.drags = self._state.drags or self.is_single
-            self._state.count_memory(8 * n_free * n_free)
+            self._state.count_memory((8 if n_free <= _FEW_FREE else 2) * n_free * n_free)
             end = self._run(newton=True, tol=max(tol, self._noise()), max_iter=left)
             yield
             if end != _LIMIT:
@@ -388,6 +398,7 @@ class _Block:
             self._starts,
             tol,
             max_iter,
+            self._state.gram.n_threads,
         )
         state = self._state
         state.beta[self._chosen] = self._beta

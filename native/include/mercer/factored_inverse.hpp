@@ -1,0 +1,306 @@
+// The inverse of a growing and shrinking principal submatrix, by its Cholesky factor in single precision: a third of
+// the multiplications of the inverse itself, at twice the rate, and two threads share them. Columns of the inverse are
+// computed for those who are about to leave, many at a time; what their leaving does to it has rank one.
+#pragma once
+
+#include "mercer/cholesky.hpp"
+#include "mercer/parallel.hpp"
+#include "mercer/scratch.hpp"
+#include "mercer/simd.hpp"
+
+namespace mercer::MERCER_ISA {
+
+class FactoredInverse {
+    using V = VecOf<float>;
+    static constexpr int kRows = kTileRows, kWidth = kLanesOf<float>, kColumns = 2 * kWidth;  // a tile of registers
+
+  public:
+    static constexpr int64_t kBatch = 64;
+    static constexpr int64_t kMaxDead = 256;                   // each costs as many columns as have left before
+    static constexpr bool kFollows = true, kOnRequest = true;  // columns are asked for, and gaps stay
+
+    FactoredInverse(int64_t capacity, int n_threads)
+        : n_threads_(n_threads),
+          stride_((capacity + kRows - 1) / kRows * kRows + kRows),
+          factor_memory_(sizeof(float) * static_cast<std::size_t>(offset(stride_ / kRows) + stride_ * 2 * kBatch)),
+          factor_(factor_memory_.as<float>()),
+          sides_(factor_ + offset(stride_ / kRows)),
+          columns_(sides_ + stride_ * kBatch),
+          memory_(sizeof(double) *
+                  static_cast<std::size_t>(stride_ * (kBatch + kMaxDead + 1) + kBatch * kBatch + 2 * kMaxDead)),
+          products_(memory_.as<double>()),
+          own_products_(products_ + kBatch * stride_),
+          dead_columns_(own_products_ + kBatch * kBatch),
+          alive_(dead_columns_ + kMaxDead * stride_),
+          dead_pivots_(alive_ + stride_),
+          dead_least_(dead_pivots_ + kMaxDead),
+          index_memory_(sizeof(int64_t) * static_cast<std::size_t>(kMaxDead + kBatch + stride_)),
+          dead_(index_memory_.as<int64_t>()),
+          asked_(dead_ + kMaxDead),
+          slots_(asked_ + kBatch) {}
+
+    int64_t size() const { return size_; }
+    int64_t stride() const { return stride_; }
+    void clear() { size_ = n_dead_ = n_asked_ = 0; }
+    bool follows() const { return n_dead_ < kMaxDead; }
+    // Whether so many have left that a new factor costs less than what entering would.
+    bool is_worn() const { return 16 * n_dead_ > size_; }
+    double* products(int64_t b) { return products_ + b * stride_; }
+    double* own_products(int64_t b) { return own_products_ + b * kBatch; }
+
+    // As Inverse::append; those who have left leave once more.
+    void append(int64_t count, double least) {
+        count_ = count;
+        const int64_t n_panels = (count + kColumns - 1) / kColumns;
+        for_each_panel(n_panels, [](FactoredInverse& self, int64_t q) {
+            float* side = self.side(q);
+            for (int64_t k = 0; k < self.size_; ++k)
+                for (int64_t c = 0; c < kColumns; ++c) {
+                    const int64_t b = q * kColumns + c;
+                    side[k * kColumns + c] = b < self.count_ ? static_cast<float>(self.products(b)[k]) : 0.0f;
+                }
+            self.forward(side, 0);
+        });
+        store_rows(count);
+        factor_corner(count, least);
+        size_ += count;
+        leave_again();
+    }
+
+    // Who has left is back, from the next `append` on.
+    void revive(int64_t position) {
+        alive_[position] = 1.0;
+        int64_t kept = 0;
+        for (int64_t k = 0; k < n_dead_; ++k)
+            if (dead_[k] != position) dead_least_[kept] = dead_least_[k], dead_[kept++] = dead_[k];
+        n_dead_ = kept;
+    }
+
+    // Columns of the inverse, kBatch at a time: between these two, ask for those who may leave next.
+    bool knows(int64_t position) const { return slots_[position] >= 0; }
+    void start_asking() {
+        for (int64_t k = 0; k < size_; ++k) slots_[k] = -1;
+        n_asked_ = 0;
+    }
+    void ask(int64_t position) {
+        if (n_asked_ == kBatch || knows(position)) return;
+        slots_[position] = n_asked_;
+        asked_[n_asked_++] = position;
+    }
+    void answer() {
+        for_each_panel((n_asked_ + kColumns - 1) / kColumns, [](FactoredInverse& self, int64_t q) {
+            float* side = self.side(q);
+            for (int64_t k = 0; k < self.size_ * kColumns; ++k) side[k] = 0.0f;
+            int64_t first = self.size_;
+            for (int64_t c = 0; c < kColumns && q * kColumns + c < self.n_asked_; ++c) {
+                const int64_t position = self.asked_[q * kColumns + c];
+                side[position * kColumns + c] = 1.0f;
+                first = position < first ? position : first;
+            }
+            self.forward(side, first / kRows);
+            self.backward(side);
+            for (int64_t c = 0; c < kColumns && q * kColumns + c < self.n_asked_; ++c) {
+                float* column = self.columns_ + (q * kColumns + c) * self.stride_;
+                for (int64_t k = 0; k < self.size_; ++k) column[k] = side[k * kColumns + c];
+            }
+        });
+    }
+
+    // As Inverse::remove, of a variable whose column is known.
+    const double* remove(int64_t position, double least) {
+        double* column = dead_columns_ + n_dead_ * stride_;
+        const float* known = columns_ + slots_[position] * stride_;
+        for (int64_t i = 0; i < size_; ++i) column[i] = static_cast<double>(known[i]);
+        for (int64_t k = 0; k < n_dead_; ++k) eliminate(k, column, (dead_columns_ + k * stride_)[position]);
+        for (int64_t i = 0; i < size_; ++i) column[i] *= alive_[i];
+        if (!(column[position] > least)) column[position] = least;
+        dead_least_[n_dead_] = least;
+        dead_pivots_[n_dead_] = column[position];
+        dead_[n_dead_++] = position;
+        alive_[position] = 0.0;
+        return column;
+    }
+
+    // As Inverse::apply; 0 at those who have left.
+    void apply(const double* vectors, double* out, int64_t count) {
+        for (int64_t q = 0; q < count; q += kColumns) {
+            float* side = this->side(0);
+            for (int64_t k = 0; k < size_; ++k)
+                for (int64_t c = 0; c < kColumns; ++c)
+                    side[k * kColumns + c] = q + c < count ? static_cast<float>(vectors[(q + c) * stride_ + k]) : 0.0f;
+            forward(side, 0);
+            backward(side);
+            for (int64_t c = 0; c < kColumns && q + c < count; ++c) {
+                double* to = out + (q + c) * stride_;
+                const double* from = vectors + (q + c) * stride_;
+                for (int64_t k = 0; k < size_; ++k) to[k] = static_cast<double>(side[k * kColumns + c]);
+                for (int64_t k = 0; k < n_dead_; ++k) eliminate(k, to, dot(dead_columns_ + k * stride_, from, size_));
+                for (int64_t k = 0; k < size_; ++k) to[k] *= alive_[k];
+            }
+        }
+    }
+
+  private:
+    // The newcomers' rows of the factor, up to their own square, from `forward` of their products.
+    void store_rows(int64_t count) {
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t r = size_ + b;
+            if (r % kRows == 0)
+                for (int64_t k = 0; k < kRows * (r + kRows); ++k) panel(r / kRows)[k] = 0.0f;
+            const float* solved = side(b / kColumns) + b % kColumns;
+            float* to = panel(r / kRows) + r % kRows;
+            for (int64_t k = 0; k < size_; ++k) to[k * kRows] = solved[k * kColumns];
+            alive_[r] = 1.0;
+            slots_[r] = -1;
+        }
+    }
+
+    // The factor of the newcomers' Schur complement.
+    void factor_corner(int64_t count, double least) {
+        double least_pivots[kBatch];
+        for (int64_t b = 0; b < count; ++b) least_pivots[b] = least * own_products(b)[b];
+        for (int64_t p = size_ / kRows; p * kRows < size_ + count; ++p)
+            for (int64_t first = 0; first < count; first += kColumns) {
+                float tile[kRows * kColumns];
+                multiply(panel(p), side(first / kColumns), 0, size_, tile);
+                for (int64_t r = 0; r < kRows; ++r) {
+                    const int64_t b = p * kRows + r - size_;
+                    for (int64_t c = 0; b >= 0 && b < count && c < kColumns && first + c < count; ++c)
+                        own_products(b)[first + c] -= static_cast<double>(tile[r * kColumns + c]);
+                }
+            }
+        for (int64_t b = 0; b < count; ++b) {
+            double* last = own_products(b);
+            for (int64_t c = 0; c < b; ++c) last[c] = (last[c] - dot(own_products(c), last, c)) / own_products(c)[c];
+            last[b] = __builtin_sqrt(__builtin_fmax(last[b] - dot(last, last, b), least_pivots[b]));
+            const int64_t r = size_ + b;
+            for (int64_t c = 0; c <= b; ++c)
+                panel(r / kRows)[(size_ + c) * kRows + r % kRows] = static_cast<float>(last[c]);
+        }
+    }
+
+    // Replays the removals on the inverse that has grown, or has got somebody back.
+    void leave_again() {
+        const int64_t n_dead = n_dead_;
+        for (int64_t k = 0; k < n_dead; ++k) alive_[dead_[k]] = 1.0;
+        n_dead_ = 0;
+        start_asking();
+        for (int64_t k = 0; k < n_dead; ++k) {
+            if (!knows(dead_[k])) {
+                start_asking();
+                for (int64_t next = k; next < n_dead && n_asked_ < kBatch; ++next) ask(dead_[next]);
+                answer();
+            }
+            remove(dead_[k], dead_least_[k]);
+        }
+    }
+
+    static int64_t offset(int64_t p) { return kRows * kRows * p * (p + 1) / 2; }
+    // kRows rows of the factor, up to the diagonal: the elements of a column lie side by side.
+    float* panel(int64_t p) const { return factor_ + offset(p); }
+    // kColumns right sides: those of one row lie side by side.
+    float* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
+
+    void eliminate(int64_t k, double* values, double product) const {
+        const double factor = product / dead_pivots_[k];
+        const double* column = dead_columns_ + k * stride_;
+        for (int64_t i = 0; i < size_; ++i) values[i] -= factor * column[i];
+    }
+
+    struct Job {
+        FactoredInverse* self;
+        void (*task)(FactoredInverse&, int64_t);
+    };
+    void for_each_panel(int64_t count, void (*task)(FactoredInverse&, int64_t)) {
+        Job job{this, task};
+        parallel_for(
+            count, n_threads_,
+            [](void* context, int64_t q) {
+                const Job& job = *static_cast<Job*>(context);
+                job.task(*job.self, q);
+            },
+            &job);
+    }
+
+    // tile = the rows' elements first .. last - 1 times those of the right sides.
+    MERCER_INLINE static void multiply(const float* rows, const float* right, int64_t first, int64_t last,
+                                       float* tile) {
+        V sums[kRows][2] = {};
+        rows += first * kRows, right += first * kColumns;
+        for (int64_t k = first; k < last; ++k) {
+            const V one = load_vector(right), two = load_vector(right + kWidth);
+            right += kColumns;
+#pragma GCC unroll 12
+            for (int r = 0; r < kRows; ++r) {
+                sums[r][0] += rows[r] * one;
+                sums[r][1] += rows[r] * two;
+            }
+            rows += kRows;
+        }
+        for (int r = 0; r < kRows; ++r) {
+            store(tile + r * kColumns, sums[r][0]);
+            store(tile + r * kColumns + kWidth, sums[r][1]);
+        }
+    }
+
+    // right = L^-1 right, which is 0 before the panel `first`.
+    void forward(float* right, int64_t first) const {
+        for (int64_t p = first; p * kRows < size_; ++p) {
+            float tile[kRows * kColumns];
+            multiply(panel(p), right, first * kRows, p * kRows, tile);
+            const float* corner = panel(p) + p * kRows * kRows;
+            for (int64_t r = 0; r < kRows && p * kRows + r < size_; ++r) {
+                float* row = right + (p * kRows + r) * kColumns;
+                for (int64_t half = 0; half < kColumns; half += kWidth) {
+                    V value = load_vector(row + half) - load_vector(tile + r * kColumns + half);
+                    for (int64_t c = 0; c < r; ++c)
+                        value -= corner[c * kRows + r] * load_vector(right + (p * kRows + c) * kColumns + half);
+                    store(row + half, value / corner[r * kRows + r]);
+                }
+            }
+        }
+    }
+
+    // right = L'^-1 right.
+    void backward(float* right) const {
+        for (int64_t p = (size_ - 1) / kRows; p >= 0 && size_ > 0; --p) {
+            const float* rows = panel(p);
+            const float* corner = rows + p * kRows * kRows;
+            V solved[kRows][2] = {};
+            for (int64_t r = kRows - 1; r >= 0; --r) {
+                if (p * kRows + r >= size_) continue;
+                float* row = right + (p * kRows + r) * kColumns;
+                for (int h = 0; h < 2; ++h) {
+                    V value = load_vector(row + h * kWidth);
+                    for (int64_t c = r + 1; c < kRows; ++c) value -= corner[r * kRows + c] * solved[c][h];
+                    solved[r][h] = value / corner[r * kRows + r];
+                    store(row + h * kWidth, solved[r][h]);
+                }
+            }
+            for (int64_t k = 0; k < p * kRows; ++k) {
+                V one{}, two{};
+#pragma GCC unroll 12
+                for (int r = 0; r < kRows; ++r) {
+                    one += rows[r] * solved[r][0];
+                    two += rows[r] * solved[r][1];
+                }
+                rows += kRows;
+                store(right, load_vector(right) - one);
+                store(right + kWidth, load_vector(right + kWidth) - two);
+                right += kColumns;
+            }
+            right -= p * kRows * kColumns;
+        }
+    }
+
+    int n_threads_;
+    int64_t stride_, size_ = 0, count_ = 0, n_dead_ = 0, n_asked_ = 0;
+    Scratch factor_memory_;
+    float *factor_, *sides_, *columns_;
+    Scratch memory_;
+    double *products_, *own_products_, *dead_columns_, *alive_, *dead_pivots_, *dead_least_;
+    Scratch index_memory_;
+    int64_t *dead_, *asked_, *slots_;
+};
+
+}  // namespace mercer::MERCER_ISA
