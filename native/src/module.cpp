@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -241,10 +242,28 @@ void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& l
                                                     out.data());
 }
 
+// Asks a Python function whether to stop; what it raises is kept for later, for native code must not be left by it.
+struct Stop {
+    nb::object question;
+    std::exception_ptr raised{};
+
+    static bool ask(void* context) {
+        auto* self = static_cast<Stop*>(context);
+        nb::gil_scoped_acquire locked;
+        try {
+            return self->raised || nb::cast<bool>(self->question());
+        } catch (...) {
+            self->raised = std::current_exception();
+            return true;
+        }
+    }
+};
+
 template <class Real>
 std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
                                              Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
-                                             ConstIndices group_starts, double tol, int64_t max_iter, int n_threads) {
+                                             ConstIndices group_starts, double tol, int64_t max_iter, int n_threads,
+                                             nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0));
     const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
     require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
@@ -257,16 +276,32 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
     require(n_groups >= 0 && group_starts.data()[0] == 0 && (n_groups == 0 || group_starts.data()[n_groups] == size) &&
                 std::is_sorted(group_starts.data(), group_starts.data() + n_groups + 1),
             "group_starts must rise from 0 to the number of variables");
-    const BlockProblem<Real> problem{size,         matrix.data(), matrix.stride(0),    beta.data(), gradient.data(),
-                                     lower.data(), upper.data(),  group_starts.data(), n_groups,    n_threads};
+    Stop stopping{std::move(stop)};
+    const bool asks = !stopping.question.is_none();
+    const BlockProblem<Real> problem{size,
+                                     matrix.data(),
+                                     matrix.stride(0),
+                                     beta.data(),
+                                     gradient.data(),
+                                     lower.data(),
+                                     upper.data(),
+                                     group_starts.data(),
+                                     n_groups,
+                                     n_threads,
+                                     asks ? Stop::ask : nullptr,
+                                     &stopping};
     const Implementation& native = implementation(isa);
-    nb::gil_scoped_release release;
     BlockSolver<Real> solver = nullptr;
     if constexpr (std::is_same_v<Real, float>)
         solver = newton ? native.newton_steps_single : native.pair_steps_single;
     else
         solver = newton ? native.newton_steps : native.pair_steps;
-    const BlockResult result = solver(problem, tol, max_iter);
+    BlockResult result{};
+    {
+        nb::gil_scoped_release release;
+        result = solver(problem, tol, max_iter);
+    }
+    if (stopping.raised) std::rethrow_exception(stopping.raised);
     return {static_cast<int>(result.end), result.n_iter, result.violation};
 }
 
@@ -466,7 +501,7 @@ void bind_by_precision(nb::module_& m) {
     m.def("solve_block", &solve_block<Real>, nb::arg("isa"), nb::arg("newton"), nb::arg("matrix").noconvert(),
           nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
-          nb::arg("n_threads") = 1);
+          nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
 }
 
 }  // namespace

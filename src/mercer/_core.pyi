@@ -1,6 +1,6 @@
 """Native core of mercer: kernel tiles, block solvers, working sets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,7 @@ def solve_block(
     tol: float,
     max_iter: int,
     n_threads: int = 1,
+    stop: Callable[[], bool] | None = None,
 ) -> tuple[int, int, float]: ...
 def conditions(
     beta: _Float,

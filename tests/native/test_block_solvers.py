@@ -39,13 +39,12 @@ class Block:
     def objective(self):
         return 0.5 * self.beta @ self.K @ self.beta + self.q @ self.beta
 
-    def native(self, isa, newton, tol, max_iter, dtype=np.float64, n_threads=1):
+    def native(self, isa, newton, tol, max_iter, dtype=np.float64, n_threads=1, stop=None):
         n = self.q.size
         padded = np.zeros((n, -(-n // 16) * 16), dtype=dtype)
         padded[:, :n] = self.K
-        return _core.solve_block(
-            isa, newton, padded, self.beta, self.gradient, self.lower, self.upper, self.starts, tol, max_iter, n_threads
-        )
+        block = self.beta, self.gradient, self.lower, self.upper, self.starts
+        return _core.solve_block(isa, newton, padded, *block, tol, max_iter, n_threads, stop)
 
     def twin(self, newton, tol, max_iter):
         solve = _reference.newton_steps if newton else _reference.pair_steps
@@ -483,3 +482,25 @@ def test_newton_steps_where_many_variables_are_free(isa, starts):
     block.check_feasible()
     other.native(isa, True, 1e-5, 5000, np.float32, n_threads=2)
     np.testing.assert_array_equal(block.beta, other.beta)
+
+
+@pytest.mark.parametrize("patience", [0, 3, 40, 60])
+def test_long_newton_steps_can_be_stopped(patience):
+    block = many_free_block([0, 2300])
+    before, asked = block.objective(), []
+    end, *_ = block.native(
+        ISAS[-1], True, 1e-5, 5000, np.float32, stop=lambda: asked.append(1) is None and len(asked) > patience
+    )
+    assert end == LIMIT
+    assert len(asked) == patience + 1
+    assert block.objective() <= before
+    block.check_feasible()
+    np.testing.assert_allclose(block.gradient, block.K @ block.beta + block.q, atol=1e-3)
+
+
+def test_what_is_raised_while_they_ask_arrives():
+    def raising():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        many_free_block([0, 2300]).native(ISAS[-1], True, 1e-5, 5000, np.float32, stop=raising)

@@ -16,9 +16,11 @@ struct BlockProblem {
     double* beta;
     double* gradient;
     const double *lower, *upper;
-    const int64_t* group_starts;  // n_groups + 1 offsets: the variables of a group are contiguous
-    int64_t n_groups;             // 0: no equality constraint at all
-    int n_threads = 1;            // of which Newton steps make use
+    const int64_t* group_starts;    // n_groups + 1 offsets: the variables of a group are contiguous
+    int64_t n_groups;               // 0: no equality constraint at all
+    int n_threads = 1;              // of which Newton steps make use
+    bool (*stop)(void*) = nullptr;  // asked now and then by long Newton steps: whether to leave it at that
+    void* stop_context = nullptr;
 };
 
 constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision

@@ -57,7 +57,7 @@ class NewtonSteps {
         if (!begin()) return result;
         double last_residual = kInfinity;
         int refinements = 0;
-        while (result.n_iter < max_iter && rejected_ < kMaxRejections) {
+        while (result.n_iter < max_iter && rejected_ < kMaxRejections && !is_stopped()) {
             double residual = find_direction();
             result.violation = block_violation(block_);
             if (result.violation <= tol) break;
@@ -77,9 +77,9 @@ class NewtonSteps {
         }
         result.violation = block_violation(block_);
         const bool full = free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has more room
-        result.end = result.violation <= tol             ? BlockEnd::solved
-                     : result.n_iter < max_iter && !full ? BlockEnd::stalled
-                                                         : BlockEnd::limit;
+        result.end = result.violation <= tol                          ? BlockEnd::solved
+                     : result.n_iter < max_iter && !full && !stopped_ ? BlockEnd::stalled
+                                                                      : BlockEnd::limit;
         return result;
     }
 
@@ -88,7 +88,13 @@ class NewtonSteps {
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
-    // F is what is free and what has just entered; false if that is more than there is room for.
+    // Whether somebody wants to leave it at this point. A factor of thousands of variables takes long enough to ask.
+    bool is_stopped() {
+        if constexpr (Factor::kOnRequest) stopped_ = stopped_ || (block_.stop && block_.stop(block_.stop_context));
+        return stopped_;
+    }
+
+    // F is what is free and what has just entered; false if that is more than there is room for, or time.
     bool begin() {
         factor_.clear();
         changed_ = false;
@@ -97,7 +103,9 @@ class NewtonSteps {
             if (member_[u] == 0.0 && !is_free(block_, u)) continue;
             if (factor_.size() + count == capacity_) return false;
             free_[factor_.size() + count++] = u;
-            if (count == Factor::kBatch) enter(count), count = 0;
+            if (count < Factor::kBatch) continue;
+            if (is_stopped()) return false;
+            enter(count), count = 0;
         }
         enter(count);
         return true;
@@ -232,7 +240,7 @@ class NewtonSteps {
             whole = false;
             if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would only come straight back
             turn(blocking, 1.0 - length);
-            if (!factor_.follows()) {
+            if (!factor_.follows() || is_stopped()) {
                 ++n_iter;
                 break;
             }
@@ -450,6 +458,7 @@ class NewtonSteps {
     double shift_ = 0.0;  // mean of the diagonal
     int rejected_ = 0;
     bool changed_ = false;  // whether the inverse has been updated since it was made
+    bool stopped_ = false;  // by whom `is_stopped` asks
     Scratch order_memory_;
     int64_t* free_;
 };

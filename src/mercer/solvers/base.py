@@ -33,6 +33,9 @@ class State:
         Dual objective there.
     peak_bytes : int
         Most memory that it took at a time for blocks of kernel values and factors.
+    stop : callable, optional
+        Asked within a piece of work that is long, which is then left unfinished; it comes after the end of a slice that
+        nobody wants more of. The point is feasible all the same.
     finished : bool
         Whether the solver has nothing left to do at its tolerance, by that gradient.
     """
@@ -44,6 +47,7 @@ class State:
     dual: float = 0.0
     finished: bool = False
     peak_bytes: int = 0
+    stop: Callable[[], bool] | None = None
 
 
 StateT = TypeVar("StateT", bound=State)

@@ -399,6 +399,7 @@ class _Block:
             tol,
             max_iter,
             self._state.gram.n_threads,
+            self._state.stop,
         )
         state = self._state
         state.beta[self._chosen] = self._beta

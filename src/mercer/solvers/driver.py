@@ -100,6 +100,7 @@ def drive(
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
     else:
         state = working = solver.init(problem, gram, tol, start)
+        state.stop = lambda: out_of_time(limits, began, interruption) is not None
     while ended is None:
         solver.advance(working, _slice(limits, began), limits.max_iter)
         trace.append(_trace_row(state, began))
