@@ -51,12 +51,13 @@ MERCER_INLINE void make_tile(const Real* tile, int n_rows, int n_columns, Real* 
             store(out + r * n_columns + c, make(load_vector(tile + r * n_columns + c), r, c));
 }
 
-// exp(scale D) for scale <= 0, with scale given as a multiple of ln 2.
-template <class Real>
+// exp(scale D) for scale <= 0, with scale given as a multiple of ln 2; added to what is there, or in its place.
+template <class Real, bool kAdds = false>
 void gaussian_tile(Real scale, const TileSides<Real>& sides, int n_rows, int n_columns, const Real* tile, Real* out) {
     const Real *left = sides.left_norms, *right = sides.right_norms;
     make_tile<Real>(tile, n_rows, n_columns, out, [=](VecOf<Real> shared, int r, int c) MERCER_LAMBDA_INLINE {
-        return exp2_nonpositive(scale * distance<Real>(shared, left[r], load_vector(right + c)));
+        const VecOf<Real> value = exp2_nonpositive(scale * distance<Real>(shared, left[r], load_vector(right + c)));
+        return kAdds ? load_vector(out + r * n_columns + c) + value : value;
     });
 }
 
@@ -108,6 +109,12 @@ void run_program(const Program& program, const TileSides<Real>& all_sides, int n
             case Op::l1:
             case Op::chi2:
             case Op::hamming:
+                // With a tile below, the program goes on: it must leave one.
+                if (program.is_gaussian_at(i) && next != stack && program.ops[i + 3] == Op::add) {
+                    gaussian_tile<Real, true>(gaussian_scale(i), sides, n_rows, n_columns, tile, top);
+                    i += 3;
+                    break;
+                }
                 if (program.is_gaussian_at(i)) {
                     gaussian_tile(gaussian_scale(i), sides, n_rows, n_columns, tile, next);
                     i += 2;
