@@ -10,10 +10,35 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles, make_moons
+from sklearn.gaussian_process import kernels as gaussian_process
+from sklearn.metrics import pairwise
 from sklearn.preprocessing import scale
 
 from mercer import _core
-from mercer.kernels import RBF, Callable, Kernel, Linear, Polynomial, Sigmoid
+from mercer.data import as_data
+from mercer.kernels import (
+    RBF,
+    Bilinear,
+    Callable,
+    ChiSquared,
+    Cosine,
+    FeatureKernel,
+    GeneralizedGaussian,
+    Hamming,
+    HistogramIntersection,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+    Sigmoid,
+    center,
+    exp,
+    normalize,
+)
+from mercer.kernels.program import NONNEGATIVE, PASSES, Op
+from mercer.kernels.views import View
 from mercer.problems import Hinge, Problem, c_svc, nearest_points
 from mercer.solvers import batch_smo, small
 
@@ -49,6 +74,31 @@ class KernelCase:
     lowered: bool = True
     text: str = ""
     """What it prints, where that is a formula to check; an expression that makes it again."""
+    peer: Function[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    """scikit-learn's function of two tables, where it has one."""
+    p: int | None = None
+    """Features of the rows that it takes, where only so many will do."""
+    written: bool = True
+    """Whether a model file can hold it: it has no Python function and no rows."""
+
+    @property
+    def plain(self):
+        """Whether its program looks at the rows as they are."""
+        return self.lowered and not any(isinstance(argument, View) for _, argument in self.kernel.lower())
+
+    @property
+    def movable(self):
+        """Whether a centre can be subtracted from the rows: a program's passes know what to do with it."""
+        return {op for op, _ in self.kernel.lower() if op in PASSES} <= {Op.DOT, Op.SQDIST, Op.L1}
+
+    def rows(self, X):
+        """Return the table, or one that the kernel takes."""
+        return np.abs(X[:, : self.p]) if takes_no_negative(self.kernel.lower() or ()) else X[:, : self.p]
+
+
+def takes_no_negative(program):
+    """Return whether some pass of the program knows no negative entries."""
+    return any(op in NONNEGATIVE for op, _ in program)
 
 
 def laplacian(A, B):
@@ -57,17 +107,57 @@ def laplacian(A, B):
     return np.exp(-np.abs(A[:, None].astype(float) - B).sum(axis=-1))
 
 
+def chebyshev(A, B):
+    """A distance; of no known type."""
+    A, B = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows) for rows in (A, B))
+    return np.abs(A[:, None].astype(float) - B).max(axis=-1)
+
+
+def tilt(rows):
+    """A function of rows, dense or sparse, of one feature."""
+    return 1.0 + np.asarray(abs(rows.astype(float)).sum(axis=1)).ravel()
+
+
+def corners(rows):
+    """Three features, for dense and sparse rows."""
+    X = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)).astype(float)
+    return np.column_stack([X[:, 0] * X[:, 1], X.sum(axis=1), X[:, -1] ** 2])
+
+
+ANCHORS = np.random.default_rng(7).normal(size=(5, 4))
+
+
+def centred(x, z):
+    """The Gaussian kernel of gamma 0.3 around the mean of the anchors."""
+
+    def k(a, b):
+        return np.exp(-0.3 * ((a - b) ** 2).sum(axis=-1))
+
+    return k(x, z) - k(x, ANCHORS).mean() - k(z, ANCHORS).mean() + k(ANCHORS[:, None], ANCHORS).mean()
+
+
+def chi2(x, z):
+    """The chi-squared distance of two rows."""
+    return sum((a - b) ** 2 / (a + b) for a, b in zip(x, z, strict=True) if a + b > 0)
+
+
+def matern(nu):
+    """scikit-learn's function."""
+    return gaussian_process.Matern(1.5, nu=nu)
+
+
 def squared(v):
     return float(v @ v)
 
 
 KERNELS = [
-    KernelCase("linear", Linear(), lambda x, z: x @ z, text="Linear()"),
+    KernelCase("linear", Linear(), lambda x, z: x @ z, text="Linear()", peer=pairwise.linear_kernel),
     KernelCase(
         "cubic",
         Polynomial(3, 0.5, 1.0),
         lambda x, z: (0.5 * (x @ z) + 1) ** 3,
         text="Polynomial(degree=3, gamma=0.5, coef0=1.0)",
+        peer=lambda A, B: pairwise.polynomial_kernel(A, B, degree=3, gamma=0.5, coef0=1.0),
     ),
     KernelCase("homogeneous", Polynomial(2, 1.0), lambda x, z: (x @ z) ** 2),
     KernelCase("unproved polynomial", Polynomial(3, 1.0, -0.5), lambda x, z: (x @ z - 0.5) ** 3, proved=False),
@@ -82,6 +172,7 @@ KERNELS = [
         lambda x, z: np.tanh(0.5 * (x @ z) - 0.25),
         proved=False,
         text="Sigmoid(gamma=0.5, coef0=-0.25)",
+        peer=lambda A, B: pairwise.sigmoid_kernel(A, B, gamma=0.5, coef0=-0.25),
     ),
     KernelCase(
         "sum",
@@ -116,6 +207,7 @@ KERNELS = [
         lambda x, z: np.exp(-np.abs(x - z).sum()),
         proved=False,
         lowered=False,
+        written=False,
         text="Callable(laplacian)",
     ),
     KernelCase(
@@ -124,7 +216,131 @@ KERNELS = [
         lambda x, z: (2 * np.exp(-np.abs(x - z).sum()) + x @ z) ** 2 + 1,
         proved=False,
         lowered=False,
+        written=False,
         text="(2.0 * Callable(laplacian) + Linear()) ** 2 + 1.0",
+    ),
+    KernelCase(
+        "laplacian",
+        Laplacian(gamma=0.5),
+        lambda x, z: np.exp(-0.5 * np.abs(x - z).sum()),
+        text="Laplacian(gamma=0.5)",
+        peer=lambda A, B: pairwise.laplacian_kernel(A, B, gamma=0.5),
+    ),
+    KernelCase("hamming", Hamming(gamma=0.5), lambda x, z: np.exp(-0.5 * (x != z).sum()), text="Hamming(gamma=0.5)"),
+    KernelCase(
+        "chi-squared",
+        ChiSquared(sigma=1.0),
+        lambda x, z: np.exp(-0.5 * chi2(x, z)),
+        text="ChiSquared(gamma=0.5)",
+        peer=lambda A, B: pairwise.chi2_kernel(A, B, gamma=0.5),
+    ),
+    KernelCase("histogram intersection", HistogramIntersection(), lambda x, z: np.minimum(x, z).sum()),
+    KernelCase(
+        "rational quadratic",
+        RationalQuadratic(1.5, 0.7),
+        lambda x, z: (1 + squared(x - z) / (2 * 0.7 * 1.5**2)) ** -0.7,
+        text="RationalQuadratic(length_scale=1.5, alpha=0.7)",
+        peer=gaussian_process.RationalQuadratic(1.5, 0.7),
+    ),
+    KernelCase("matern 1/2", Matern(1.5, 0.5), lambda x, z: np.exp(-np.sqrt(squared(x - z)) / 1.5), peer=matern(0.5)),
+    KernelCase(
+        "matern 3/2",
+        Matern(1.5),
+        lambda x, z: (1 + (3 * squared(x - z)) ** 0.5 / 1.5) * np.exp(-((3 * squared(x - z)) ** 0.5) / 1.5),
+        text="Matern(length_scale=1.5, nu=1.5)",
+        peer=matern(1.5),
+    ),
+    KernelCase(
+        "matern 5/2",
+        Matern(1.5, 2.5),
+        lambda x, z: (
+            (1 + (5 * squared(x - z)) ** 0.5 / 1.5 + 5 * squared(x - z) / 3 / 1.5**2)
+            * np.exp(-((5 * squared(x - z)) ** 0.5) / 1.5)
+        ),
+        peer=matern(2.5),
+    ),
+    KernelCase(
+        "cosine",
+        Cosine(),
+        lambda x, z: x @ z / max(1e-300, np.sqrt(squared(x) * squared(z))),
+        text="Cosine()",
+        peer=pairwise.cosine_similarity,
+    ),
+    KernelCase(
+        "bilinear",
+        Bilinear(np.diag([1.0, 0.0, 2.0, 0.5]) + 0.25),
+        lambda x, z: x @ (np.diag([1.0, 0.0, 2.0, 0.5]) + 0.25) @ z,
+        p=4,
+    ),
+    KernelCase(
+        "feature map",
+        FeatureKernel(corners),
+        lambda x, z: corners(x[None])[0] @ corners(z[None])[0],
+        text="FeatureKernel(corners)",
+        written=False,
+    ),
+    KernelCase(
+        "f(x) k f(z)",
+        FeatureKernel(tilt) * RBF(gamma=0.5),
+        lambda x, z: tilt(x[None])[0] * tilt(z[None])[0] * np.exp(-0.5 * squared(x - z)),
+        text="FeatureKernel(tilt) * RBF(gamma=0.5)",
+        written=False,
+    ),
+    KernelCase(
+        "generalised gaussian",
+        GeneralizedGaussian(chebyshev, sigma=1.0),
+        lambda x, z: np.exp(-0.5 * np.abs(x - z).max()),
+        proved=False,
+        lowered=False,
+        text="GeneralizedGaussian(chebyshev, gamma=0.5)",
+        written=False,
+    ),
+    KernelCase(
+        "exponential",
+        exp(0.25 * Linear() + RBF(gamma=1.0)),
+        lambda x, z: np.exp(0.25 * (x @ z) + np.exp(-squared(x - z))),
+        text="exp(0.25 * Linear() + RBF(gamma=1.0))",
+    ),
+    KernelCase(
+        "normalised",
+        normalize(Polynomial(2, 1.0, 1.0)),
+        lambda x, z: (x @ z + 1) ** 2 / (squared(x) + 1) / (squared(z) + 1),
+        text="normalize(Polynomial(degree=2, gamma=1.0, coef0=1.0))",
+    ),
+    KernelCase(
+        "centred",
+        center(RBF(gamma=0.3)).resolve(as_data(ANCHORS)),
+        centred,
+        p=4,
+        text="center(RBF(gamma=0.3))",
+        written=False,
+    ),
+    KernelCase(
+        "some columns",
+        RBF(gamma=0.5).on([3, 0]),
+        lambda x, z: np.exp(-0.5 * squared((x - z)[[0, 3]])),
+    ),
+    KernelCase(
+        "a kernel for each group of columns",
+        0.5 * Laplacian(gamma=0.5).on([1, 2])
+        + RBF(gamma=0.5).on([0]) * Hamming(gamma=1.0).on([3])
+        + Linear().on([0, 2]),
+        lambda x, z: (
+            0.5 * np.exp(-0.5 * np.abs(x - z)[1:3].sum())
+            + np.exp(-0.5 * (x[0] - z[0]) ** 2) * np.exp(-1.0 * (x[3] != z[3]))
+            + x[[0, 2]] @ z[[0, 2]]
+        ),
+        text="0.5 * Laplacian(gamma=0.5).on([1, 2]) + RBF(gamma=0.5).on([0]) * Hamming(gamma=1.0).on([3])"
+        " + Linear().on([0, 2])",
+    ),
+    KernelCase(
+        "all passes at once",
+        ChiSquared(gamma=0.2) * HistogramIntersection() + normalize(Laplacian(gamma=0.1) + RBF(gamma=0.1)) + Linear(),
+        lambda x, z: (
+            np.exp(-0.2 * chi2(x, z)) * np.minimum(x, z).sum()
+            + 0.5 * (np.exp(-0.1 * np.abs(x - z).sum()) + np.exp(-0.1 * squared(x - z)))
+            + x @ z
+        ),
     ),
 ]
 

@@ -163,8 +163,8 @@ def test_the_median_of_edit_distances_counts_weights():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: Polynomial(2, "median"), ValueError, r"'scale' or 'auto', got 'median', which is for kernels of dist"),
-        (lambda: SVC(kernel="sigmoid", gamma="sigest").fit(rows(4), [0, 1, 0, 1]), ValueError, "for kernels of dist"),
+        (lambda: Polynomial(2, "median"), ValueError, "got 'median', which is for kernels of squared dist"),
+        (lambda: SVC(kernel="sigmoid", gamma="sigest").fit(rows(4), [0, 1, 0, 1]), ValueError, "of squared distances"),
         (lambda: RBF(gamma="mean"), ValueError, "a number >= 0, 'scale', 'auto', 'median' or 'sigest', got 'mean'"),
         (lambda: found("median", rows(4), [0, 0, 0, 0]), ValueError, "a row with positive weight"),
         (lambda: found("median", rows(4), [1, 1]), ValueError, r"for each of the 4 rows, got shape \(2,\)"),

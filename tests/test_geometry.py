@@ -29,7 +29,7 @@ def table(n=30, p=4, seed=0):
 @every_kernel
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array, np.asfortranarray], ids=["dense", "csr", "fortran"])
 def test_gram_matrix_is_the_kernels_block(case, store):
-    X, Z = table(12), table(7, seed=1)
+    X, Z = case.rows(table(12)), case.rows(table(7, seed=1))
     expected = case.kernel.block(as_data(X), as_data(Z))
     for found in (gram_matrix(case.kernel, store(X), store(Z)), gram_matrix(case.kernel, X, store(Z))):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
@@ -74,7 +74,7 @@ def test_distances_of_the_linear_kernel_are_those_of_the_rows():
 
 @PROVED
 def test_distances_are_a_metric(case):
-    D = distance(case.kernel, table(15))
+    D = distance(case.kernel, case.rows(table(15)))
     assert (np.diagonal(D) == 0.0).all()
     np.testing.assert_allclose(D, D.T, atol=1e-12 * (1 + D.max()))
     assert (D[:, None] <= D[:, :, None] + D[None] + 1e-6 * (1 + D.max())).all()
@@ -156,9 +156,9 @@ def sections(kernel, X):
 
 @every_kernel
 def test_reproducing_property(case):
-    X = table(8)
+    X = case.rows(table(8))
     f = RKHSFunction(case.kernel, X, np.linspace(-1, 2, 8))
-    Z = table(5, seed=1)
+    Z = case.rows(table(5, seed=1))
     scale = np.abs(case.kernel.block(as_data(X), as_data(Z))).max()
     found = [f @ section for section in sections(case.kernel, Z)]
     np.testing.assert_allclose(found, f(Z), rtol=1e-10, atol=1e-10 * scale)

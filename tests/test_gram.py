@@ -40,7 +40,7 @@ def close(found, expected):
 @every_kernel
 @pytest.mark.parametrize("stored", STORED)
 def test_values_are_those_of_the_kernel(case, stored):
-    data = STORED[stored](rows())
+    data = STORED[stored](case.rows(rows()))
     gram, K = Gram(case.kernel, data), case.kernel.block(data, data)
     a, b = np.array([5, 0, 29, 5]), np.array([1, 1, 17])
     close(gram.block(), K)
@@ -63,7 +63,7 @@ def test_values_are_those_of_the_kernel(case, stored):
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("keep_rows", [False, True])
 def test_restrict_is_a_slice(case, stored, keep_rows):
-    gram = Gram(case.kernel, STORED[stored](rows()), keep_rows=keep_rows)
+    gram = Gram(case.kernel, STORED[stored](case.rows(rows())), keep_rows=keep_rows)
     K, diagonal = gram.block(), gram.diag()
     a = np.array([9, 2, 2, 25, 0])
     view, again = gram.restrict(a), gram.restrict(a).restrict([3, 0, 0])

@@ -573,7 +573,7 @@ def test_other_refusals():
         (lambda: EditDistance(gamma="scale"), "gamma must be a number >= 0 or 'median', got 'scale'"),
         (lambda: EditDistance(gamma=-1), "gamma must be a number >= 0"),
         (lambda: EditDistance(sigma=0), "sigma must be a positive number"),
-        (lambda: -1.0 * Spectrum(3), "the result would not be a kernel"),
+        (lambda: -1.0 * Spectrum(3), "would not be a kernel"),
         (
             lambda: from_dict({"type": "Spectrum", "length": [[1], 2], "weights": None, "normalized": True}),
             "must be a num",

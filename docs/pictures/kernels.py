@@ -19,17 +19,30 @@ from mercer import IndefiniteKernelWarning, kernels
 from mercer.data import as_data, as_structured
 from mercer.kernels import (
     RBF,
+    Bilinear,
     Callable,
+    ChiSquared,
+    Cosine,
     EditDistance,
+    FeatureKernel,
+    GeneralizedGaussian,
+    Hamming,
+    HistogramIntersection,
     Jaccard,
     Kernel,
+    Laplacian,
     Linear,
+    Matern,
     Mismatch,
     Polynomial,
+    RationalQuadratic,
     SetIntersection,
     Sigmoid,
     Spectrum,
     Subsequence,
+    center,
+    exp,
+    normalize,
 )
 
 PAGE = Path(__file__).parent.parent / "concepts" / "kernels.md"
@@ -43,12 +56,26 @@ def periodic(A: Any, B: Any) -> Any:
     return np.exp(-2.0 * np.sin(np.pi / 6.0 * (A[:, None] - B)) ** 2).prod(axis=-1)
 
 
+def largest_difference(A: Any, B: Any) -> Any:
+    """The distance of rows in the column in which they differ most."""
+    return abs(A[:, None] - B).max(axis=-1)
+
+
+def products(rows: Any) -> Any:
+    """Columns and the product of the first and last."""
+    return np.column_stack([rows, rows[:, 0] * rows[:, -1]])
+
+
 class Row(NamedTuple):
     """What the page says of a kernel beyond its docstring."""
 
     when: str
     drawn: Sequence[Kernel]
     """The first in one and two dimensions and as a machine, the others beside it in one dimension."""
+    positive: bool = False
+    """Whether it takes no negative numbers."""
+    pairs: bool = False
+    """Whether it takes rows of two columns alone: on the line the second is 0."""
 
 
 ROWS: dict[str, Row] = {
@@ -67,6 +94,52 @@ ROWS: dict[str, Row] = {
         'gamma: every row is like itself alone. `gamma="scale"`, `"median"` and `"sigest"` find a start, and a search '
         "from there in steps of 4 the rest.",
         [RBF(gamma=1.0), RBF(gamma=4.0), RBF(gamma=0.1)],
+    ),
+    "Laplacian": Row(
+        "As `RBF`, where rows may be far apart in a few columns: the L1 distance forgives outliers, and the function "
+        "may have kinks.",
+        [Laplacian(gamma=1.0), Laplacian(gamma=4.0), Laplacian(gamma=0.25)],
+    ),
+    "Matern": Row(
+        "Rougher functions than the Gaussian's, which are smooth without end: nu says how often they can be "
+        "differentiated.",
+        [Matern(1.0, 1.5), Matern(1.0, 0.5), Matern(1.0, 2.5)],
+    ),
+    "RationalQuadratic": Row(
+        "Patterns of several widths at once; far rows count more than with a Gaussian.",
+        [RationalQuadratic(1.0, 1.0), RationalQuadratic(1.0, 0.2), RationalQuadratic(1.0, 20.0)],
+    ),
+    "Hamming": Row(
+        "Columns of codes that are equal or not: colours, places, amino acids. Beside a kernel of numbers, "
+        "`RBF().on(numbers) * Hamming().on(codes)`.",
+        [Hamming(gamma=1.0)],
+    ),
+    "ChiSquared": Row(
+        "Histograms and other counts, scaled to sum 1: a difference counts more where both are small.",
+        [ChiSquared(gamma=1.0), ChiSquared(gamma=4.0)],
+        positive=True,
+    ),
+    "HistogramIntersection": Row(
+        "Histograms, with nothing to choose.",
+        [HistogramIntersection()],
+        positive=True,
+    ),
+    "Cosine": Row(
+        "Texts and baskets of different length: only the direction of a row counts.",
+        [Cosine()],
+    ),
+    "Bilinear": Row(
+        "Columns whose scales and correlations are known: the inverse of a covariance matrix makes it Mahalanobis'.",
+        [Bilinear([[1.0, 0.5], [0.5, 1.0]])],
+        pairs=True,
+    ),
+    "FeatureKernel": Row(
+        "You know the features that matter. Here, two columns and their product, in which XOR is linear.",
+        [FeatureKernel(products)],
+    ),
+    "GeneralizedGaussian": Row(
+        "A distance of your own. Here the largest difference of a column. Ask `diagnose` whether it is a kernel.",
+        [GeneralizedGaussian(largest_difference, gamma=1.0)],
     ),
     "Sigmoid": Row(
         "To compare with older work. It is no kernel in general ([why](is_it_a_kernel.md)), and where it works `RBF` "
@@ -92,6 +165,24 @@ ROWS: dict[str, Row] = {
     "Power": Row(
         "All products of so many features of a kernel: polynomials of whatever it compares.",
         [(0.5 * Linear() + 1.0) ** 4, RBF(gamma=1.0) ** 3],
+    ),
+    "Exp": Row(
+        "All powers of a kernel at once, ever less of the higher ones.",
+        [exp(0.5 * Linear()), exp(RBF(gamma=1.0))],
+    ),
+    "Normalized": Row(
+        "Only directions in the kernel's space count: polynomials of rows of different length, strings of different "
+        "length.",
+        [normalize(Polynomial(2, 1.0, 1.0)), normalize(Polynomial(6, 1.0, 1.0))],
+    ),
+    "Centered": Row(
+        "To compare kernels, and for machines without a bias, which then lose nothing.",
+        [center(RBF(gamma=1.0)).resolve(as_data([[-2.0, 0.0], [0.0, 1.0], [2.0, 0.0]]))],
+        pairs=True,
+    ),
+    "On": Row(
+        "A table of mixed columns: a kernel for each group of them, added or multiplied.",
+        [RBF(gamma=1.0).on([0])],
     ),
     "Callable": Row(
         "A similarity of your own, computed a block at a time. Here, of columns that come back to where they were, "
@@ -153,7 +244,8 @@ assert diagnose(machine.kernel_, X).verdict == "proved"
 | a table of numbers | `StandardScaler` and `RBF()`, beside `Linear()` |
 | more columns than rows; sparse text | `Linear()` |
 | products of columns are expected to matter | `Polynomial(2, coef0=1)` |
-| columns of several kinds | a sum or product of kernels |
+| columns of several kinds | a sum or product of kernels, each `.on` its columns |
+| histograms, counts | `ChiSquared()`, `HistogramIntersection()` |
 | strings | `Spectrum(3)` |
 | sets, baskets, tags | `Jaccard()` |
 | a similarity of your own | a function of two blocks of rows, and `diagnose` |
@@ -230,7 +322,7 @@ def draw() -> None:
     with house_style(), mpl.rc_context({"savefig.facecolor": "white", "font.size": 8.0, "axes.titlesize": 8.0}):
         for name, row in ROWS.items():
             if row.drawn:
-                figure = _words(row.drawn[0]) if row.drawn[0].is_structured else _plane(row.drawn)
+                figure = _words(row.drawn[0]) if row.drawn[0].is_structured else _plane(row)
                 _save(figure, PICTURES / f"{name}.png", description(row))
 
 
@@ -246,13 +338,15 @@ def _save(figure: Any, path: Path, what: str) -> None:
     Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True, pnginfo=note)
 
 
-def _plane(drawn: Sequence[Kernel]) -> Any:
+def _plane(row: Row) -> Any:
     from mercer.plot.style import INK, SERIES, new_figure
 
     figure, (line, plane, machine) = new_figure(8.0, 2.5, 1, 3)
-    x = np.linspace(-3.0, 3.0, 241)
+    drawn, least = row.drawn, 0.0 if row.positive else -3.0
+    x = np.linspace(least, 3.0, 241)
+    on_line = [as_data(np.pad(column[:, None], ((0, 0), (0, int(row.pairs))))) for column in (x, np.ones(1))]
     for kernel, colour, style in zip(drawn, SERIES, ("-", "--", ":"), strict=False):
-        values = kernel.block(as_data(x[:, None]), as_data([[1.0]]))[:, 0]
+        values = kernel.block(*on_line)[:, 0]
         line.plot(x, values, style, color=colour, label=repr(kernel), linewidth=1.5)
     line.axvline(1.0, color=INK, linewidth=0.4)
     line.set(title="k(x, 1)", xlabel="x")
@@ -269,29 +363,30 @@ def _plane(drawn: Sequence[Kernel]) -> Any:
         )
         low, high = line.get_ylim()
         line.set_ylim(low, high + 0.12 * (high - low) * len(drawn))
-    points, shape = _grid(3.0, 61)
-    _map(plane, drawn[0].block(points, as_data([[1.0, 0.5]])).reshape(shape), 3.0)
+    points, shape = _grid(least, 3.0, 61)
+    _map(plane, drawn[0].block(points, as_data([[1.0, 0.5]])).reshape(shape), least, 3.0)
     plane.plot([1.0], [0.5], "+", color=INK, markersize=8)
     plane.set(title="k(x, (1, ½))")
-    _machine(machine, drawn[0])
+    _machine(machine, drawn[0], 2.5 if row.positive else 0.0)
     return figure
 
 
-def _machine(axes: Any, kernel: Kernel) -> None:
+def _machine(axes: Any, kernel: Kernel, moved: float) -> None:
     from sklearn.datasets import make_moons
 
     from mercer import SVC
     from mercer.plot.style import BLUE, INK, ORANGE
 
     X, y = make_moons(60, noise=0.2, random_state=3)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    X = np.clip((X - X.mean(axis=0)) / X.std(axis=0), -2.5, 2.5) + moved
+    low, high = moved - 2.5, moved + 2.5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IndefiniteKernelWarning)
         fitted = SVC(C=10.0, kernel=kernel).fit(X, y)
-    points, shape = _grid(2.5, 81)
+    points, shape = _grid(low, high, 81)
     f = fitted.decision_function(points.stored).reshape(shape)
-    _map(axes, np.clip(f, -1.5, 1.5), 2.5, contours=False)
-    axis = np.linspace(-2.5, 2.5, 81)
+    _map(axes, np.clip(f, -1.5, 1.5), low, high, contours=False)
+    axis = np.linspace(low, high, 81)
     axes.contour(axis, axis, f, [-1.0, 0.0, 1.0], colors=INK, linewidths=[0.6, 1.4, 0.6], linestyles=["--", "-", "--"])
     for label, colour, marker in ((1, BLUE, "o"), (0, ORANGE, "s")):
         axes.plot(*X[y == label].T, marker, color=colour, markersize=3, markeredgewidth=0)
@@ -299,24 +394,24 @@ def _machine(axes: Any, kernel: Kernel) -> None:
     axes.set(title=f"{fitted.support_.size} of 60 rows are support vectors")
 
 
-def _grid(half: float, n: int) -> tuple[Any, tuple[int, int]]:
-    axis = np.linspace(-half, half, n)
+def _grid(low: float, high: float, n: int) -> tuple[Any, tuple[int, int]]:
+    axis = np.linspace(low, high, n)
     return as_data(np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)), (n, n)
 
 
-def _map(axes: Any, values: Any, half: float, contours: bool = True) -> None:
+def _map(axes: Any, values: Any, low: float, high: float, contours: bool = True) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     from mercer.plot.style import BLUE, MUTED, ORANGE
 
     shades = LinearSegmentedColormap.from_list("house", [ORANGE, "white", BLUE])
     most = float(np.abs(values).max())
-    extent = (-half, half, -half, half)
+    extent = (low, high, low, high)
     axes.imshow(
         values, cmap=shades, vmin=-most, vmax=most, extent=extent, origin="lower", alpha=0.6, interpolation="bilinear"
     )
     if contours and np.ptp(values) > 0.0:
-        axis = np.linspace(-half, half, values.shape[0])
+        axis = np.linspace(low, high, values.shape[0])
         axes.contour(axis, axis, values, 7, colors=MUTED, linewidths=0.5)
     axes.set(aspect="equal", xlabel="x₁", ylabel="x₂")
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -152,18 +153,26 @@ class Table {
 };
 
 // A kernel's program, checked: known opcodes, arguments in range, a stack that fits and ends with one tile.
+//
+// Where an operation begins with a pass over features, its argument says over which: 0 all, i those in columns[i - 1],
+// in rising order. With `direct`, squared distances come from differences, not from inner products.
 class CompiledKernel {
   public:
-    CompiledKernel(const std::vector<int32_t>& ops, const std::vector<double>& arguments, bool direct)
-        : arguments_(arguments), direct_(direct) {
+    CompiledKernel(const std::vector<int32_t>& ops, const std::vector<double>& arguments, bool direct,
+                   const std::vector<std::vector<int32_t>>& columns)
+        : arguments_(arguments), columns_(columns), direct_(direct) {
         require(ops.size() == arguments.size() && !ops.empty() && ops.size() <= kMaxProgram,
                 "a program must have between 1 and 256 operations, each with its argument");
+        for (const auto& chosen : columns_)
+            require(!chosen.empty() && chosen.front() >= 0 &&
+                        std::adjacent_find(chosen.begin(), chosen.end(), std::greater_equal<>()) == chosen.end(),
+                    "columns must be at least one, and rise from 0 on");
         int depth = 0;
         for (std::size_t i = 0; i < ops.size(); ++i) {
-            require(ops[i] >= 0 && ops[i] <= static_cast<int32_t>(Op::tanh), "unknown operation in a program");
+            require(ops[i] >= 0 && ops[i] <= static_cast<int32_t>(Op::sum), "unknown operation in a program");
             const Op op = static_cast<Op>(ops[i]);
             ops_.push_back(op);
-            if (op == Op::dot || op == Op::sqdist || op == Op::constant)
+            if (is_pass(op) || op == Op::constant)
                 ++depth;
             else if (op == Op::add || op == Op::mul)
                 require(--depth >= 1, "a program takes more tiles than it has made");
@@ -171,20 +180,69 @@ class CompiledKernel {
                 require(depth >= 1, "a program takes more tiles than it has made");
             require(depth <= kMaxStack, "a program may hold at most 8 tiles at a time");
             require(op != Op::power || is_exponent(arguments[i]), "a power must be an integer from 0 to 2147483647");
+            if (is_pass(op)) arguments_[i] = pass_of(op, arguments[i]);
         }
         require(depth == 1, "a program must leave exactly one tile");
-        require(!direct || std::find(ops_.begin(), ops_.end(), Op::dot) == ops_.end(),
-                "distances from differences leave no inner products");
+        if (passes_.empty()) pass_of(Op::dot, 0.0);  // something has to say how large a tile is
     }
 
-    Program view() const {
-        const bool distance = std::find(ops_.begin(), ops_.end(), Op::sqdist) != ops_.end();
-        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), direct_, distance};
+    CompiledKernel(const CompiledKernel&) = delete;  // passes point into columns_
+    CompiledKernel& operator=(const CompiledKernel&) = delete;
+
+    // For tables of one kind, which has so many features.
+    Program view(bool sparse, int64_t n_features) const {
+        require(!sparse || !direct_, "distances from differences are for dense tables");
+        for (const auto& chosen : columns_)
+            require(chosen.back() < n_features, "columns must lie below the number of features");
+        const auto& passes = sparse ? sparse_passes_ : passes_;
+        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), passes.data(),
+                static_cast<int>(passes.size())};
     }
 
   private:
+    double pass_of(Op op, double argument) {
+        require(argument >= 0.0 && argument <= static_cast<double>(columns_.size()) && argument == std::floor(argument),
+                "a pass must be over one of the lists of columns");
+        const auto which = static_cast<std::size_t>(argument);
+        const Pairing pairing = pairing_of(op);
+        const int32_t* columns = which == 0 ? nullptr : columns_[which - 1].data();
+        const auto count = which == 0 ? 0 : static_cast<int64_t>(columns_[which - 1].size());
+        auto found = std::find_if(passes_.begin(), passes_.end(),
+                                  [&](const Pass& pass) { return pass.pairing == pairing && pass.columns == columns; });
+        if (found == passes_.end()) {
+            found = passes_.insert(passes_.end(), Pass{pairing, columns, count, false, false});
+            sparse_passes_.push_back(*found);
+        }
+        const auto at = static_cast<std::size_t>(found - passes_.begin());
+        found->with_norms |= op == Op::sqdist && pairing == Pairing::product;
+        found->with_offsets |= op == Op::dot;
+        sparse_passes_[at].with_norms |= op == Op::sum || is_distance(op);
+        return static_cast<double>(at);
+    }
+
+    Pairing pairing_of(Op op) const {
+        switch (op) {
+            case Op::sqdist:
+                return direct_ ? Pairing::squared_difference : Pairing::product;
+            case Op::l1:
+                return Pairing::l1;
+            case Op::chi2:
+                return Pairing::chi2;
+            case Op::hamming:
+                return Pairing::hamming;
+            case Op::minimum:
+                return Pairing::minimum;
+            case Op::sum:
+                return Pairing::sum;
+            default:
+                return Pairing::product;
+        }
+    }
+
     std::vector<Op> ops_;
     std::vector<double> arguments_;
+    std::vector<std::vector<int32_t>> columns_;
+    std::vector<Pass> passes_, sparse_passes_;
     bool direct_;
 };
 
@@ -201,9 +259,9 @@ TileRequest make_request(const CompiledKernel& kernel, const Table& left, const 
             "both tables must be of the same kind and have the same number of features");
     require(!centre || (static_cast<int64_t>(centre->shape(0)) == left.n_features() && !left.sparse()),
             "a centre belongs to dense tables and has one value a feature");
-    const Program program = kernel.view();
-    require(!program.direct || !left.sparse(), "distances from differences are for dense tables");
-    const bool centred = centre && program.uses_sqdist;  // inner products need no centre, and are exact without one
+    const Program program = kernel.view(left.sparse(), left.n_features());
+    // Inner products need no centre, and are exact without one.
+    const bool centred = centre && std::any_of(program.ops, program.ops + program.length, is_distance);
     const RowsView left_view = left.rows(left_rows), right_view = right.rows(right_rows);
     // By identity: what two arrays of indices hold is not compared.
     const bool symmetric = &left == &right && left_view.rows == right_view.rows && left_view.count == right_view.count;
@@ -514,8 +572,10 @@ NB_MODULE(_core, m) {
         .def(nb::init<AnyVector, AnyVector, AnyVector, int64_t>(), nb::arg("data").noconvert(),
              nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("n_features"));
     nb::class_<CompiledKernel>(m, "CompiledKernel")
-        .def(nb::init<const std::vector<int32_t>&, const std::vector<double>&, bool>(), nb::arg("ops"),
-             nb::arg("arguments"), nb::arg("direct") = false);
+        .def(nb::init<const std::vector<int32_t>&, const std::vector<double>&, bool,
+                      const std::vector<std::vector<int32_t>>&>(),
+             nb::arg("ops"), nb::arg("arguments"), nb::arg("direct") = false,
+             nb::arg("columns") = std::vector<std::vector<int32_t>>{});
 
     bind_strings(m);
     m.def("thread_limit", &mercer_get_num_threads);

@@ -227,9 +227,10 @@ struct DenseJob {
     const TileRequest& request;
     const Sink<Real>& sink;
     const Tasks<Real>& tasks;
-    Real centre_norm;
+    const double* centre_norms;       // of each pass
     int64_t first_column, n_columns;  // of the columns now packed
     Real *panels, *norms, *offsets;
+    int64_t stride;  // of norms and offsets, from one pass to the next
     int64_t groups;  // of rows packed at a time
 };
 
@@ -239,9 +240,9 @@ void pack_panel_task(void* context, int64_t panel) {
     const auto& job = *static_cast<const DenseJob<Real>*>(context);
     const int64_t p = job.request.right.n_features, first = panel * kColumns;
     const int count = static_cast<int>(min64(kColumns, job.n_columns - first));
-    pack_dense<Real, kColumns>(job.request.right, job.first_column + first, count, job.request.centre,
-                               static_cast<double>(job.centre_norm), job.request.program,
-                               job.panels + panel * p * kColumns, job.norms + first, job.offsets + first);
+    pack_dense<Real, kColumns>(job.request.right, job.first_column + first, count, job.request.centre, job.centre_norms,
+                               job.request.program, job.panels + panel * p * kColumns, job.norms + first,
+                               job.offsets + first, job.stride);
 }
 
 template <class Real>
@@ -250,30 +251,34 @@ void dense_rows(const DenseJob<Real>& job, int64_t first_row, int64_t last_row, 
     const RowsView& left = job.request.left;
     const Program& program = job.request.program;
     const int64_t p = left.n_features, n_groups = divide_up(last_row - first_row, kTileRows);
+    const int64_t n_rows = n_groups * kTileRows, n_passes = program.n_passes;
+    const bool centred = job.request.centre != nullptr;
     Scratch scratch(sizeof(Real) *
-                    static_cast<std::size_t>(n_groups * kTileRows * (p + 2) + (kMaxStack + 1) * kTileSize));
+                    static_cast<std::size_t>(n_rows * (p + 2 * n_passes) + (kMaxStack + n_passes) * kTileSize));
     Real* packed = scratch.as<Real>();
-    Real* norms = packed + n_groups * kTileRows * p;
-    Real* offsets = norms + n_groups * kTileRows;
-    Real* tile = offsets + n_groups * kTileRows;
+    Real* norms = packed + n_rows * p;
+    Real* offsets = norms + n_rows * n_passes;
+    Real* tiles = offsets + n_rows * n_passes;
     for (int64_t g = 0; g < n_groups; ++g) {
         const int64_t row = first_row + g * kTileRows;
         pack_dense<Real, kTileRows>(left, row, static_cast<int>(min64(kTileRows, last_row - row)), job.request.centre,
-                                    static_cast<double>(job.centre_norm), program, packed + g * kTileRows * p,
-                                    norms + g * kTileRows, offsets + g * kTileRows);
+                                    job.centre_norms, program, packed + g * kTileRows * p, norms + g * kTileRows,
+                                    offsets + g * kTileRows, n_rows);
     }
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
         const int64_t column = panel * kColumns;
         for (int64_t g = 0; g < n_groups; ++g) {
             const int64_t row = first_row + g * kTileRows;
             if (job.request.symmetric && job.first_column + column + kColumns <= row) continue;
-            (program.direct ? distance_tile<Real> : dense_tile<Real>)(packed + g * kTileRows * p,
-                                                                      job.panels + column * p, p, tile);
-            run_program<Real>(program,
-                              {norms + g * kTileRows, job.norms + column, offsets + g * kTileRows, job.offsets + column,
-                               job.centre_norm},
-                              kTileRows, kColumns, tile, tile + kTileSize);
-            outlet.emit(tile, static_cast<int>(min64(kTileRows, last_row - row)),
+            for (int q = 0; q < program.n_passes; ++q)
+                pair_tile_of<Real>(program.passes[q], packed + g * kTileRows * p, job.panels + column * p, p,
+                                   tiles + q * kTileSize);
+            run_program<Real>(
+                program,
+                {norms + g * kTileRows, centred ? offsets + g * kTileRows : nullptr, n_rows, job.norms + column,
+                 centred ? job.offsets + column : nullptr, job.stride, job.centre_norms},
+                kTileRows, kColumns, tiles, kTileSize, tiles + n_passes * kTileSize);
+            outlet.emit(tiles, static_cast<int>(min64(kTileRows, last_row - row)),
                         static_cast<int>(min64(kColumns, job.n_columns - column)), kColumns, row,
                         job.first_column + column);
         }
@@ -295,26 +300,35 @@ void dense_rows_task(void* context, int64_t task) {
 template <class Real>
 void run_dense(const TileRequest& request, const Sink<Real>& sink) {
     constexpr int kColumns = kTileColumns<Real>;
-    const int64_t p = request.right.n_features, m = request.right.count;
-    double centre_norm = 0.0;
-    if (request.centre)
-        for (int64_t k = 0; k < p; ++k) centre_norm += request.centre[k] * request.centre[k];
+    const Program& program = request.program;
+    const int64_t p = request.right.n_features, m = request.right.count, n_passes = program.n_passes;
+    Scratch centre_memory(sizeof(double) * static_cast<std::size_t>(n_passes));
+    double* centre_norms = centre_memory.as<double>();
+    for (int q = 0; q < n_passes; ++q) {
+        const Pass& pass = program.passes[q];
+        centre_norms[q] = 0.0;
+        for (int64_t j = 0; request.centre && pass.with_offsets && j < (pass.columns ? pass.n_columns : p); ++j) {
+            const double value = request.centre[pass.columns ? pass.columns[j] : j];
+            centre_norms[q] += value * value;
+        }
+    }
     const int64_t row_bytes = static_cast<int64_t>(sizeof(Real)) * max64(p, 1);
     const int64_t most = min64(kPanelBytes / row_bytes, sink.adds_mirrored(request) ? kSymmetricColumns : m);
     const int64_t chunk = min64(divide_up(m, kColumns), max64(1, most / kColumns)) * kColumns;
     const int64_t groups = min64(kMaxGroups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
-    Scratch panels(sizeof(Real) * static_cast<std::size_t>(chunk * (p + 2)));
+    Scratch panels(sizeof(Real) * static_cast<std::size_t>(chunk * (p + 2 * n_passes)));
     const Tasks<Real> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
     for (int64_t first = 0; first < m; first += chunk) {
         DenseJob<Real> job{request,
                            sink,
                            tasks,
-                           static_cast<Real>(centre_norm),
+                           centre_norms,
                            first,
                            min64(chunk, m - first),
                            panels.as<Real>(),
                            panels.as<Real>() + chunk * p,
-                           panels.as<Real>() + chunk * (p + 1),
+                           panels.as<Real>() + chunk * (p + n_passes),
+                           chunk,
                            groups};
         parallel_for(divide_up(job.n_columns, kColumns), request.n_threads, pack_panel_task<Real>, &job);
         parallel_for(tasks.count, request.n_threads, dense_rows_task<Real>, &job);
@@ -331,7 +345,25 @@ struct SparseJob {
     SparseBlock<Real>* blocks;
     const int32_t* places;  // of features: those of the table on the right, whichever side is in blocks
     int32_t n_common;
+    const bool* chosen;  // [pass][feature]
+
+    // Which features a pass takes; null for all.
+    const bool* taken(int64_t pass) const {
+        return request.program.passes[pass].columns ? chosen + pass * request.right.n_features : nullptr;
+    }
 };
+
+// What the i-th row of a side knows of itself for a pass.
+template <class Real, class Rows>
+MERCER_INLINE Real norm_of(const SparseJob<Real>& job, const Rows& rows, int64_t i, int64_t q) {
+    const Pass& pass = job.request.program.passes[q];
+    if (!pass.with_norms) return 0;
+    Real norm = 0;
+    with_pairing(pass.pairing, [&]<Pairing kPairing>() MERCER_LAMBDA_INLINE {
+        norm = measure_row<Real, kPairing>(rows, i, job.n_common, job.taken(q));
+    });
+    return norm;
+}
 
 // One thread's list heads, -1 for every rare feature.
 class Heads {
@@ -357,6 +389,10 @@ void pack_block_task(void* context, int64_t task) {
     SparseBlock<Real>& block = job.blocks[task];
     with_csr(right, job.places, [&](const auto& rows) {
         pack_block(rows, job.first_column + first, count, job.n_common, heads.get(), block);
+        for (int q = 0; q < job.request.program.n_passes; ++q)
+            for (int c = 0; c < kBlockColumns<Real>; ++c)
+                block.norms[q * kBlockColumns<Real> + c] =
+                    c < count ? norm_of(job, rows, job.first_column + first + c, q) : 0;
     });
 }
 
@@ -368,25 +404,33 @@ void sparse_rows_task(void* context, int64_t task) {
     const int64_t first = task * job.tasks.rows_per_task;
     const int64_t n_rows = min64(job.tasks.rows_per_task, left.count - first);
     const int32_t n_common = job.n_common;
+    const Program& program = job.request.program;
+    const int64_t n_passes = program.n_passes;
     int64_t room = 0;
     with_csr(left, job.places, [&](const auto& rows) {
         for (int64_t i = 0; i < n_rows; ++i) room += rows.length(first + i) + 1;
     });
-    const auto n = static_cast<std::size_t>(room);
+    const auto n = static_cast<std::size_t>(room * n_passes), n_packed = static_cast<std::size_t>(n_rows * n_passes);
     Scratch common(n * sizeof(int32_t)), rare(n * sizeof(int32_t));
     Scratch common_values(n * sizeof(Real)), rare_values(n * sizeof(Real));
-    Scratch packed_memory(sizeof(SparseRow<Real>) * static_cast<std::size_t>(n_rows));
-    auto* packed = packed_memory.as<SparseRow<Real>>();
+    Scratch packed_memory(sizeof(SparseRow<Real>) * n_packed), norm_memory(sizeof(Real) * n_packed);
+    auto* packed = packed_memory.as<SparseRow<Real>>();  // [pass][row]
+    Real* norms = norm_memory.as<Real>();
     with_csr(left, job.places, [&](const auto& rows) {
-        for (int64_t i = 0, at = 0; i < n_rows; at += rows.length(first + i) + 1, ++i)
-            packed[i] = pack_row(rows, first + i, n_common, common.as<int32_t>() + at, rare.as<int32_t>() + at,
-                                 common_values.as<Real>() + at, rare_values.as<Real>() + at);
+        int64_t at = 0;
+        for (int64_t q = 0; q < n_passes; ++q)
+            for (int64_t i = 0; i < n_rows; at += rows.length(first + i) + 1, ++i) {
+                packed[q * n_rows + i] =
+                    pack_row(rows, first + i, n_common, job.taken(q), common.as<int32_t>() + at,
+                             rare.as<int32_t>() + at, common_values.as<Real>() + at, rare_values.as<Real>() + at);
+                norms[q * n_rows + i] = norm_of(job, rows, first + i, q);
+            }
     });
     const Heads heads(right);
-    Scratch tile_memory(sizeof(Real) * (kMaxStack + kRowsPerPanel) * kColumns);
-    Real* tile = tile_memory.as<Real>();
-    Real* stack = tile + kRowsPerPanel * kColumns;
-    const Real zeros[kColumns] = {};
+    constexpr int64_t kTileSize = kRowsPerPanel * kColumns;
+    Scratch tile_memory(sizeof(Real) * static_cast<std::size_t>(kMaxStack * kColumns + n_passes * kTileSize));
+    Real* tiles = tile_memory.as<Real>();
+    Real* stack = tiles + n_passes * kTileSize;
     Outlet<Real> outlet(job.sink, first, n_rows, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
                         job.first_column, job.n_columns);
     for (int64_t b = 0; b * kColumns < job.n_columns; ++b) {
@@ -400,17 +444,22 @@ void sparse_rows_task(void* context, int64_t task) {
             const int skipped = job.request.symmetric ? static_cast<int>(min64(below / kPanel, kSparsePanels)) : 0;
             const int start = skipped * kPanel;
             if (start >= count) continue;
-            for (int panel = skipped; panel * kPanel < count; ++panel)
-                for (int64_t r = i; r < end; ++r)
-                    common_products(packed[r], block.common + int64_t{panel} * n_common * kPanel,
-                                    tile + (r - i) * kColumns + panel * kPanel);
-            for (int64_t r = i; r < end; ++r) {
-                Real* products = tile + (r - i) * kColumns;
-                add_rare_products(packed[r], block.entries, heads.get(), products);
-                run_program<Real>(job.request.program, {&packed[r].norm, block.norms + start, zeros, zeros, 0}, 1,
-                                  width - start, products + start, stack);
-            }
-            outlet.emit(tile + start, static_cast<int>(end - i), count - start, kColumns, first + i, column + start);
+            for (int64_t q = 0; q < n_passes; ++q)
+                with_pairing(program.passes[q].pairing, [&]<Pairing kPairing>() MERCER_LAMBDA_INLINE {
+                    const SparseRow<Real>* group = packed + q * n_rows;
+                    Real* tile = tiles + q * kTileSize;
+                    for (int panel = skipped; panel * kPanel < count; ++panel)
+                        for (int64_t r = i; r < end; ++r)
+                            add_common<Real, kPairing>(group[r], block.common + int64_t{panel} * n_common * kPanel,
+                                                       tile + (r - i) * kColumns + panel * kPanel);
+                    for (int64_t r = i; r < end; ++r)
+                        add_rare<Real, kPairing>(group[r], block.entries, heads.get(), tile + (r - i) * kColumns);
+                });
+            for (int64_t r = i; r < end; ++r)
+                run_program<Real>(program,
+                                  {norms + r, nullptr, n_rows, block.norms + start, nullptr, kColumns, nullptr}, 1,
+                                  width - start, tiles + (r - i) * kColumns + start, kTileSize, stack);
+            outlet.emit(tiles + start, static_cast<int>(end - i), count - start, kColumns, first + i, column + start);
         }
         for (int32_t f = 0; f < block.n_features; ++f) heads.get()[block.features[f]] = -1;
     }
@@ -422,17 +471,32 @@ void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_
     constexpr int kColumns = kBlockColumns<Real>;
     const RowsView& right = request.right;
     const int64_t common_size = int64_t{n_common} * kColumns, m = right.count;
-    const int64_t block_bytes = static_cast<int64_t>(sizeof(Real)) * (common_size + kColumns);
+    const Program& program = request.program;
+    const int64_t norms_size = int64_t{program.n_passes} * kColumns;
+    const int64_t block_bytes = static_cast<int64_t>(sizeof(Real)) * (common_size + norms_size);
     const int64_t most = sink.adds_mirrored(request) ? kSymmetricColumns / kColumns : m;
     const int64_t n_blocks = min64(divide_up(m, kColumns), max64(1, min64(most, kPanelBytes / block_bytes)));
     const int64_t chunk = n_blocks * kColumns;
     const Tasks<Real> tasks(request, sink, chunk, 1, kSparseRows, kMostSparseRows);
     Scratch block_memory(sizeof(SparseBlock<Real>) * static_cast<std::size_t>(n_blocks));
     Scratch common(static_cast<std::size_t>(block_bytes * n_blocks));
+    Scratch chosen_memory(static_cast<std::size_t>(program.n_passes * right.n_features));
+    bool* chosen = chosen_memory.as<bool>();
+    for (int q = 0; q < program.n_passes; ++q, chosen += right.n_features) {
+        const Pass& pass = program.passes[q];
+        for (int64_t k = 0; pass.columns && k < right.n_features; ++k) chosen[k] = false;
+        for (int64_t j = 0; pass.columns && j < pass.n_columns; ++j) chosen[pass.columns[j]] = true;
+    }
     for (int64_t first = 0; first < m; first += chunk) {
-        SparseJob<Real> job{
-            request, sink,    tasks, first, min64(chunk, m - first), block_memory.as<SparseBlock<Real>>(),
-            places,  n_common};
+        SparseJob<Real> job{request,
+                            sink,
+                            tasks,
+                            first,
+                            min64(chunk, m - first),
+                            block_memory.as<SparseBlock<Real>>(),
+                            places,
+                            n_common,
+                            chosen_memory.as<bool>()};
         int64_t n_entries = 0;
         with_csr(right, places, [&](const auto& rows) {
             for (int64_t c = 0; c < job.n_columns; ++c) n_entries += rows.length(first + c);
@@ -441,7 +505,7 @@ void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_
         Scratch features(n * sizeof(int32_t)), starts(n * sizeof(int32_t)), lists(2 * n * sizeof(ListEntry<Real>));
         with_csr(right, places, [&](const auto& rows) {
             for (int64_t b = 0, at = 0; b * kColumns < job.n_columns; ++b) {
-                Real* dense = common.as<Real>() + b * (common_size + kColumns);
+                Real* dense = common.as<Real>() + b * (common_size + norms_size);
                 job.blocks[b] = {dense,
                                  dense + common_size,
                                  features.as<int32_t>() + at,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from math import isqrt
 from typing import final
 
 import numpy as np
@@ -191,14 +192,15 @@ class Gram:
 
         Where there are too many rows to conclude anything for all, no more than 500 are looked at.
         """
-        return diagnose(self.kernel, self._rows(), MAX_POINTS if self.n <= MAX_POINTS else 500)
+        most = MAX_POINTS if self.n <= MAX_POINTS else 500
+        return diagnose(self.kernel, self._rows(), max(2, min(most, isqrt(self.memory_limit // 8))))
 
     @cached_property
     def is_convex(self) -> bool:
         """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum.
 
-        Proved by the kernel's algebra; or, up to 2,000 rows, found out from the values between all of them. What is
-        known of the origin holds for all its views.
+        Proved by the kernel's algebra; or, up to 2,000 rows and where the memory limit has room for them, found out
+        from the values between all of them. What is known of the origin holds for all its views.
         """
         if self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
@@ -430,8 +432,8 @@ class _Store:
         return self.look_at(self.data)
 
     def look_at(self, rows: Data) -> bool:
-        """Whether the matrix of these rows is positive semidefinite; False where they are too many to tell."""
-        if rows.n > MAX_POINTS:
+        """Whether the matrix of these rows is positive semidefinite; False where it is too large to tell."""
+        if rows.n > MAX_POINTS or 8 * rows.n**2 > self.memory_limit:
             return False
         look, refuted = first_refuted(self.kernel, rows)
         self.n_values += look.n_values

@@ -93,7 +93,7 @@ PROGRAMS = {
     "empty": ([], []),
     "lengths differ": ([Op.DOT], []),
     "too long": ([Op.DOT] + [Op.SHIFT] * 256, [0.0] * 257),
-    "unknown operation": ([10], [0.0]),
+    "unknown operation": ([17], [0.0]),
     "negative operation": ([-1], [0.0]),
     "nothing to add": ([Op.DOT, Op.ADD], [0.0] * 2),
     "nothing to scale": ([Op.SCALE], [1.0]),
@@ -110,6 +110,31 @@ def test_programs_that_are_refused(what):
     ops, arguments = PROGRAMS[what]
     with pytest.raises(ValueError, match=r"program|power|operation"):
         _core.CompiledKernel([int(op) for op in ops], arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "columns", "message"),
+    [
+        ([1.0], [], "a pass must be over one of the lists of columns"),
+        ([0.5], [[0]], "a pass must be over one of the lists of columns"),
+        ([1.0], [[]], "columns must be at least one, and rise from 0 on"),
+        ([1.0], [[2, 1]], "columns must be at least one, and rise from 0 on"),
+        ([1.0], [[-1, 1]], "columns must be at least one, and rise from 0 on"),
+    ],
+)
+def test_columns_of_a_program(arguments, columns, message):
+    with pytest.raises(ValueError, match=message):
+        _core.CompiledKernel([Op.DOT], arguments, False, columns)
+
+
+def test_columns_beyond_the_table():
+    kernel, X, out = (
+        _core.CompiledKernel([Op.DOT], [1.0], False, [[1, 3]]),
+        _core.Table(np.ones((2, 3))),
+        np.zeros((2, 2)),
+    )
+    with pytest.raises(ValueError, match="columns must lie below the number of features"):
+        _core.block("baseline", kernel, X, None, X, None, None, out, 1)
 
 
 def test_the_longest_and_the_deepest_program():

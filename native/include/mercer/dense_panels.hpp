@@ -1,6 +1,7 @@
 // Dense rows packed for the inner-product tile: [feature][row], so that a tile reads both operands in order.
 #pragma once
 
+#include "mercer/pairings.hpp"
 #include "mercer/program.hpp"
 #include "mercer/scratch.hpp"
 #include "mercer/simd.hpp"
@@ -61,86 +62,79 @@ MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int coun
     }
 }
 
-// What a tile needs to know of the rows packed with it: their squared norms, and <centre, x> where there is a centre,
-// which turns centred products back into plain ones. All rows at once: a sum waits for its last addition.
+// What a tile needs to know of the rows packed with it, for one pass: their squared norms, and <centre, x> where there
+// is a centre, which turns centred products back into plain ones. All rows at once: a sum waits for its last addition.
 template <class Real, int Width>
 MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const double* centre, double centre_norm,
-                                  bool with_norms, Real* norms, Real* offsets) {
+                                  const Pass& pass, Real* norms, Real* offsets) {
+    const int64_t count = pass.columns ? pass.n_columns : n_features;
     // Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
     Real squares[Width] = {};
-    for (int64_t k = 0; k < n_features; ++k)
-        for (int r = 0; r < Width; ++r)
-            squares[r] = multiply_add(packed[k * Width + r], packed[k * Width + r], squares[r]);
-    for (int r = 0; r < Width; ++r) norms[r] = with_norms ? squares[r] : 0, offsets[r] = 0;
-    if (!centre) return;
+    for (int64_t k = 0; pass.with_norms && k < count; ++k) {
+        const Real* feature = packed + (pass.columns ? pass.columns[k] : k) * Width;
+        for (int r = 0; r < Width; ++r) squares[r] = multiply_add(feature[r], feature[r], squares[r]);
+    }
+    for (int r = 0; r < Width; ++r) norms[r] = squares[r], offsets[r] = 0;
+    if (!centre || !pass.with_offsets) return;
     double products[Width] = {};
-    for (int64_t k = 0; k < n_features; ++k)
+    for (int64_t k = 0; k < count; ++k) {
+        const int64_t at = pass.columns ? pass.columns[k] : k;
         for (int r = 0; r < Width; ++r)
-            products[r] = multiply_add(centre[k], static_cast<double>(packed[k * Width + r]), products[r]);
+            products[r] = multiply_add(centre[at], static_cast<double>(packed[at * Width + r]), products[r]);
+    }
     for (int r = 0; r < Width; ++r) offsets[r] = static_cast<Real>(products[r] + centre_norm);
 }
 
 // Packs `count` <= Width rows from `first` on, minus the centre; the missing ones become zero rows.
+// What is measured of them for the q-th pass begins at q * stride.
 template <class Real, int Width>
-void pack_dense(const RowsView& view, int64_t first, int count, const double* centre, double centre_norm,
-                const Program& program, Real* packed, Real* norms, Real* offsets) {
+void pack_dense(const RowsView& view, int64_t first, int count, const double* centre, const double* centre_norms,
+                const Program& program, Real* packed, Real* norms, Real* offsets, int64_t stride) {
     if (view.dense.scalar == Scalar::f32)
         pack_dense_rows<Real, float, Width>(view, first, count, centre, packed);
     else
         pack_dense_rows<Real, double, Width>(view, first, count, centre, packed);
-    measure_packed<Real, Width>(packed, view.n_features, program.uses(Op::dot) ? centre : nullptr, centre_norm,
-                                !program.direct, norms, offsets);
+    for (int q = 0; q < program.n_passes; ++q)
+        measure_packed<Real, Width>(packed, view.n_features, centre, centre_norms[q], program.passes[q],
+                                    norms + q * stride, offsets + q * stride);
 }
 
-// tile[r][c] = sum_k left[k][r] right[k][c], every element summed in the order of k.
-template <class Real>
-void dense_tile(const Real* left, const Real* right, int64_t n_features, Real* tile) {
+// tile[r][c] = sum_k of the terms of left[k][r] and right[k][c], every element summed in the order of k.
+// Of distances and sums, -1/2 of that: with norms of 0 it stands for the distance itself.
+template <class Real, Pairing kPairing, bool kChosen>
+void pair_tile(const Real* left, const Real* right, const int32_t* columns, int64_t n_columns, Real* tile) {
     constexpr int kLane = kLanesOf<Real>, kColumns = kTileColumns<Real>;
     VecOf<Real> low[kTileRows], high[kTileRows];
 #pragma GCC unroll 12
     for (int r = 0; r < kTileRows; ++r) low[r] = high[r] = VecOf<Real>{};
-    for (int64_t k = 0; k < n_features; ++k) {
+    for (int64_t j = 0; j < n_columns; ++j) {
+        const int64_t k = kChosen ? columns[j] : j;
         const VecOf<Real> right_low = load_vector(right + k * kColumns);
         const VecOf<Real> right_high = load_vector(right + k * kColumns + kLane);
 #pragma GCC unroll 12
         for (int r = 0; r < kTileRows; ++r) {
             const Real value = left[k * kTileRows + r];
-            low[r] += value * right_low;
-            high[r] += value * right_high;
+            low[r] = add_term<Real, kPairing>(low[r], value, right_low);
+            high[r] = add_term<Real, kPairing>(high[r], value, right_high);
         }
     }
+    constexpr bool kPlain = kPairing == Pairing::product || kPairing == Pairing::minimum;
+    const Real factor = kPlain ? Real{1} : static_cast<Real>(-0.5);
 #pragma GCC unroll 12
     for (int r = 0; r < kTileRows; ++r) {
-        store(tile + r * kColumns, low[r]);
-        store(tile + r * kColumns + kLane, high[r]);
+        store(tile + r * kColumns, kPlain ? low[r] : factor * low[r]);
+        store(tile + r * kColumns + kLane, kPlain ? high[r] : factor * high[r]);
     }
 }
 
-// tile[r][c] = -1/2 sum_k (left[k][r] - right[k][c])^2: with norms of 0 it stands for the squared distance itself,
-// which loses no digits where rows are much closer to each other than to the centre.
 template <class Real>
-void distance_tile(const Real* left, const Real* right, int64_t n_features, Real* tile) {
-    constexpr int kLane = kLanesOf<Real>, kColumns = kTileColumns<Real>;
-    VecOf<Real> low[kTileRows], high[kTileRows];
-#pragma GCC unroll 12
-    for (int r = 0; r < kTileRows; ++r) low[r] = high[r] = VecOf<Real>{};
-    for (int64_t k = 0; k < n_features; ++k) {
-        const VecOf<Real> right_low = load_vector(right + k * kColumns);
-        const VecOf<Real> right_high = load_vector(right + k * kColumns + kLane);
-#pragma GCC unroll 12
-        for (int r = 0; r < kTileRows; ++r) {
-            const Real value = left[k * kTileRows + r];
-            const VecOf<Real> away_low = value - right_low, away_high = value - right_high;
-            low[r] += away_low * away_low;
-            high[r] += away_high * away_high;
-        }
-    }
-    const Real half = static_cast<Real>(-0.5);
-#pragma GCC unroll 12
-    for (int r = 0; r < kTileRows; ++r) {
-        store(tile + r * kColumns, half * low[r]);
-        store(tile + r * kColumns + kLane, half * high[r]);
-    }
+MERCER_INLINE void pair_tile_of(const Pass& pass, const Real* left, const Real* right, int64_t n_features, Real* tile) {
+    with_pairing(pass.pairing, [&]<Pairing kPairing>() MERCER_LAMBDA_INLINE {
+        if (pass.columns)
+            pair_tile<Real, kPairing, true>(left, right, pass.columns, pass.n_columns, tile);
+        else
+            pair_tile<Real, kPairing, false>(left, right, nullptr, n_features, tile);
+    });
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -5,26 +5,55 @@
 
 namespace mercer {
 
-enum class Op : int32_t { dot, sqdist, constant, add, mul, scale, shift, power, exp, tanh };
+enum class Op : int32_t {
+    dot,
+    sqdist,
+    constant,
+    add,
+    mul,
+    scale,
+    shift,
+    power,
+    exp,
+    tanh,
+    sqrt,
+    log,
+    l1,
+    chi2,
+    hamming,
+    minimum,
+    sum
+};
+
+constexpr bool is_distance(Op op) { return op == Op::sqdist || op == Op::l1 || op == Op::chi2 || op == Op::hamming; }
+constexpr bool is_pass(Op op) { return op == Op::dot || op == Op::minimum || op == Op::sum || is_distance(op); }
+
+// What is added up over the features of two rows.
+enum class Pairing : int32_t { product, squared_difference, l1, chi2, hamming, minimum, sum };
+
+// One sweep over features of both rows; all operations that need it share it.
+struct Pass {
+    Pairing pairing;
+    const int32_t* columns;  // null: all features
+    int64_t n_columns;
+    bool with_norms, with_offsets;
+};
 
 constexpr int kMaxStack = 8;
 constexpr int kMaxProgram = 256;
 
 struct Program {
     const Op* ops;
-    const double* arguments;
+    const double* arguments;  // of an operation that begins with a pass, which one
     int length;
-    bool direct;  // distances from differences, not from products, which the program then must not use
-    bool uses_sqdist;
+    const Pass* passes;
+    int n_passes;
 
-    bool uses(Op op) const {
-        for (int i = 0; i < length; ++i)
-            if (ops[i] == op) return true;
-        return false;
-    }
     bool is_dot() const { return length == 1 && ops[0] == Op::dot; }
-    bool is_gaussian() const {
-        return length == 3 && ops[0] == Op::sqdist && ops[1] == Op::scale && ops[2] == Op::exp && arguments[1] <= 0.0;
+    // exp(scale D) for a distance D and scale <= 0
+    bool is_gaussian_at(int i) const {
+        return i + 2 < length && is_distance(ops[i]) && ops[i + 1] == Op::scale && ops[i + 2] == Op::exp &&
+               arguments[i + 1] <= 0.0;
     }
 };
 

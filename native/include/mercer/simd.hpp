@@ -251,4 +251,45 @@ MERCER_INLINE V tanh(V x) {
     return s < static_cast<Real>(1.0 / 256.0) ? small : large;
 }
 
+template <class V>
+MERCER_INLINE V sqrt(V v) {
+    using Real = decltype(v[0] + v[0]);
+    V root;
+    for (int lane = 0; lane < kLanesOf<Real>; ++lane)
+        root[lane] = sizeof(Real) == sizeof(double) ? static_cast<Real>(__builtin_sqrt(static_cast<double>(v[lane])))
+                                                    : static_cast<Real>(__builtin_sqrtf(static_cast<float>(v[lane])));
+    return root;
+}
+#if defined(__AVX512F__)
+MERCER_INLINE Vec sqrt(Vec v) { return _mm512_maskz_sqrt_pd(0xff, v); }
+MERCER_INLINE VecOf<float> sqrt(VecOf<float> v) { return _mm512_maskz_sqrt_ps(0xffff, v); }
+#elif defined(__AVX2__)
+MERCER_INLINE Vec sqrt(Vec v) { return _mm256_sqrt_pd(v); }
+MERCER_INLINE VecOf<float> sqrt(VecOf<float> v) { return _mm256_sqrt_ps(v); }
+#endif
+
+// log(x) to a few units in the last place for normal x > 0; NaN elsewhere, but +inf where x is. x = 2^n m with m from
+// 1/sqrt(2) to sqrt(2), and log(m) = 2 atanh(s) with s = (m - 1)/(m + 1), |s| < 0.172, by its series: what is left out
+// of it is below 2e-18 |s|.
+template <class V>
+MERCER_INLINE V log(V x) {
+    using Real = decltype(x[0] + x[0]);
+    using E = Exponent<Real>;
+    using Int = typename Simd<Real>::Int;
+    using Whole = decltype(Int{}[0] + Int{}[0]);
+    constexpr Whole kUnit = Whole{1} << E::kSignificand;
+    const V root = fill(static_cast<Real>(0x1.6a09e667f3bcdp-1));
+    const Int bits = reinterpret_cast<Int>(x), low = reinterpret_cast<Int>(root);
+    const Int shifted = bits - low;  // the exponent changes at sqrt(1/2) 2^n
+    const Int n = shifted >> E::kSignificand;
+    const V m = reinterpret_cast<V>((shifted & (kUnit - 1)) + low);
+    const V s = (m - 1) / (m + 1), t = s * s;
+    V series = fill(static_cast<Real>(1.0 / 21.0));
+    for (int k = 19; k >= 3; k -= 2) series = series * t + static_cast<Real>(1.0 / k);
+    const V power = __builtin_convertvector(n, V);
+    const V result = power * E::kLn2Hi + (2 * s + (2 * s * (t * series) + power * E::kLn2Lo));
+    const V infinity = fill(static_cast<Real>(__builtin_inf()));
+    return x < infinity ? (x > 0 ? result : infinity - infinity) : x;
+}
+
 }  // namespace mercer::MERCER_ISA

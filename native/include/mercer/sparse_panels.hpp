@@ -3,6 +3,7 @@
 // Products and norms add up the common features first, then the rare ones, each in the order of the features.
 #pragma once
 
+#include "mercer/pairings.hpp"
 #include "mercer/scratch.hpp"
 #include "mercer/simd.hpp"
 #include "mercer/view.hpp"
@@ -37,11 +38,13 @@ struct CsrRows {
         return static_cast<int64_t>(indptr[row + 1] - indptr[row]);
     }
 
-    // Calls use(place, value) for each entry of the i-th row, in the order of features.
+    // Calls use(place, value) for each entry of the i-th row, in the order of features; of all features, or of those
+    // that `taken` says.
     template <class Use>
-    MERCER_INLINE void for_each(int64_t i, Use use) const {
+    MERCER_INLINE void for_each(int64_t i, const bool* taken, Use use) const {
         const int64_t row = rows ? rows[i] : i;
-        for (auto e = indptr[row]; e < indptr[row + 1]; ++e) use(places[indices[e]], data[e]);
+        for (auto e = indptr[row]; e < indptr[row + 1]; ++e)
+            if (taken == nullptr || taken[indices[e]]) use(places[indices[e]], data[e]);
     }
 };
 
@@ -75,7 +78,8 @@ struct ListEntry {
 // Up to kBlockColumns columns, as the tiles read them.
 template <class Real>
 struct SparseBlock {
-    Real *common, *norms;      // common[panel][place][column of the panel]
+    Real* common;              // [panel][place][column of the panel]
+    Real* norms;               // [pass][column]
     int32_t* features;         // the rare ones that occur, from 0 on
     int32_t* starts;           // of their lists
     ListEntry<Real>* entries;  // of all lists, one after the other
@@ -88,16 +92,12 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
                               SparseBlock<Real>& block) {
     constexpr int kColumns = kPanelColumns<Real>;
     for (int64_t i = 0; i < int64_t{n_common} * kBlockColumns<Real>; ++i) block.common[i] = 0;
-    for (int c = 0; c < kBlockColumns<Real>; ++c) block.norms[c] = 0;
     int32_t n_features = 0;
     for (int c = 0; c < count; ++c) {
         Real* panel = block.common + int64_t{c / kColumns} * n_common * kColumns + c % kColumns;
-        Real norm = 0;
-        rows.for_each(first + c, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+        rows.for_each(first + c, nullptr, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
             if (place < n_common) {
-                const auto value = static_cast<Real>(entry);
-                panel[int64_t{place} * kColumns] = value;
-                norm = multiply_add(value, value, norm);
+                panel[int64_t{place} * kColumns] = static_cast<Real>(entry);
                 return;
             }
             int32_t& head = heads[place - n_common];
@@ -108,7 +108,6 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
             }
             ++block.starts[head];
         });
-        block.norms[c] = norm;
     }
     block.n_features = n_features;
     int32_t total = 0;
@@ -117,34 +116,39 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
         block.starts[f] = total - 1;
         block.entries[total - 1] = {-1, 0};
     }
-    for (int c = count - 1; c >= 0; --c) {
-        Real norm = block.norms[c];
-        rows.for_each(first + c, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
-            if (place < n_common) return;
-            const auto value = static_cast<Real>(entry);
-            norm = multiply_add(value, value, norm);
-            block.entries[--block.starts[heads[place - n_common]]] = {c, value};
+    for (int c = count - 1; c >= 0; --c)
+        rows.for_each(first + c, nullptr, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if (place >= n_common)
+                block.entries[--block.starts[heads[place - n_common]]] = {c, static_cast<Real>(entry)};
         });
-        block.norms[c] = norm;
-    }
     for (int32_t f = 0; f < n_features; ++f) heads[block.features[f]] = -1;
 }
 
-// Rows on the left, sorted into common and rare features.
+// The norm of a row for one pass, added up in the order in which tiles add: the distance of equal rows is 0.
+template <class Real, Pairing kPairing, class Rows>
+MERCER_INLINE Real measure_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken) {
+    Real norm = 0;
+    for (const bool rare : {false, true})
+        rows.for_each(i, taken, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if ((place >= n_common) == rare) norm = add_to_norm<Real, kPairing>(norm, static_cast<Real>(entry));
+        });
+    return norm;
+}
+
+// Rows on the left, of the features that a pass takes, sorted into common and rare ones.
 template <class Real>
 struct SparseRow {
     const int32_t *common, *rare;
     const Real *common_values, *rare_values;
     int32_t n_common, n_rare;
-    Real norm;
 };
 
 // Needs room for the row's entries, and one more, in each array.
 template <class Real, class Rows>
-MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, int32_t* common, int32_t* rare,
-                                       Real* common_values, Real* rare_values) {
-    SparseRow<Real> row{common, rare, common_values, rare_values, 0, 0, 0};
-    rows.for_each(i, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken,
+                                       int32_t* common, int32_t* rare, Real* common_values, Real* rare_values) {
+    SparseRow<Real> row{common, rare, common_values, rare_values, 0, 0};
+    rows.for_each(i, taken, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
         const auto value = static_cast<Real>(entry);
         common[row.n_common] = place;
         common_values[row.n_common] = value;
@@ -153,14 +157,23 @@ MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_co
         row.n_common += place < n_common;
         row.n_rare += place >= n_common;
     });
-    for (int32_t e = 0; e < row.n_common; ++e) row.norm = multiply_add(common_values[e], common_values[e], row.norm);
-    for (int32_t e = 0; e < row.n_rare; ++e) row.norm = multiply_add(rare_values[e], rare_values[e], row.norm);
     return row;
 }
 
-// products[c] = <row, column c of the panel>, of the common features.
-template <class Real>
-MERCER_INLINE void common_products(const SparseRow<Real>& row, const Real* panel, Real* products) {
+// sum + what two features share.
+template <class Real, Pairing kPairing, class V>
+MERCER_INLINE V add_shared(V sum, Real left, V right) {
+    if constexpr (kPairing != Pairing::product)
+        return sum + shared_term<kPairing>(V{} + left, right);
+    else if constexpr (sizeof(V) == sizeof(Real))
+        return multiply_add(left, right, sum);
+    else
+        return sum + left * right;
+}
+
+// shared[c] = what the row and column c of the panel share, of the common features.
+template <class Real, Pairing kPairing>
+MERCER_INLINE void add_common(const SparseRow<Real>& row, const Real* panel, Real* shared) {
     constexpr int kLane = kLanesOf<Real>;
     VecOf<Real> sums[kSparseVectors];
 #pragma GCC unroll 8
@@ -169,22 +182,24 @@ MERCER_INLINE void common_products(const SparseRow<Real>& row, const Real* panel
         const Real value = row.common_values[e];
         const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
 #pragma GCC unroll 8
-        for (int v = 0; v < kSparseVectors; ++v) sums[v] += value * load_vector(columns + v * kLane);
+        for (int v = 0; v < kSparseVectors; ++v)
+            sums[v] = add_shared<Real, kPairing>(sums[v], value, load_vector(columns + v * kLane));
     }
 #pragma GCC unroll 8
-    for (int v = 0; v < kSparseVectors; ++v) store(products + v * kLane, sums[v]);
+    for (int v = 0; v < kSparseVectors; ++v) store(shared + v * kLane, sums[v]);
 }
 
-// products[c] += <row, column c of the block>, of the rare features; heads[feature] says where its list begins.
-template <class Real>
-MERCER_INLINE void add_rare_products(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
-                                     Real* products) {
+// shared[c] += what the row and column c of the block share, of the rare features; heads[feature] says where its list
+// begins.
+template <class Real, Pairing kPairing>
+MERCER_INLINE void add_rare(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
+                            Real* shared) {
     for (int32_t e = 0; e < row.n_rare; ++e) {
         const int32_t head = heads[row.rare[e]];
         if (head < 0) continue;
         const Real value = row.rare_values[e];
         for (const ListEntry<Real>* at = entries + head; at->column >= 0; ++at)
-            products[at->column] = multiply_add(value, at->value, products[at->column]);
+            shared[at->column] = add_shared<Real, kPairing>(shared[at->column], value, at->value);
     }
 }
 

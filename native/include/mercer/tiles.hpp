@@ -9,7 +9,8 @@ namespace mercer {
 struct TileRequest {
     Program program;
     RowsView left, right;
-    const double* centre;  // subtracted from every row before distances are taken; may be null
+    const double* centre;  // subtracted from every row before distances are taken; may be null; 0 in columns of passes
+                           // that are neither products nor differences
     bool symmetric;        // left and right are the same rows: one triangle is evaluated and stands for both
     int n_threads;
 };

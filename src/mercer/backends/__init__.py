@@ -5,6 +5,7 @@ from __future__ import annotations
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
+from mercer.backends.layout import Layout as Layout
 from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend
 from mercer.backends.native import exponent_reach as exponent_reach
@@ -13,7 +14,7 @@ from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense
 from mercer.isa import select_isa
-from mercer.kernels import Kernel, Op, stack_depth
+from mercer.kernels import Kernel, stack_depth
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
 
@@ -32,7 +33,7 @@ def select_backend(
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     memory_limit : int, optional
-        Bytes that another form of the rows may take.
+        Bytes that another form of the rows may take, or a block of kernel values that Python evaluates.
 
     Returns
     -------
@@ -41,13 +42,13 @@ def select_backend(
         One clause, for `verbose` output and reports.
     """
     program = kernel.lower()
+    by_python = BlockBackend(kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
     if program is None and kernel.is_native:
-        blocks = BlockBackend(kernel, data, n_jobs=n_jobs)
-        return blocks, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {blocks.n_threads} threads)"
+        return by_python, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {by_python.n_threads} threads)"
     if program is None:
-        return BlockBackend(kernel, data), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
+        return by_python, f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
-        return BlockBackend(kernel), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
+        return by_python, f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
     shift = prevailing_values(program, data, memory_limit)
     if shift is not None:
         assert isinstance(data, Dense)
@@ -60,9 +61,10 @@ def select_backend(
                 f"{kernel!r} runs as native tiles ({native.isa}, {native.n_threads} threads); {1 - share:.0%} of the "
                 "entries repeat their column's prevailing value, and are left out"
             )
-    reach = exponent_reach(program, data)
+    layout = Layout(program, data)
+    reach = exponent_reach(program, data, layout)
     direct = not reach <= _REACH
-    if direct and (not isinstance(data, Dense) or any(op == Op.DOT for op, _ in program)):
-        return BlockBackend(kernel), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
-    backend = NativeBackend(program, data, direct=direct, reach=reach, n_jobs=n_jobs)
+    if direct and not isinstance(layout.rows(data), Dense):
+        return by_python, f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
+    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, n_jobs=n_jobs)
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads)"

@@ -29,17 +29,27 @@ class BlockBackend(Backend):
     kernel : Kernel
     data : Data, optional
         The rows that say what a value costs.
+    memory_limit : int, optional
+        Bytes that a block of kernel values may take.
     n_jobs : int, optional
         Threads for kernels that run native code; Python functions are called from one thread.
     """
 
-    def __init__(self, kernel: Kernel, data: Data | None = None, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        data: Data | None = None,
+        *,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self._kernel = kernel
         self.keeping_pays = not isinstance(kernel, Precomputed)  # those are kept already, by the caller
         self.n_threads = n_threads(n_jobs) if kernel.is_native else 1
         self._pieces = _PIECES if kernel.is_native else 1
         work = 0.0 if data is None else kernel.work(data)
-        self.values_per_call = int(min(_MOST_VALUES, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
+        most = _MOST_VALUES if memory_limit is None else min(_MOST_VALUES, max(_LEAST_VALUES, memory_limit // 8))
+        self.values_per_call = int(min(most, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
         self._largest = 0.0
         self.scratch_bytes = 8 * self.values_per_call
 

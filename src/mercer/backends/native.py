@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import numpy as np
@@ -11,11 +12,12 @@ from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.backends.layout import Layout
 from mercer.backends.rounding import NormClasses, bound_combination, bound_magnitudes, value_bound
 from mercer.backends.threads import n_threads
-from mercer.data import CSR, Data, Dense, Vectors
+from mercer.data import CSR, Data, Dense
 from mercer.isa import select_isa
-from mercer.kernels.program import Op, Program
+from mercer.kernels.program import PASSES, Op, Program, Step
 
 MAX_STACK, MAX_PROGRAM = 8, 256
 """Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
@@ -43,26 +45,40 @@ class NativeBackend(Backend):
         lose digits where rows are much closer to each other than to their mean.
     reach : float, default 0
         Of the program on these rows; see :func:`exponent_reach`.
+    layout : Layout, optional
+        Of the program on the training rows, where it is known.
     n_jobs : int, optional
         See :func:`mercer.backends.threads.n_threads`.
     """
 
     def __init__(
-        self, program: Program, data: Data, *, direct: bool = False, reach: float = 0.0, n_jobs: int | None = None
+        self,
+        program: Program,
+        data: Data,
+        *,
+        direct: bool = False,
+        reach: float = 0.0,
+        layout: Layout | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.isa = select_isa()
         self.n_threads = n_threads(n_jobs)
-        self.keeping_pays = _row_length(data) > (_SHORT_ROW if isinstance(data, Dense) else _SHORT_SPARSE_ROW)
-        self.values_per_call = int(min(3e7, 6e9 / (_row_length(data) + 20)))
-        self._kernel = CompiledKernel([int(op) for op, _ in program], [float(a) for _, a in program], direct)
-        self.roundoff = 1.0 + 0.25 * _longest_row(data) ** 0.5 + (0.0 if direct else 2.0 * reach)
+        self._layout = layout or Layout(program, data)
+        rows = self._layout.rows(data)
+        length = _row_length(rows) * self._layout.n_passes
+        self.keeping_pays = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
+        self.values_per_call = int(min(3e7, 6e9 / (length + 20)))
+        self._kernel = CompiledKernel(
+            [int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns
+        )
+        self.roundoff = 1.0 + 0.25 * _longest_row(rows) ** 0.5 + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
-        packed = 8 * (data.p + 2) * (data.n + 32)
-        lists = 0 if isinstance(data, Dense) else _LIST_SHARE * data.nbytes
-        sums = 8 * _SYMMETRIC_TASKS * min(data.n, _SYMMETRIC_COLUMNS)
+        packed = 8 * (rows.p + 2) * (rows.n + 32)
+        lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
+        sums = 8 * _SYMMETRIC_TASKS * min(rows.n, _SYMMETRIC_COLUMNS)
         self.scratch_bytes = min(_PANEL_BYTES, packed) + self.n_threads * min(_LEFT_BYTES, packed) + lists + sums
-        centred = isinstance(data, Dense) and uses_distance(program) and not direct
-        self._centre = data.mean() if centred else None  # type: ignore[attr-defined]
+        self.scratch_bytes += rows.nbytes if rows is not data else 0
+        self._centre = None if direct else self._layout.centre(data)
         self._tables: dict[int, tuple[Data, Table]] = {}
         self._norms: dict[int, tuple[Data, NormClasses]] = {}
         self._table(data)
@@ -143,7 +159,7 @@ class NativeBackend(Backend):
         return bound_combination(self._program, self._n_terms(left, right), *sides, weights, self._centre_norm)
 
     def _n_terms(self, left: Data, right: Data) -> int:
-        return max(_longest_row(left), _longest_row(right))
+        return max(_longest_row(self._layout.rows(left)), _longest_row(self._layout.rows(right)))
 
     @property
     def _centre_norm(self) -> float:
@@ -153,6 +169,7 @@ class NativeBackend(Backend):
         """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
         return value_bound(
             self._program,
+            self._n_terms(data, data),
             float(self._norm_classes(data).largest[0]),
             self._centre_norm,
         )
@@ -161,9 +178,8 @@ class NativeBackend(Backend):
         held = self._norms.get(id(data))
         if held is not None:
             return held[1]
-        assert isinstance(data, Vectors)
         with np.errstate(over="ignore", invalid="ignore"):
-            classes = NormClasses(np.sqrt(data.sq_norms(self._centre)) * _NORM_ROUNDING)
+            classes = NormClasses(np.sqrt(self._layout.rows(data).sq_norms(self._centre)) * _NORM_ROUNDING)
         self._norms[id(data)] = (data, classes)
         return classes
 
@@ -175,13 +191,13 @@ class NativeBackend(Backend):
         held = self._tables.get(id(data))
         if held is not None:
             return held[1]
-        if isinstance(data, Dense):
-            table = Table(data.array)
-        elif isinstance(data, CSR):
-            m = data.matrix
-            table = Table(m.data, m.indices, m.indptr, data.p)
+        rows = self._layout.rows(data)
+        if isinstance(rows, Dense):
+            table = Table(rows.array)
         else:
-            raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
+            assert isinstance(rows, CSR)
+            m = rows.matrix
+            table = Table(m.data, m.indices, m.indptr, rows.p)
         self._tables[id(data)] = (data, table)
         return table
 
@@ -196,47 +212,41 @@ def _row_length(data: Data) -> int:
     return data.p if isinstance(data, Dense) else int(data.nbytes / 12 / max(1, data.n))
 
 
-def exponent_reach(program: Program, data: Data) -> float:
+def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -> float:
     """Return how much squared distances can change the logarithm of a kernel value on these rows, 0 without distances.
 
     Distances from inner products are off by a few units of roundoff of the squared distance *to the mean*; times the
     scale in exp(-scale d^2), that is the relative error of the kernel value, in units of roundoff.
     """
-    sensitivity = distance_sensitivity(program)
-    if sensitivity == 0.0 or data.n == 0 or not isinstance(data, Vectors):
+    distances = {step for step in program if step[0] is Op.SQDIST}
+    if not distances or data.n == 0:
         return 0.0
+    found = layout or Layout(program, data)
     with np.errstate(over="ignore", invalid="ignore"):
-        centre = data.mean() if isinstance(data, Dense) else None
-        return sensitivity * float(data.sq_norms(centre).max())
+        return sum(distance_sensitivity(program, step) * found.sq_reach(data, step) for step in distances)
 
 
-def distance_sensitivity(program: Program) -> float:
-    """Return by how much the logarithm of a kernel value changes, at most, for a unit of squared distance."""
+def distance_sensitivity(program: Program, distance: Step) -> float:
+    """Return by how much the logarithm of a kernel value changes, at most, for a unit of one squared distance.
+
+    Infinite where a root is taken of it, which has half of its digits.
+    """
     stack: list[tuple[float, float]] = []  # of the value where it is linear in the distance, and of its logarithm
     for op, number in program:
-        if op in (Op.DOT, Op.CONST):
-            stack.append((0.0, 0.0))
-        elif op is Op.SQDIST:
-            stack.append((1.0, 0.0))
+        if op in PASSES or op is Op.CONST:
+            stack.append((float((op, number) == distance), 0.0))
         elif op in (Op.ADD, Op.MUL):
             (linear, relative), (other_linear, other_relative) = stack.pop(), stack.pop()
             joined = max(relative, other_relative) if op is Op.ADD else relative + other_relative
             stack.append((linear + other_linear, joined))
         elif op is Op.SCALE:
-            stack.append((abs(number) * stack[-1][0], stack.pop()[1]))
+            linear, relative = stack.pop()
+            stack.append((abs(number) * linear if linear else 0.0, relative))
         elif op is Op.POWER:
             linear, relative = stack.pop()
             stack.append((linear, number * relative))
         elif op is Op.EXP:
             stack.append((0.0, sum(stack.pop())))
+        elif op is Op.SQRT:
+            stack.append((math.inf if sum(stack.pop()) else 0.0, 0.0))
     return sum(stack.pop())
-
-
-def uses_distance(program: Program) -> bool:
-    """Whether the program asks for squared distances."""
-    return any(op == Op.SQDIST for op, _ in program)
-
-
-def uses_inner_products(program: Program) -> bool:
-    """Whether the program asks for inner products."""
-    return any(op == Op.DOT for op, _ in program)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mercer.kernels.program import Op, Program
+from mercer.kernels.program import PASSES, Op, Program
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -68,10 +68,10 @@ def relative_error(
         return np.where((largest < _LARGEST) & (relative < 0.5), relative / (1.0 - relative), np.inf)
 
 
-def value_bound(program: Program, norm: float, centre: float = 0.0) -> float:
+def value_bound(program: Program, n_terms: int, norm: float, centre: float = 0.0) -> float:
     """Return a bound on |k(x, z)| over rows of at most this norm, as they are packed."""
     norms = np.array([norm])
-    return float(_follow(program, 1, norms, norms, centre)[1][0])
+    return float(_follow(program, n_terms, norms, norms, centre)[1][0])
 
 
 def _follow(
@@ -82,6 +82,7 @@ def _follow(
     with np.errstate(over="ignore", invalid="ignore"):
         product, squares = left * right, (left + right) ** 2
         lost = (n_terms + 1) * _TINY * (1.0 + left + right + 2.0 * centre)
+        absolute = math.sqrt(n_terms) * (left + right)  # sums of |x_k| and |z_k| [Cauchy and Schwarz]
         largest = squares + centre**2
         for op, number in program:
             if op is Op.DOT:
@@ -90,6 +91,14 @@ def _follow(
                 stack.append((-size, size, _gamma(n_terms + 3) * product + offsets + lost))
             elif op is Op.SQDIST:
                 stack.append((np.zeros_like(squares), squares, _gamma(n_terms + 4) * squares + lost))
+            elif op in (Op.L1, Op.CHI2):
+                off = (2.0 if op is Op.L1 else 3.0) * _gamma(n_terms + 9) * absolute
+                stack.append((np.zeros_like(absolute), absolute, off + 8.0 * lost))
+            elif op is Op.HAMMING:  # numbers that differ may be equal in single precision
+                most = np.full_like(absolute, n_terms if n_terms < 2**20 else math.inf) * 2.0
+                stack.append((np.zeros_like(absolute), most, most))
+            elif op in (Op.MINIMUM, Op.SUM):
+                stack.append((-absolute, absolute, _gamma(n_terms + 3) * absolute + 4.0 * lost))
             elif op is Op.CONST:
                 value = np.full_like(product, number)
                 stack.append((value, value, _U * abs(value) + _TINY))
@@ -100,7 +109,7 @@ def _follow(
                 stack.append(_map(op, number, *stack.pop()))
             low, high, error = stack[-1]
             largest = np.maximum(largest, _size(low, high) + error)
-            if op is not Op.POWER:  # exponents are integers, all other numbers become float32
+            if op is not Op.POWER and op not in PASSES:  # exponents are integers, all other numbers become float32
                 largest = np.maximum(largest, abs(number))
     return largest, _size(low, high), error
 
@@ -145,6 +154,18 @@ def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatA
         case Op.EXP:
             largest, relative = np.exp(high), np.expm1(error + 4.0 * _U)
             return np.zeros_like(high), largest, largest * relative + _CUT * (1.0 + relative)
+        case Op.SQRT:
+            low, root = np.sqrt(np.maximum(low, 0.0)), np.sqrt(np.maximum(high, 0.0))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                off = np.fmin(np.sqrt(error), error / low)  # |sqrt(a) - sqrt(b)| is at most either of them
+            return low, root, off + 2.0 * _U * (root + off)
+        case Op.LOG:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                # Outwards by what the bounds themselves may have been rounded: the logarithm makes much of it near 1.
+                low, high = np.log(low * (1.0 - _DOUBLE)), np.log(high * (1.0 + _DOUBLE))
+                least = np.exp(low) - error
+                off = np.where(least > 0.0, error / least, np.inf)
+            return low, high, off + 8.0 * _U * (_size(low, high) + off) + _TINY
         case Op.TANH:
             return -np.ones_like(low), np.ones_like(high), error + 8.0 * _U * np.minimum(1.0, 16.0 * found) + _TINY
     raise ValueError(f"{op.name} is not an operation on tiles")

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
-from mercer.backends.native import NativeBackend, uses_inner_products
+from mercer.backends.native import NativeBackend
 from mercer.data import CSR, Data, Dense
 from mercer.data.base import parts
-from mercer.kernels.program import Program
+from mercer.kernels.program import PASSES, Op, Program
+from mercer.kernels.views import View
 
 _LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # of tables that it could pay for
 _SAMPLE = 65  # rows that are looked at first; an odd number, whose median is one of them
@@ -96,13 +97,18 @@ class SparseForm(Backend):
 def prevailing_values(program: Program, data: Data, memory_limit: int | None) -> FloatArray | None:
     """Return the value that prevails in each column, (p,); None where moving the rows there would not pay.
 
-    Costs a look at 65 rows. In programs with inner products only 0 counts, for they do not stay as they are.
+    Costs a look at 65 rows. Only distances stay as they are: in programs with anything else only 0 counts. Views
+    are not moved.
     """
+    passes = [step for step in program if step[0] in PASSES]
+    if any(isinstance(argument, View) for _, argument in passes):
+        return None
     if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
         return None
     sample = data.array[np.linspace(0, data.n - 1, _SAMPLE).astype(np.int64)]
     middle = _SAMPLE // 2
-    values = np.zeros(data.p) if uses_inner_products(program) else np.partition(sample, middle, axis=0)[middle]
+    stays = all(op in (Op.SQDIST, Op.L1) for op, _ in passes)
+    values = np.partition(sample, middle, axis=0)[middle] if stays else np.zeros(data.p)
     share = np.count_nonzero(sample != values) / sample.size
     if share > _SHARE or (memory_limit is not None and 2.0 * _ENTRY_BYTES * share * data.n * data.p > memory_limit):
         return None

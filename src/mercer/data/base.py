@@ -29,12 +29,15 @@ class Data(ABC):
         Bytes that the stored values and indices take.
     copied_bytes : int
         Bytes that were copied to make this object from what the caller gave; 0 where it was consumed as it is.
+    names : list of str, optional
+        What the columns are called, where that is known.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     nbytes: int
     copied_bytes: int
+    names: list[str] | None = None
 
     @abstractmethod
     def rows(self, idx: Rows) -> Data:

@@ -62,7 +62,7 @@ class Dense(Vectors):
 
     def inner(self, other: Vectors) -> FloatArray:
         """Return the inner products of these rows with those of `other`, (n, other.n)."""
-        _same_features(self, other)
+        same_features(self, other)
         if isinstance(other, CSR):
             return np.ascontiguousarray(other.inner(self).T)
         return self.float64() @ other.float64().T
@@ -72,7 +72,7 @@ class Dense(Vectors):
 
         Sums of squared differences: no digits are lost where two rows are close.
         """
-        _same_features(self, other)
+        same_features(self, other)
         if isinstance(other, CSR):
             return np.ascontiguousarray(other.sq_distances(self).T)
         return cdist(self.float64(), other.float64(), "sqeuclidean")
@@ -164,7 +164,7 @@ class CSR(Vectors):
 
     def inner(self, other: Vectors) -> FloatArray:
         """Return the inner products of these rows with those of `other`, (n, other.n)."""
-        _same_features(self, other)
+        same_features(self, other)
         product = self.float64() @ other.float64().T
         return product.toarray() if isinstance(other, CSR) else np.asarray(product)
 
@@ -174,7 +174,7 @@ class CSR(Vectors):
         Sparse rows go by the expansion |x|² + |z|² - 2<x, z>; pairs so close that it would lose more than ten
         bits are computed again from their differences. Beside dense rows, sparse ones are made dense by block.
         """
-        _same_features(self, other)
+        same_features(self, other)
         if isinstance(other, CSR):
             return self._sparse_sq_distances(other)
         distances = np.empty((self.n, other.n))
@@ -276,10 +276,11 @@ def _same_kind(data: Vectors, other: Data) -> Vectors:
 def _rows_below(data: Vectors, other: Data) -> Vectors:
     below = other.like(data)
     assert isinstance(below, Vectors)  # others have refused
-    _same_features(data, below)
+    same_features(data, below)
     return below
 
 
-def _same_features(a: Vectors, b: Vectors) -> None:
+def same_features(a: Vectors, b: Vectors) -> None:
+    """Refuse rows of different length."""
     if a.p != b.p:
         raise ValueError(f"both sides must have the same number of features, got {a.p} and {b.p}")

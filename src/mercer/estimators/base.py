@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificate import Certificate, combine
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
+from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.validation import check_callback, check_number, check_rows, check_whole, scaling_hint
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
@@ -32,7 +33,7 @@ _GO_ON = {
 }
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(HoldsKernel, BaseEstimator):
     """An estimator of rows that a kernel compares: numbers, kernel values, strings or sets."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]

@@ -35,7 +35,9 @@ class SVC(ClassifierMixin, DualMachine):
     ----------
     C : float, default=1.0
         Penalty of a unit of hinge loss, > 0. Infinity asks for the machine of maximal margin.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
+    kernel : str, Kernel or callable, default="rbf"
+        "linear", "poly", "rbf", "sigmoid", "precomputed", or another of :data:`mercer.kernels.NAMES`. Parameters of a
+        kernel object are parameters of the machine, ``kernel__gamma``.
         A callable gets two blocks of rows and returns the matrix of kernel values between them. With
         "precomputed", X is the matrix of kernel values: (n, n) in `fit`, (m, n) in `predict`.
     degree : int, default=3

@@ -117,7 +117,8 @@ def _has_plain_labels(y: Any) -> bool:
 
 def _finite(estimator: BaseEstimator, data: Data) -> Data:
     names = getattr(estimator, "feature_names_in_", None)
-    problem = data.finite_problem(None if names is None else list(names))
+    data.names = None if names is None else list(names)
+    problem = data.finite_problem(data.names)
     if problem is not None:
         raise ValueError(f"X must be finite, but {problem}. Impute or drop these rows first.")
     return data

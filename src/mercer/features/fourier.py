@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from mercer.data import Data, Vectors
+from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.features.base import DenseMap, check_count
 from mercer.kernels import RBF, Gamma, Kernel, as_kernel
 from mercer.kernels.parameters import number
@@ -19,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 _BLOCK_ENTRIES = 1 << 20  # of a temporary: 8 MiB; less would not be worth the threads of a matrix product
 
 
-class RandomFourier(DenseMap):
+class RandomFourier(HoldsKernel, DenseMap):
     """Random Fourier features of the Gaussian kernel: cosines and sines of random projections.
 
     By Bochner's theorem a continuous kernel k(x - z) with k(0) = 1 is the mean of cos(w'(x - z)) over random

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from mercer.data import Data, Precomputed, Vectors
+from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.validation import check_whole
 from mercer.features.base import DenseMap, check_count
 from mercer.features.landmarks import SCHEMES
@@ -25,7 +26,7 @@ from mercer.status import IndefiniteKernelWarning
 FloatArray = npt.NDArray[np.float64]
 
 
-class Nystroem(DenseMap):
+class Nystroem(HoldsKernel, DenseMap):
     """Nyström's map of any kernel: inner products of its columns approximate k(x, z) from below.
 
     With landmarks L among the training rows and K_LL = V diag(lambda) V' their kernel values, the columns are

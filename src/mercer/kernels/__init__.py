@@ -1,33 +1,58 @@
 """Kernels: what is similar. Pure mathematics, which knows nothing of storage, caches or devices."""
 
-from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
+from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
 from mercer.kernels.base import Kernel
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
+from mercer.kernels.distances import (
+    RBF,
+    ChiSquared,
+    GeneralizedGaussian,
+    Hamming,
+    Laplacian,
+    Matern,
+    RationalQuadratic,
+)
+from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.reading import NAMES, as_kernel, from_dict
 from mercer.kernels.repairs import Repaired, clip, flip, shift
-from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
+from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
+from mercer.kernels.transforms import Centered, Normalized, On, center, normalize
 
 __all__ = [
     "NAMES",
     "RBF",
+    "Bilinear",
     "Callable",
+    "Centered",
+    "ChiSquared",
+    "Cosine",
     "Diagnosis",
     "EditDistance",
+    "Exp",
+    "FeatureKernel",
     "FoundGamma",
     "Gamma",
+    "GeneralizedGaussian",
+    "Hamming",
+    "HistogramIntersection",
     "Jaccard",
     "Kernel",
+    "Laplacian",
     "Linear",
+    "Matern",
     "Mismatch",
+    "Normalized",
+    "On",
     "Op",
     "Polynomial",
     "Power",
     "Precomputed",
     "Product",
     "Program",
+    "RationalQuadratic",
     "Repaired",
     "Scale",
     "SetIntersection",
@@ -39,11 +64,14 @@ __all__ = [
     "Witness",
     "all_strings",
     "as_kernel",
+    "center",
     "clip",
     "diagnose",
     "evaluate",
+    "exp",
     "flip",
     "from_dict",
+    "normalize",
     "refute",
     "shift",
     "stack_depth",

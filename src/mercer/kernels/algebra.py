@@ -5,31 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import reduce
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 
 from mercer.data import Data
-from mercer.kernels.base import Kernel, Schema, block_of, diag_of, finite
+from mercer.kernels.base import Kernel, Schema, block_of, diag_of, finite, inner_params
 from mercer.kernels.parameters import real, whole
 from mercer.kernels.program import FloatArray, Op, Program, Step, apply, simplify
 
 
-class Composite(Kernel):
-    """A kernel made of others by one operation.
-
-    Where all its parts have programs it has one too, and they share one inner product; otherwise each part
-    computes its own block.
-    """
-
-    @property
-    @abstractmethod
-    def step(self) -> Step:
-        """The operation: it joins the parts in pairs from the left, or acts on the only one."""
+class Derived(Kernel):
+    """A kernel made of others in a way that keeps them positive semidefinite."""
 
     @abstractmethod
     def with_parts(self, parts: tuple[Kernel, ...]) -> Kernel:
-        """Return the same operation on other kernels."""
+        """Return what is made of other kernels in the same way."""
 
     @property
     def is_psd(self) -> bool | None:
@@ -39,6 +30,19 @@ class Composite(Kernel):
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with the rules in its parts replaced by numbers."""
         return self.with_parts(tuple(part.resolve(X, weights) for part in self.parts))
+
+
+class Composite(Derived):
+    """A kernel made of others by one operation on their values.
+
+    Where all its parts have programs it has one too, and they share one inner product; otherwise each part
+    computes its own block.
+    """
+
+    @property
+    @abstractmethod
+    def step(self) -> Step:
+        """The operation: it joins the parts in pairs from the left, or acts on the only one."""
 
     def lower(self) -> Program | None:
         """Return the kernel as a program over tiles, or None where a part has none."""
@@ -81,6 +85,15 @@ class _Chain(Composite):
     parts: tuple[Kernel, ...]
 
     schema: ClassVar[Schema] = {"parts": "kernels"}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parts as ``left`` and ``right``, or as ``0``, ``1``, ... where they are more; see `Kernel`."""
+        names = ("left", "right") if len(self.parts) == 2 else map(str, range(len(self.parts)))
+        params: dict[str, Any] = dict(zip(names, self.parts, strict=True))
+        return params | (inner_params(params) if deep else {})
+
+    def _made_of(self, params: dict[str, Any]) -> Kernel:
+        return type(self)(tuple(params.values()))
 
     def __post_init__(self) -> None:
         merged: list[Kernel] = []
@@ -127,7 +140,7 @@ class Sum(_Chain):
 
     def __repr__(self) -> str:
         first, *others = self.parts
-        return " + ".join([_formula(first, 1), *(_formula(part, 2) for part in others)])
+        return " + ".join([formula(first, 1), *(formula(part, 2) for part in others)])
 
 
 class Product(_Chain):
@@ -160,16 +173,34 @@ class Product(_Chain):
 
     def __repr__(self) -> str:
         first, *others = self.parts
-        return " * ".join([_formula(first, 2), *(_formula(part, 3) for part in others)])
+        return " * ".join([formula(first, 2), *(formula(part, 3) for part in others)])
 
 
-class _Unary(Composite):
+class OfOne(Derived):
+    """A kernel made of one other."""
+
     kernel: Kernel
 
-    def _take(self, kernel: object) -> None:
+    def take(self, kernel: object) -> None:
+        """Note the kernel that it is made of, refusing what is none."""
         if not isinstance(kernel, Kernel):
             raise TypeError(f"{type(self).__name__} takes a kernel, got {kernel!r}")
         object.__setattr__(self, "parts", (kernel,))
+
+    def with_parts(self, parts: tuple[Kernel, ...]) -> Kernel:
+        """Return the same operation on another kernel."""
+        return self._made_of(self.get_params(deep=False) | {"kernel": parts[0]})
+
+
+class _Unary(OfOne, Composite):
+    def _nonnegative(self, name: str, value: object, text: str) -> float:
+        try:
+            return real(name, value, minimum=0.0)
+        except ValueError as error:
+            made = text.format(value, formula(self.parts[0], 3))
+            raise ValueError(
+                f"{error}: the result, {made}, would not be a kernel (a positive semidefinite function)"
+            ) from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,20 +234,16 @@ class Scale(_Unary):
     rule = "a kernel times a number >= 0"
 
     def __post_init__(self) -> None:
-        self._take(self.kernel)
-        object.__setattr__(self, "factor", _nonnegative("factor", self.factor))
+        self.take(self.kernel)
+        object.__setattr__(self, "factor", self._nonnegative("factor", self.factor, "{0!r} * {1}"))
 
     @property
     def step(self) -> Step:
         """Multiplication by the factor."""
         return Op.SCALE, self.factor
 
-    def with_parts(self, parts: tuple[Kernel, ...]) -> Kernel:
-        """Return the same multiple of another kernel."""
-        return Scale(self.factor, parts[0])
-
     def __repr__(self) -> str:
-        return f"{self.factor!r} * {_formula(self.kernel, 3)}"
+        return f"{self.factor!r} * {formula(self.kernel, 3)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,20 +277,16 @@ class Shift(_Unary):
     rule = "a kernel plus a number >= 0"
 
     def __post_init__(self) -> None:
-        self._take(self.kernel)
-        object.__setattr__(self, "offset", _nonnegative("offset", self.offset))
+        self.take(self.kernel)
+        object.__setattr__(self, "offset", self._nonnegative("offset", self.offset, "{1} + {0!r}"))
 
     @property
     def step(self) -> Step:
         """Addition of the offset."""
         return Op.SHIFT, self.offset
 
-    def with_parts(self, parts: tuple[Kernel, ...]) -> Kernel:
-        """Return another kernel plus the same number."""
-        return Shift(parts[0], self.offset)
-
     def __repr__(self) -> str:
-        return f"{_formula(self.kernel, 1)} + {self.offset!r}"
+        return f"{formula(self.kernel, 1)} + {self.offset!r}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -297,7 +320,7 @@ class Power(_Unary):
     rule = "a product of kernels, or the constant 1"
 
     def __post_init__(self) -> None:
-        self._take(self.kernel)
+        self.take(self.kernel)
         object.__setattr__(self, "exponent", whole("exponent", self.exponent))
 
     @property
@@ -310,21 +333,53 @@ class Power(_Unary):
         """Raising to the exponent."""
         return Op.POWER, float(self.exponent)
 
-    def with_parts(self, parts: tuple[Kernel, ...]) -> Kernel:
-        """Return the same power of another kernel."""
-        return Power(parts[0], self.exponent)
+    def __repr__(self) -> str:
+        return f"{formula(self.kernel, 4)} ** {self.exponent}"
+
+
+@dataclass(frozen=True, repr=False)
+class Exp(_Unary):
+    """The exponential of a kernel, ``exp(k)``: a power series with positive coefficients.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is exponentiated.
+
+    Raises
+    ------
+    TypeError
+        If it is not a kernel.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear, exp
+    >>> exp(0.5 * Linear())
+    exp(0.5 * Linear())
+    """
+
+    kernel: Kernel
+
+    schema: ClassVar[Schema] = {"kernel": "kernel"}
+    rule = "the exponential of a kernel"
+
+    def __post_init__(self) -> None:
+        self.take(self.kernel)
+
+    @property
+    def step(self) -> Step:
+        """The exponential."""
+        return Op.EXP, 0.0
 
     def __repr__(self) -> str:
-        return f"{_formula(self.kernel, 4)} ** {self.exponent}"
+        return f"exp({self.kernel!r})"
 
 
-def _formula(kernel: Kernel, binding: int) -> str:
+def exp(kernel: Kernel) -> Kernel:
+    """Return the exponential of a kernel; see `Exp`."""
+    return Exp(kernel)
+
+
+def formula(kernel: Kernel, binding: int) -> str:
     """Return the kernel's formula, in parentheses where it binds less tightly than its place demands."""
     return repr(kernel) if kernel.binding >= binding else f"({kernel!r})"
-
-
-def _nonnegative(name: str, value: object) -> float:
-    try:
-        return real(name, value, minimum=0.0)
-    except ValueError as error:
-        raise ValueError(f"{error}: the result would not be a kernel (a positive semidefinite function)") from None

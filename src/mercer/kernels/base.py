@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable as Function
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mercer.data import Data, Structured, Vectors
+from mercer.data.pairings import (
+    CHI_SQUARED,
+    HAMMING,
+    MANHATTAN,
+    MINIMUM,
+    TOTAL,
+    least_entry,
+    pair_sums,
+    row_sums,
+)
 from mercer.kernels.parameters import FoundGamma
-from mercer.kernels.program import FloatArray, Program, interpret
+from mercer.kernels.program import NONNEGATIVE, FloatArray, Op, Program, interpret
+from mercer.kernels.views import seen
 
 Schema: TypeAlias = Mapping[str, str]
-"""Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel, kernels or plain.
+"""Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel, kernels, plain or matrix.
 
-What is plain is None, a bool, a number, a string or a list of such; the kernel checks it."""
+What is plain is None, a bool, a number, a string or a list of such; a matrix is a list of lists of numbers. The kernel
+checks both."""
 
 MAX_DEPTH = 50
 """How deep kernels may be nested in a model file."""
@@ -43,6 +58,9 @@ class Kernel(ABC):
 
     schema: ClassVar[Schema | None] = None
     """Names and kinds of the parameters in a model file; None where there is no safe way to write the kernel."""
+
+    names: ClassVar[tuple[str, ...]] = ()
+    """What an estimator's ``kernel=`` may call it: scikit-learn's name first, if it has one."""
 
     binding: ClassVar[int] = 4
     """How tightly its formula binds: 1 a sum, 2 a product, 3 a power, 4 a name or call."""
@@ -146,6 +164,52 @@ class Kernel(ABC):
             raise ValueError(f"a kernel nested more than {MAX_DEPTH} deep cannot be written to a model file")
         return {"type": type(self).__name__, **{name: _plain(getattr(self, name)) for name in self.schema}}
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, those of the parts as ``part__name``, as scikit-learn's objects do.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of the parts are among them.
+        """
+        params: dict[str, Any] = (
+            {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}
+        )
+        return params | (inner_params(params) if deep else {})
+
+    def with_params(self, **params: Any) -> Kernel:
+        """Return the kernel with other values of some parameters, named as in `get_params`; a kernel never changes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such parameter, or a value is not allowed.
+
+        Examples
+        --------
+        >>> from mercer.kernels import RBF, Linear
+        >>> (RBF(gamma=1.0) + Linear()).with_params(left__gamma=0.5)
+        RBF(gamma=0.5) + Linear()
+        """
+        own = self.get_params(deep=False)
+        inner: dict[str, dict[str, Any]] = {}
+        for path, value in params.items():
+            name, _, rest = path.partition("__")
+            if name not in own or (rest and not isinstance(params.get(name, own[name]), Kernel)):
+                known = ", ".join(self.get_params()) or "none"
+                raise ValueError(f"{self!r} has no parameter {path!r}; its parameters are: {known}")
+            if rest:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                own[name] = value
+        return self._made_of(own | {name: own[name].with_params(**values) for name, values in inner.items()})
+
+    def _made_of(self, params: dict[str, Any]) -> Kernel:
+        return type(self)(**params)
+
+    def __sklearn_clone__(self) -> Kernel:
+        return self
+
     # The operators' results are subclasses, so their module can only be imported once this one is complete.
 
     def __add__(self, other: Kernel | float) -> Kernel:
@@ -169,6 +233,24 @@ class Kernel(ABC):
 
         return Power(self, exponent)
 
+    def on(self, columns: Any) -> Kernel:
+        """Return the kernel of some columns alone.
+
+        Parameters
+        ----------
+        columns : int, str, slice, list of int or str, or boolean mask
+            Their indices or names, in any order, none twice; names need a table that has them in `fit`.
+
+        Examples
+        --------
+        >>> from mercer.kernels import RBF, Hamming
+        >>> RBF(gamma=0.5).on([0, 1]) + Hamming(gamma=1.0).on(slice(2, 5))
+        RBF(gamma=0.5).on([0, 1]) + Hamming(gamma=1.0).on(slice(2, 5, None))
+        """
+        from mercer.kernels.transforms import On
+
+        return On(self, columns)
+
 
 class Lowered(Kernel):
     """A kernel of inner products and squared distances: its program is all that there is to it."""
@@ -186,18 +268,61 @@ class Lowered(Kernel):
         return diag_of(self, self.lower(), A)
 
 
+class Source(NamedTuple):
+    """What a pass computes, by plain NumPy: sums over the features of two rows, and of a row with itself."""
+
+    pairs: Function[[Vectors, Vectors], FloatArray]
+    itself: Function[[Vectors], FloatArray]
+
+
+def _zeros(rows: Vectors) -> FloatArray:
+    return np.zeros(rows.n)
+
+
+SOURCES = {
+    Op.DOT: Source(lambda a, b: a.inner(b), lambda a: a.sq_norms()),
+    Op.SQDIST: Source(lambda a, b: a.sq_distances(b), _zeros),
+    Op.L1: Source(partial(pair_sums, MANHATTAN), _zeros),
+    Op.CHI2: Source(partial(pair_sums, CHI_SQUARED), _zeros),
+    Op.HAMMING: Source(partial(pair_sums, HAMMING), _zeros),
+    Op.MINIMUM: Source(partial(pair_sums, MINIMUM), row_sums),
+    Op.SUM: Source(partial(pair_sums, TOTAL), lambda a: 2.0 * row_sums(a)),
+}
+
+
 def block_of(kernel: Kernel, program: Program, A: Data, B: Data) -> FloatArray:
     """Return the block of a kernel that has a program."""
-    a, b = _features(kernel, A), _features(kernel, B)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return finite(kernel, interpret(program, lambda: a.inner(b), lambda: a.sq_distances(b)))
+    a, b = _features(kernel, A, program), _features(kernel, B, program)
+    if a.p != b.p:
+        raise ValueError(f"{kernel!r} needs rows of the same number of features on both sides, got {a.p} and {b.p}")
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return finite(
+            kernel, interpret(program, lambda step: SOURCES[step[0]].pairs(seen(step[1], a), seen(step[1], b)))
+        )
 
 
 def diag_of(kernel: Kernel, program: Program, A: Data) -> FloatArray:
     """Return the diagonal of a kernel that has a program."""
-    a = _features(kernel, A)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return finite(kernel, interpret(program, a.sq_norms, lambda: np.zeros(a.n)))
+    a = _features(kernel, A, program)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], a))))
+
+
+def refuse_negative(what: object, program: Program, rows: Vectors) -> None:
+    """Refuse rows with negative entries where a pass of the program knows none.
+
+    Raises
+    ------
+    ValueError
+        If there are such entries.
+    """
+    for argument in {argument for op, argument in program if op in NONNEGATIVE}:
+        least = least_entry(seen(argument, rows))
+        if least < 0.0:
+            raise ValueError(
+                f"{what} is a kernel of rows without negative entries (counts, histograms), got {least:g}: shift or "
+                "scale the columns (for example to 0 to 1), or choose another kernel"
+            )
 
 
 def finite(kernel: Kernel, values: FloatArray) -> FloatArray:
@@ -215,7 +340,24 @@ def nesting(kernel: Kernel) -> int:
     return 1 + max(map(nesting, kernel.parts), default=0)
 
 
-def _features(kernel: Kernel, data: Data) -> Vectors:
+def inner_params(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the kernels among these, by name."""
+    return {
+        f"{name}__{inner}": found
+        for name, value in params.items()
+        if isinstance(value, Kernel)
+        for inner, found in value.get_params().items()
+    }
+
+
+def _features(kernel: Kernel, data: Data, program: Program) -> Vectors:
+    rows = vectors(kernel, data)
+    refuse_negative(kernel, program, rows)
+    return rows
+
+
+def vectors(kernel: Kernel, data: Data) -> Vectors:
+    """Return the data as rows of features, or raise a TypeError that names the kernel."""
     if not isinstance(data, Vectors):
         other = (
             "a kernel such as Spectrum(3)" if isinstance(data, Structured) else "kernel='precomputed' for kernel values"
@@ -227,4 +369,6 @@ def _features(kernel: Kernel, data: Data) -> Vectors:
 def _plain(value: object) -> object:
     if isinstance(value, Kernel):
         return value.to_dict()
+    if isinstance(value, slice):
+        raise ValueError(f"{value} of columns is written once it is resolved: call kernel.resolve(X) first")
     return [_plain(one) for one in value] if isinstance(value, tuple) else value

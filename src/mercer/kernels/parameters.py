@@ -102,7 +102,9 @@ def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
     wanted = f"gamma must be {allowed} or {rules[-1]!r}, got {value!r}"
     if isinstance(value, str):
         if value not in rules:
-            raise ValueError(wanted + (", which is for kernels of distances" if value in ("median", "sigest") else ""))
+            raise ValueError(
+                wanted + (", which is for kernels of squared distances" if value in DISTANCE_RULES else "")
+            )
         return cast(Gamma, value)
     try:
         checked = real("gamma", value, minimum=0.0)

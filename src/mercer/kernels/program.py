@@ -1,9 +1,8 @@
 """A kernel as a short program over tiles.
 
-A tile is the block of values between some rows and some others. Every kernel built from inner products and
-squared distances lowers to a postfix program, which an engine runs in one pass over a tile: whatever the
-composite, its parts share one matrix product. This module holds the language and the reference interpreter
-that engines are tested against.
+A tile is the block of values between some rows and some others. Every kernel built from inner products, distances and
+the like lowers to a postfix program, which an engine runs over a tile: whatever the composite, its parts share one
+matrix product. This module holds the language and the reference interpreter that engines are tested against.
 """
 
 from __future__ import annotations
@@ -41,14 +40,33 @@ class Op(IntEnum):
     """Exponential of the top tile."""
     TANH = 9
     """Hyperbolic tangent of the top tile."""
+    SQRT = 10
+    """Square root of the top tile, 0 where that is negative."""
+    LOG = 11
+    """Natural logarithm of the top tile."""
+    L1 = 12
+    """Push sum_k |x_k - z_k|."""
+    CHI2 = 13
+    """Push sum_k (x_k - z_k)² / (x_k + z_k), of rows without negative entries; 0 / 0 counts as 0."""
+    HAMMING = 14
+    """Push the number of features in which x and z differ."""
+    MINIMUM = 15
+    """Push sum_k min(x_k, z_k), of rows without negative entries."""
+    SUM = 16
+    """Push sum_k (x_k + z_k)."""
 
 
-Step: TypeAlias = tuple[Op, float]
-"""An operation and its number: 0.0 where it takes none."""
+PASSES = (Op.DOT, Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM, Op.SUM)
+"""Operations that look at rows. Each says at which: 0.0, the rows themselves, or a view of them."""
+NONNEGATIVE = (Op.CHI2, Op.MINIMUM)
+"""Those of them that know no negative entries."""
+
+Step: TypeAlias = tuple[Op, Any]
+"""An operation and its argument: a number, 0.0 where it takes none; of a pass, 0.0 or a `mercer.kernels.views.View`."""
 Program: TypeAlias = tuple[Step, ...]
-"""Steps in postfix order: DOT, SQDIST and CONST push a tile, ADD and MUL pop two, the rest act on the top."""
+"""Steps in postfix order: passes and CONST push a tile, ADD and MUL pop two, the rest act on the top."""
 
-_PUSHES = (Op.DOT, Op.SQDIST, Op.CONST)
+_PUSHES = (*PASSES, Op.CONST)
 _JOINS = (Op.ADD, Op.MUL)
 _IDENTITIES = {(Op.SCALE, 1.0), (Op.SHIFT, 0.0), (Op.POWER, 1.0)}
 
@@ -111,19 +129,20 @@ def evaluate(program: Program, dot: npt.ArrayLike, sq_a: npt.ArrayLike, sq_b: np
     """
     products = np.array(dot, dtype=np.float64)
     norms = np.add.outer(np.asarray(sq_a, dtype=np.float64), np.asarray(sq_b, dtype=np.float64))
-    return interpret(program, lambda: products, lambda: np.maximum(norms - 2.0 * products, 0.0))
+    tiles = {(Op.DOT, 0.0): products, (Op.SQDIST, 0.0): np.maximum(norms - 2.0 * products, 0.0)}
+    return interpret(program, tiles.__getitem__)
 
 
-def interpret(program: Program, dot: Callable[[], FloatArray], sqdist: Callable[[], FloatArray]) -> FloatArray:
+def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatArray:
     """Run a program over tiles that are computed when it first asks for them.
 
     Parameters
     ----------
     program : Program
         What to compute.
-    dot, sqdist : callable
-        Compute the tile of inner products, and that of squared distances; each is called at most once.
-        They must be of the same shape, which the result has too.
+    tile_of : callable
+        Computes the tile of a step that is a pass; called at most once for each. They must be of the same shape, which
+        the result has too.
 
     Returns
     -------
@@ -136,27 +155,26 @@ def interpret(program: Program, dot: Callable[[], FloatArray], sqdist: Callable[
         If the program is malformed.
     """
     stack_depth(program)
-    sources = {Op.DOT: dot, Op.SQDIST: sqdist}
-    tiles: dict[Op, FloatArray] = {}
+    tiles: dict[Step, FloatArray] = {}
     stack: list[Any] = []
-    for op, value in program:
-        if op in sources:
-            if op not in tiles:
-                tiles[op] = sources[op]()
-            stack.append(tiles[op])
-        elif op is Op.CONST:
-            stack.append(np.float64(value))
+    for step in program:
+        if step[0] in PASSES:
+            if step not in tiles:
+                tiles[step] = tile_of(step)
+            stack.append(tiles[step])
+        elif step[0] is Op.CONST:
+            stack.append(np.float64(step[1]))
         else:
-            operands = [stack.pop() for _ in range(2 if op in _JOINS else 1)]
-            stack.append(apply((op, value), *reversed(operands)))
-    return stack.pop() if tiles else np.full_like(dot(), stack.pop())
+            operands = [stack.pop() for _ in range(2 if step[0] in _JOINS else 1)]
+            stack.append(apply(step, *reversed(operands)))
+    return stack.pop() if tiles else np.full_like(tile_of((Op.DOT, 0.0)), stack.pop())
 
 
 def apply(step: Step, top: Any, *others: Any) -> Any:
     """Return what one step that pushes nothing makes of its one or two operands, without changing them."""
     op, value = step
     # Overflow is found by whoever looks at the result: a warning could not say in which rows it happened.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         match op:
             case Op.ADD:
                 return top + others[0]
@@ -172,4 +190,8 @@ def apply(step: Step, top: Any, *others: Any) -> Any:
                 return np.exp(top)
             case Op.TANH:
                 return np.tanh(top)
+            case Op.SQRT:
+                return np.sqrt(np.maximum(top, 0.0))
+            case Op.LOG:
+                return np.log(top)
     raise ValueError(f"{op.name} is not an operation on tiles")

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable as Function
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mercer.kernels.algebra import Power, Product, Scale, Shift, Sum
+from mercer.kernels import algebra, distances, maps, standard, structured, transforms
 from mercer.kernels.base import MAX_DEPTH, Kernel
-from mercer.kernels.parameters import DISTANCE_RULES, Gamma, gamma_or_rule
-from mercer.kernels.standard import RBF, Callable, Linear, Polynomial, Precomputed, Sigmoid
-from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
+from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
+from mercer.kernels.standard import Callable
 from mercer.table import nearest_names
 
-NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
-"""The kernels that `as_kernel` knows by name, which are scikit-learn's."""
-
 # The only classes that a file can ask for: what strangers write must not reach any other.
-_CLASSES = {
-    c.__name__: c
-    for c in (
-        Linear,
-        Polynomial,
-        RBF,
-        Sigmoid,
-        Precomputed,
-        Sum,
-        Product,
-        Scale,
-        Shift,
-        Power,
-        Spectrum,
-        Mismatch,
-        Subsequence,
-        EditDistance,
-        SetIntersection,
-        Jaccard,
-    )
+_CLASSES: dict[str, Any] = {
+    name: found
+    for module in (standard, distances, maps, algebra, transforms, structured)
+    for name, found in vars(module).items()
+    if isinstance(found, type) and issubclass(found, Kernel) and found.__module__ == module.__name__
+    if found.schema is not None and not name.startswith("_") and not inspect.isabstract(found)
 }
+_NAMED = {name: found for found in _CLASSES.values() for name in found.names}
+
+NAMES = tuple(dict.fromkeys(found.names[0] for found in _NAMED.values()))
+"""The kernels that `as_kernel` knows by name: scikit-learn's where it has one. Some have other names beside."""
 
 
 def as_kernel(
@@ -52,8 +39,8 @@ def as_kernel(
     Parameters
     ----------
     spec : str, Kernel or callable
-        "linear", "poly", "rbf", "sigmoid" or "precomputed"; a kernel, returned as it is; or a function of two
-        blocks of rows (see `Callable`).
+        One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...) or another of the kernel's ``names``
+        ("gaussian", ...); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
     degree, gamma, coef0
         Parameters of the kernels given by name, where they have them.
 
@@ -73,17 +60,14 @@ def as_kernel(
     """
     if isinstance(spec, Kernel):
         return spec
-    match spec:
-        case "linear":
-            return Linear()
-        case "poly":
-            return Polynomial(degree, gamma, coef0)
-        case "rbf":
-            return RBF(gamma=gamma_or_rule(gamma, DISTANCE_RULES))
-        case "sigmoid":
-            return Sigmoid(gamma, coef0)
-        case "precomputed":
-            return Precomputed()
+    if isinstance(spec, str) and spec in _NAMED:
+        found = _NAMED[spec]
+        given: dict[str, Any] = {"degree": degree, "gamma": gamma, "coef0": coef0}
+        taken = {name: value for name, value in given.items() if name in found.schema}
+        if "gamma" in taken:
+            taken["gamma"] = gamma_or_rule(gamma, getattr(found, "rules", RULES))
+        kernel: Kernel = found(**taken)
+        return kernel
     if isinstance(spec, type) and issubclass(spec, Kernel):
         raise TypeError(f"kernel must be a kernel, got the class {spec.__name__}: write {spec.__name__}(...)")
     if callable(spec):
@@ -91,7 +75,7 @@ def as_kernel(
     wanted = f"kernel must be {_one_of(NAMES)}, a Kernel or a function of two blocks of rows"
     if not isinstance(spec, str):
         raise TypeError(f"{wanted}, got {spec!r}")
-    near = nearest_names(spec, NAMES, likeness=0.5)
+    near = nearest_names(spec, _NAMED, likeness=0.5)
     raise ValueError(f"{wanted}, got {spec!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
@@ -150,6 +134,11 @@ def _read_value(kind: str, path: str, value: object, depth: int) -> Any:
         return tuple(_read_kernel(f"{path}[{i}]", part, depth + 1) for i, part in enumerate(value))
     if kind == "plain":
         return _read_plain(path, value)
+    if kind == "matrix":
+        rows = value if isinstance(value, list) else []
+        if not rows or not all(isinstance(row, list) and all(type(x) in (int, float) for x in row) for row in rows):
+            raise ValueError(f"{path} must be a list of lists of numbers, got {_short(value)}")
+        return value
     if kind == "gamma" and isinstance(value, str):
         return value
     wanted = int if kind == "integer" else (int, float)

@@ -1,4 +1,4 @@
-"""The standard kernels."""
+"""Kernels of an inner product, and values that a function or somebody else computes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from mercer.data import CSR, Data, Dense, Structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel, Lowered, Schema
-from mercer.kernels.parameters import DISTANCE_RULES, Gamma, gamma_or_rule, number, real, resolve_gamma, whole
+from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
 from mercer.kernels.program import FloatArray, Op, Program, simplify
 
 _DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
@@ -39,6 +39,7 @@ class Linear(Lowered):
     array([[11.]])
     """
 
+    names = ("linear",)
     schema: ClassVar[Schema] = {}
     rule = "an inner product"
 
@@ -91,6 +92,7 @@ class Polynomial(Lowered):
     gamma: Gamma = "scale"
     coef0: float = 0.0
 
+    names = ("poly", "polynomial")
     schema: ClassVar[Schema] = {"degree": "integer", "gamma": "gamma", "coef0": "number"}
     rule = "a polynomial of an inner product with coefficients >= 0"
 
@@ -113,75 +115,6 @@ class Polynomial(Lowered):
         gamma = number(self.gamma, self)
         degree = float(self.degree)
         return simplify(((Op.DOT, 0.0), (Op.SCALE, gamma), (Op.SHIFT, self.coef0), (Op.POWER, degree)))
-
-
-@dataclass(frozen=True, init=False)
-class RBF(Lowered):
-    """The Gaussian kernel, k(x, z) = exp(-gamma |x - z|²).
-
-    Give at most one parameter; they are three ways to say gamma, which alone is kept.
-
-    Parameters
-    ----------
-    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
-        Once they are resolved, "scale" is 1/(p * variance of X), "auto" is 1/p, "median" is 1/(the median squared
-        distance of two different rows), and "sigest" lies between those of near and far pairs: see
-        :func:`mercer.kernels.parameters.resolve_gamma`. The number holds its ``reason``.
-    sigma : float > 0, optional
-        Standard deviation: gamma = 1/(2 sigma²).
-    width : float > 0, optional
-        gamma = 1/width².
-
-    Raises
-    ------
-    TypeError, ValueError
-        If more than one is given, or one is not of that kind.
-
-    Notes
-    -----
-    Costs an inner product and an exponential a value. `gamma` is scikit-learn's and LIBSVM's.
-
-    References
-    ----------
-    Schölkopf & Smola (2002), section 2.3.
-
-    Examples
-    --------
-    >>> RBF(sigma=2)
-    RBF(gamma=0.125)
-    """
-
-    gamma: Gamma
-
-    schema: ClassVar[Schema] = {"gamma": "gamma"}
-    rule = "f(x) exp(2 gamma <x, z>) f(z) with f(x) = exp(-gamma |x|²), and exp of a kernel is one"
-
-    def __init__(self, *, gamma: Gamma | None = None, sigma: float | None = None, width: float | None = None) -> None:
-        given = {"gamma": gamma, "sigma": sigma, "width": width}
-        named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-        if len(named) > 1:
-            raise ValueError(f"RBF takes only one of gamma, sigma and width, got {' and '.join(named)}")
-        found: Gamma
-        if sigma is not None:
-            found = _inverse_square("sigma", sigma, 2.0)
-        elif width is not None:
-            found = _inverse_square("width", width, 1.0)
-        else:
-            found = gamma_or_rule("scale" if gamma is None else gamma, DISTANCE_RULES)
-        object.__setattr__(self, "gamma", found)
-
-    @property
-    def is_psd(self) -> bool:
-        """True: it is positive semidefinite for every gamma >= 0."""
-        return True
-
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> RBF:
-        """Return the kernel with gamma as a number."""
-        return RBF(gamma=resolve_gamma(self.gamma, X, weights))
-
-    def lower(self) -> Program:
-        """Return the kernel as a program over tiles."""
-        return ((Op.SQDIST, 0.0), (Op.SCALE, -number(self.gamma, self)), (Op.EXP, 0.0))
 
 
 @dataclass(frozen=True)
@@ -220,6 +153,7 @@ class Sigmoid(Lowered):
     gamma: Gamma = "scale"
     coef0: float = 0.0
 
+    names = ("sigmoid", "tanh")
     schema: ClassVar[Schema] = {"gamma": "gamma", "coef0": "number"}
 
     def __post_init__(self) -> None:
@@ -287,7 +221,7 @@ class Callable(Kernel):
         ValueError
             If it is of another shape or type, or holds NaN or infinity.
         """
-        values = self.function(_stored_rows(self, A), _stored_rows(self, B))
+        values = self.function(stored_rows(self, A), stored_rows(self, B))
         values = values.toarray() if sp.issparse(values) else np.asarray(values)
         if values.shape != (A.n, B.n):
             raise ValueError(
@@ -352,6 +286,7 @@ class Precomputed(Kernel):
     array([[1.]])
     """
 
+    names = ("precomputed",)
     schema: ClassVar[Schema] = {}
 
     def lower(self) -> None:
@@ -367,16 +302,8 @@ class Precomputed(Kernel):
         return _given_values(A).diagonal()
 
 
-def _inverse_square(name: str, value: float, factor: float) -> float:
-    length = real(name, value, positive=True)
-    with np.errstate(over="ignore", divide="ignore"):
-        gamma = float(1.0 / (factor * np.square(np.float64(length))))
-    if not (0.0 < gamma < np.inf):
-        raise ValueError(f"{name} must be such that gamma is a finite positive number, got {length:g}")
-    return gamma
-
-
-def _stored_rows(kernel: Kernel, rows: Data) -> Any:
+def stored_rows(kernel: Kernel, rows: Data) -> Any:
+    """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects."""
     if isinstance(rows, Dense):
         return rows.array
     if isinstance(rows, CSR):

@@ -1,0 +1,121 @@
+"""Which rows native passes read: rows, columns of them, and what maps make of them, side by side in one table."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from mercer.backends.base import FloatArray
+from mercer.data import Data, Dense, Vectors
+from mercer.kernels.base import refuse_negative
+from mercer.kernels.program import PASSES, Op, Program
+from mercer.kernels.views import Columns, View, seen, side_by_side
+
+_MOVABLE = (Op.DOT, Op.SQDIST, Op.L1)
+"""Passes that know what to do with a centre: distances are the same around it, and products are moved back."""
+
+
+@final
+class Layout:
+    """The views that a program's passes look at, as columns of one table.
+
+    Passes over columns of the rows read them where they are. What other views make is put beside the rows. Where all
+    passes look at one view, its rows are the table.
+
+    Parameters
+    ----------
+    program : Program
+    data : Data
+        The training rows.
+
+    Attributes
+    ----------
+    columns : list of lists of int
+        Lists of columns that passes read; the one with number i - 1 belongs to the argument i, and 0 is all.
+    arguments : list of float
+        For each step of the program, what native code takes for its argument.
+    n_passes : int
+        How often native code goes over the features of two rows.
+    """
+
+    def __init__(self, program: Program, data: Data) -> None:
+        self.program = program
+        views: list[View | float] = list(dict.fromkeys(argument for op, argument in program if op in PASSES))
+        self._alone = len(views) < 2
+        inner = [view for view in views if not isinstance(view, View) or isinstance(view, Columns)]
+        self._parts: list[View | float] = views or [0.0]
+        if not self._alone:
+            self._parts = [*([0.0] if inner else []), *(view for view in views if view not in inner)]
+        self._held: dict[int, tuple[Data, Vectors]] = {}
+        self._widths: list[int] = []
+        rows = self.rows(data)
+        self.columns: list[list[int]] = []
+        numbers: dict[View | float, float] = {}
+        starts = dict(zip(self._parts, np.cumsum([0, *self._widths]).tolist(), strict=False))
+        for view in views:
+            if view in starts:
+                chosen = np.arange(starts[view], starts[view] + self._widths[self._parts.index(view)])
+            else:
+                assert isinstance(view, Columns)
+                chosen = np.array(view.chosen)
+            numbers[view] = 0.0
+            if chosen.size < rows.p:
+                self.columns.append(chosen.tolist())
+                numbers[view] = float(len(self.columns))
+        pairings = {(Op.DOT if op is Op.SQDIST else op, argument) for op, argument in program if op in PASSES}
+        self.n_passes = max(1, len(pairings))
+        self.arguments = [numbers[argument] if op in PASSES else float(argument) for op, argument in program]
+
+    def rows(self, data: Data) -> Vectors:
+        """Return the table that passes read for these rows; the rows themselves where no view is another.
+
+        Raises
+        ------
+        TypeError
+            If they are no rows of features.
+        ValueError
+            If a map makes another number of features than of the training rows, or entries are negative that must not
+            be.
+        """
+        held = self._held.get(id(data))
+        if held is not None:
+            return held[1]
+        if not isinstance(data, Vectors):
+            raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
+        refuse_negative("this", self.program, data)
+        parts = [seen(view, data) for view in self._parts]
+        widths = [part.p for part in parts]
+        if self._widths and widths != self._widths:
+            raise ValueError(f"rows must have {self._widths} features in every table, got {widths}")
+        self._widths = widths
+        rows = side_by_side(parts)
+        self._held[id(data)] = (data, rows)
+        return rows
+
+    def centre(self, data: Data) -> FloatArray | None:
+        """Return what is best subtracted from the rows: their mean, in columns that only distances look at.
+
+        None where there is nothing to gain.
+        """
+        rows = self.rows(data)
+        if not isinstance(rows, Dense) or not any(op in (Op.SQDIST, Op.L1) for op, _ in self.program):
+            return None
+        centre = rows.mean()
+        for (op, _), argument in zip(self.program, self.arguments, strict=True):
+            if op in PASSES and op not in _MOVABLE:
+                centre[self._chosen(argument)] = 0.0
+        return centre
+
+    def sq_reach(self, data: Data, step: tuple[Op, View | float]) -> float:
+        """Return the largest squared distance to the centre of what a step of the program looks at."""
+        rows, centre = self.rows(data), self.centre(data)
+        argument = self.arguments[self.program.index(step)]
+        if argument == 0.0:
+            return float(rows.sq_norms(centre).max(initial=0.0))
+        chosen = self.columns[int(argument) - 1]
+        part = Columns(tuple(chosen)).of(rows)
+        return float(part.sq_norms(None if centre is None else centre[chosen]).max(initial=0.0))
+
+    def _chosen(self, argument: float) -> slice | list[int]:
+        return slice(None) if argument == 0.0 else self.columns[int(argument) - 1]

@@ -1,0 +1,87 @@
+"""Sums over features of two rows that are no inner products: other distances, minima.
+
+The definitions that native passes are tested against (native/include/mercer/pairings.hpp). Sparse rows go by what two
+entries share, which is 0 where one of them is: a distance is norm + norm - 2 shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.base import Vectors
+from mercer.data.checks import FloatArray
+from mercer.data.vectors import Dense, same_features
+
+
+class Pairing(NamedTuple):
+    """A sum over the features of two rows."""
+
+    term: Callable[[Any, Any], FloatArray]
+    """What one feature adds."""
+    shared: Callable[[Any, Any], FloatArray] | None
+    """Half of what it adds less than its norms; None for nothing."""
+    norm: Callable[[FloatArray], FloatArray] | None
+    """What a feature adds to the norm of a row; None where the sum is what the rows share."""
+
+
+def _chi2(x: Any, z: Any) -> FloatArray:
+    both = x + z
+    return np.where(both != 0.0, (x - z) * ((x - z) / np.where(both != 0.0, both, 1.0)), 0.0)
+
+
+MANHATTAN = Pairing(
+    lambda x, z: np.abs(x - z),
+    lambda x, z: np.maximum(np.minimum(x, z), 0.0) - np.minimum(np.maximum(x, z), 0.0),
+    np.abs,
+)
+CHI_SQUARED = Pairing(_chi2, lambda x, z: 2.0 * x * (z / (x + z)), lambda x: x)
+HAMMING = Pairing(
+    lambda x, z: (x != z).astype(np.float64),
+    lambda x, z: np.where(x == z, 1.0, 0.5),
+    lambda x: np.ones_like(x),
+)
+MINIMUM = Pairing(np.minimum, np.minimum, None)
+TOTAL = Pairing(np.add, None, lambda x: x)
+
+
+def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
+    """Return the sums over the features of the rows of `a` with those of `b`, (a.n, b.n) in float64."""
+    same_features(a, b)
+    out = np.zeros((a.n, b.n))
+    if isinstance(a, Dense) and isinstance(b, Dense):
+        x, z = a.float64(), b.float64()
+        for k in range(a.p):
+            out += pairing.term(x[:, k, None], z[:, k])
+        return out
+    sides = [_by_column(rows) for rows in (a, b)]
+    if pairing.shared is not None:
+        for column in np.flatnonzero(np.logical_and(*(np.diff(side.indptr) for side in sides))).tolist():
+            at = [slice(side.indptr[column], side.indptr[column + 1]) for side in sides]
+            i, j = (side.indices[part] for side, part in zip(sides, at, strict=True))
+            x, z = (side.data[part] for side, part in zip(sides, at, strict=True))
+            out[np.ix_(i, j)] += pairing.shared(x[:, None], z)
+    if pairing.norm is None:
+        return out
+    norms = [np.bincount(s.indices, pairing.norm(s.data), minlength=s.shape[0]) for s in sides]
+    return np.add.outer(*norms) - 2.0 * out
+
+
+def row_sums(rows: Vectors) -> FloatArray:
+    """Return the sum of the entries of each row, (n,) in float64."""
+    return np.asarray(rows.stored.sum(axis=1, dtype=np.float64)).reshape(rows.n)
+
+
+def least_entry(rows: Vectors) -> float:
+    """Return the smallest entry, at most 0."""
+    stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
+    return float(np.min(stored, initial=0.0))
+
+
+def _by_column(rows: Vectors) -> Any:
+    columns = sp.csc_array(rows.float64())
+    columns.eliminate_zeros()
+    return columns

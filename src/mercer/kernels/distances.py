@@ -1,0 +1,414 @@
+"""Kernels of a distance: exp(-gamma D), and others that fall as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable as Function
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data import Data
+from mercer.kernels.base import Kernel, Lowered, Schema, finite, refuse_negative, vectors
+from mercer.kernels.parameters import DISTANCE_RULES, RULES, Gamma, gamma_or_rule, number, real, resolve_gamma
+from mercer.kernels.program import NONNEGATIVE, FloatArray, Op, Program
+from mercer.kernels.standard import Callable
+
+
+@dataclass(frozen=True, init=False)
+class _OfDistance(Lowered):
+    """exp(-gamma D(x, z)) for a distance D of negative type, which makes it positive semidefinite [Schoenberg 1938].
+
+    Give at most one parameter; they are three ways to say gamma, which alone is kept.
+    """
+
+    gamma: Gamma
+
+    distance: ClassVar[Op]
+    default: ClassVar[Gamma] = "scale"
+    rules: ClassVar[tuple[str, ...]] = RULES
+    schema: ClassVar[Schema] = {"gamma": "gamma"}
+    rule = "exp(-gamma D) of a distance D of negative type"
+
+    def __init__(self, *, gamma: Gamma | None = None, sigma: float | None = None, width: float | None = None) -> None:
+        object.__setattr__(self, "gamma", given_gamma(self, gamma, sigma, width))
+
+    @property
+    def is_psd(self) -> bool:
+        """True: it is positive semidefinite for every gamma >= 0."""
+        return True
+
+    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Self:
+        """Return the kernel with gamma as a number."""
+        resolved = type(self)(gamma=resolve_gamma(self.gamma, X, weights))
+        if self.distance in NONNEGATIVE:
+            refuse_negative(self, resolved.lower(), vectors(self, X))
+        return resolved
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        return ((self.distance, 0.0), (Op.SCALE, -number(self.gamma, self)), (Op.EXP, 0.0))
+
+
+class RBF(_OfDistance):
+    """The Gaussian kernel, k(x, z) = exp(-gamma |x - z|²).
+
+    Give at most one parameter; they are three ways to say gamma, which alone is kept.
+
+    Parameters
+    ----------
+    gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
+        Once they are resolved, "scale" is 1/(p * variance of X), "auto" is 1/p, "median" is 1/(the median squared
+        distance of two different rows), and "sigest" lies between those of near and far pairs: see
+        :func:`mercer.kernels.parameters.resolve_gamma`. The number holds its ``reason``.
+    sigma : float > 0, optional
+        Standard deviation: gamma = 1/(2 sigma²).
+    width : float > 0, optional
+        gamma = 1/width².
+
+    Raises
+    ------
+    TypeError, ValueError
+        If more than one is given, or one is not of that kind.
+
+    Notes
+    -----
+    Costs an inner product and an exponential a value. `gamma` is scikit-learn's and LIBSVM's.
+
+    References
+    ----------
+    Schölkopf & Smola (2002), section 2.3.
+
+    Examples
+    --------
+    >>> RBF(sigma=2)
+    RBF(gamma=0.125)
+    """
+
+    names = ("rbf", "gaussian")
+    distance = Op.SQDIST
+    rules = DISTANCE_RULES
+    rule = "f(x) exp(2 gamma <x, z>) f(z) with f(x) = exp(-gamma |x|²), and exp of a kernel is one"
+
+
+class Laplacian(_OfDistance):
+    """The Laplacian kernel, k(x, z) = exp(-gamma |x - z|_1): the generalised Gaussian of the L1 distance.
+
+    Parameters
+    ----------
+    gamma : float >= 0, "scale" or "auto", default="scale"
+        As for `RBF`; "auto", 1/p, is what scikit-learn's ``laplacian_kernel`` takes.
+    sigma, width : float > 0, optional
+        gamma = 1/(2 sigma²), or 1/width².
+
+    Raises
+    ------
+    TypeError, ValueError
+        If more than one is given, or one is not of that kind.
+
+    Notes
+    -----
+    Costs p differences and an exponential a value; native, dense and sparse.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> Laplacian(gamma=0.5).block(as_data([[1.0, 2.0]]), as_data([[2.0, 1.0]])).round(4)
+    array([[0.3679]])
+    """
+
+    names = ("laplacian", "laplace")
+    distance = Op.L1
+
+
+class Hamming(_OfDistance):
+    """A kernel of symbols, k(x, z) = exp(-gamma m) with m the number of features in which x and z differ.
+
+    For columns whose values are codes, which are equal or not. (scikit-learn's and SciPy's "hamming" is m/p.)
+
+    Parameters
+    ----------
+    gamma : float >= 0, "scale" or "auto", default=1.0
+        "auto" is 1/p.
+    sigma, width : float > 0, optional
+        gamma = 1/(2 sigma²), or 1/width².
+
+    Raises
+    ------
+    TypeError, ValueError
+        If more than one is given, or one is not of that kind.
+
+    Notes
+    -----
+    Costs p comparisons and an exponential a value; native, dense and sparse. Numbers that single precision does not
+    tell apart are told apart in the certificate, which then evaluates all values in double precision.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> Hamming(gamma=1.0).block(as_data([[1, 2, 3]]), as_data([[1, 0, 3]])).round(4)
+    array([[0.3679]])
+    """
+
+    names = ("hamming",)
+    distance = Op.HAMMING
+    default = 1.0
+
+
+class ChiSquared(_OfDistance):
+    """The exponential chi-squared kernel of histograms, k(x, z) = exp(-gamma sum_k (x_k - z_k)² / (x_k + z_k)).
+
+    Entries must not be negative; where both are 0 the term is 0.
+
+    Parameters
+    ----------
+    gamma : float >= 0, "scale" or "auto", default=1.0
+        As for `RBF`; the default is that of scikit-learn's ``chi2_kernel``.
+    sigma, width : float > 0, optional
+        gamma = 1/(2 sigma²), or 1/width².
+
+    Raises
+    ------
+    TypeError, ValueError
+        If more than one is given, or one is not of that kind; in `resolve`, `block` and `diag`, for negative entries.
+
+    Notes
+    -----
+    Costs p divisions and an exponential a value; native, dense and sparse.
+
+    References
+    ----------
+    Zhang, Marszałek, Lazebnik & Schmid (2007), Local features and kernels for classification of texture and object
+    categories.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> ChiSquared(gamma=0.5).block(as_data([[0.5, 0.5, 0.0]]), as_data([[0.5, 0.0, 0.5]])).round(4)
+    array([[0.6065]])
+    """
+
+    names = ("chi2", "chi_squared")
+    distance = Op.CHI2
+    default = 1.0
+
+
+@dataclass(frozen=True, init=False)
+class GeneralizedGaussian(Kernel):
+    """exp(-gamma D(x, z)) for a distance D that a Python function computes, by block.
+
+    The distances of the field have kernels of their own, which are native: `RBF` (squared L2), `Laplacian` (L1),
+    `Matern` with nu = 0.5 (L2), `ChiSquared`, `Hamming`. Of any other it is unknown whether this is a kernel.
+
+    Parameters
+    ----------
+    distance : callable
+        ``distance(A_rows, B_rows)`` returns the distances between rows, as for `Callable`.
+    gamma : float >= 0, default=1.0
+    sigma, width : float > 0, optional
+        gamma = 1/(2 sigma²), or 1/width².
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not of that kind; and where the function returns something else, as for `Callable`.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> k = GeneralizedGaussian(lambda A, B: abs(A[:, None] - B).max(axis=-1), gamma=1.0)
+    >>> k.block(as_data([[0.0, 3.0]]), as_data([[1.0, 1.0]])).round(4)
+    array([[0.1353]])
+    """
+
+    distance: Function[[Any, Any], Any]
+    gamma: float
+
+    def __init__(
+        self,
+        distance: Function[[Any, Any], Any],
+        *,
+        gamma: float | None = None,
+        sigma: float | None = None,
+        width: float | None = None,
+    ) -> None:
+        object.__setattr__(self, "distance", Callable(distance).function)
+        object.__setattr__(self, "gamma", real("gamma", given_gamma(self, gamma, sigma, width), minimum=0.0))
+
+    default: ClassVar[Gamma] = 1.0
+    rules: ClassVar[tuple[str, ...]] = RULES
+
+    def lower(self) -> None:
+        """Return None: a Python function has no program."""
+        return None
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return the kernel values between rows, (A.n, B.n) in float64."""
+        return self._of(Callable(self.distance).block(A, B))
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return k(x, x) for each row x of A, (A.n,) in float64."""
+        return self._of(Callable(self.distance).diag(A))
+
+    def _of(self, distances: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return finite(self, np.exp(-self.gamma * distances))
+
+    def __repr__(self) -> str:
+        inside = repr(Callable(self.distance))[len("Callable(") : -1]
+        return f"{type(self).__name__}({inside}, gamma={self.gamma!r})"
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(Lowered):
+    """The rational quadratic kernel, k(x, z) = (1 + |x - z|² / (2 alpha length_scale²))^(-alpha).
+
+    A mixture of Gaussians of all widths; for large alpha, the Gaussian of sigma = length_scale.
+
+    Parameters
+    ----------
+    length_scale : float > 0, default=1.0
+    alpha : float > 0, default=1.0
+        How much the widths agree.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not of that kind.
+
+    Notes
+    -----
+    Costs an inner product, a logarithm and an exponential a value; native, dense and sparse. The parameters are those
+    of scikit-learn's ``gaussian_process.kernels``.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), equation 4.19.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> RationalQuadratic().block(as_data([[0.0]]), as_data([[2.0]])).round(4)
+    array([[0.3333]])
+    """
+
+    length_scale: float = 1.0
+    alpha: float = 1.0
+
+    names = ("rational_quadratic",)
+    schema: ClassVar[Schema] = {"length_scale": "number", "alpha": "number"}
+    rule = "a mixture of Gaussian kernels"
+
+    def __post_init__(self) -> None:
+        for name in self.schema:
+            object.__setattr__(self, name, real(name, getattr(self, name), positive=True))
+        inverse_square("length_scale", self.length_scale, 2.0 * self.alpha)
+
+    @property
+    def is_psd(self) -> bool:
+        """True: it is a mixture of Gaussian kernels."""
+        return True
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        scale = inverse_square("length_scale", self.length_scale, 2.0 * self.alpha)
+        return (
+            (Op.SQDIST, 0.0),
+            (Op.SCALE, scale),
+            (Op.SHIFT, 1.0),
+            (Op.LOG, 0.0),
+            (Op.SCALE, -self.alpha),
+            (Op.EXP, 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class Matern(Lowered):
+    """The Matérn kernel of smoothness nu = 0.5, 1.5 or 2.5.
+
+    With t = sqrt(2 nu) |x - z| / length_scale: exp(-t), (1 + t) exp(-t) or (1 + t + t²/3) exp(-t).
+
+    Parameters
+    ----------
+    length_scale : float > 0, default=1.0
+    nu : 0.5, 1.5 or 2.5, default=1.5
+        0.5 is exp(-|x - z| / length_scale), the generalised Gaussian of the L2 distance; functions of its space are
+        continuous, and nu - 1/2 times differentiable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not of that kind.
+
+    Notes
+    -----
+    Costs p differences, a root and an exponential a value, for its distances come from differences: a root loses half
+    of the digits that inner products have left. Native for dense rows; sparse ones are evaluated by NumPy. The
+    parameters are those of scikit-learn's ``gaussian_process.kernels``, which has other nu too.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), equations 4.14 and 4.17.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> Matern(nu=0.5).block(as_data([[0.0]]), as_data([[2.0]])).round(4)
+    array([[0.1353]])
+    """
+
+    length_scale: float = 1.0
+    nu: float = 1.5
+
+    names = ("matern",)
+    schema: ClassVar[Schema] = {"length_scale": "number", "nu": "number"}
+    rule = "a mixture of Gaussian kernels"
+
+    def __post_init__(self) -> None:
+        for name in self.schema:
+            object.__setattr__(self, name, real(name, getattr(self, name), positive=True))
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu:g}: for smoother functions take RBF")
+        inverse_square("length_scale", self.length_scale, 0.5 / self.nu)
+
+    @property
+    def is_psd(self) -> bool:
+        """True: it is a mixture of Gaussian kernels."""
+        return True
+
+    def lower(self) -> Program:
+        """Return the kernel as a program over tiles."""
+        scale = inverse_square("length_scale", self.length_scale, 0.5 / self.nu)
+        t: Program = ((Op.SQDIST, 0.0), (Op.SCALE, scale), (Op.SQRT, 0.0))
+        falling: Program = (*t, (Op.SCALE, -1.0), (Op.EXP, 0.0))
+        if self.nu == 0.5:
+            return falling
+        polynomial: Program = (*t, (Op.SHIFT, 1.0))
+        if self.nu == 2.5:
+            polynomial = (*t, (Op.SCALE, 1.0 / 3.0), (Op.SHIFT, 1.0), *t, (Op.MUL, 0.0), (Op.SHIFT, 1.0))
+        return (*polynomial, *falling, (Op.MUL, 0.0))
+
+
+def given_gamma(kernel: Any, gamma: Gamma | None, sigma: float | None, width: float | None) -> Gamma:
+    """Return gamma by the only one that is given of the three ways to say it, or else the kernel's default."""
+    given = {"gamma": gamma, "sigma": sigma, "width": width}
+    named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        name = type(kernel).__name__
+        raise ValueError(f"{name} takes only one of gamma, sigma and width, got {' and '.join(named)}")
+    if sigma is not None:
+        return inverse_square("sigma", sigma, 2.0)
+    if width is not None:
+        return inverse_square("width", width, 1.0)
+    return gamma_or_rule(kernel.default if gamma is None else gamma, kernel.rules)
+
+
+def inverse_square(name: str, value: float, factor: float) -> float:
+    """Return 1 / (factor value²), which must be a positive number."""
+    length = real(name, value, positive=True)
+    with np.errstate(over="ignore", divide="ignore"):
+        gamma = float(1.0 / (factor * np.square(np.float64(length))))
+    if not (0.0 < gamma < np.inf):
+        raise ValueError(f"{name} must be such that gamma is a finite positive number, got {length:g}")
+    return gamma

@@ -1,0 +1,330 @@
+"""Kernels seen through something: on some columns, normalised, centred."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data import Data
+from mercer.kernels.algebra import OfOne, formula
+from mercer.kernels.base import Kernel, Schema, finite, vectors
+from mercer.kernels.parameters import whole
+from mercer.kernels.program import FloatArray, Op, Program
+from mercer.kernels.views import Column, Columns, through
+
+_BLOCK_VALUES = 1 << 20  # of a temporary: 8 MiB
+
+
+@dataclass(frozen=True, repr=False)
+class On(OfOne):
+    """A kernel that looks at some columns alone, ``k.on([0, 1])``: see `Kernel.on`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of rows of features.
+    columns : int, str, slice, list of int or str, or boolean mask
+        Once resolved, indices in rising order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not of that kind, are none, or name a column twice; and in `resolve`, if the rows have no such
+        columns.
+
+    Notes
+    -----
+    Composites of kernels on different columns are one program, which finds each group's columns in the same rows.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Linear
+    >>> Linear().on([0, 2]).block(as_data([[1.0, 2.0, 3.0]]), as_data([[4.0, 5.0, 6.0]]))
+    array([[22.]])
+    """
+
+    kernel: Kernel
+    columns: Any
+
+    schema: ClassVar[Schema] = {"kernel": "kernel", "columns": "plain"}
+    rule = "a kernel on some columns"
+
+    def __post_init__(self) -> None:
+        self.take(self.kernel)
+        object.__setattr__(self, "columns", _columns(self, self.columns))
+
+    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+        """Return the kernel with indices for columns, and its own rules replaced by numbers from these columns."""
+        view = self._view(X)
+        return On(self.kernel.resolve(view.of(vectors(self, X)), weights), view.chosen)
+
+    def lower(self) -> Program | None:
+        """Return the kernel's program on a view of the rows."""
+        program = self.kernel.lower()
+        if isinstance(self.columns, slice) or not all(isinstance(k, int) and k >= 0 for k in self.columns):
+            raise ValueError(f"{self!r} takes its columns from the data: call kernel.resolve(X) first")
+        return None if program is None else through(Columns(self.columns), program)
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return the kernel values between these columns of the rows, (A.n, B.n) in float64."""
+        a, b = (self._view(side).of(vectors(self, side)) for side in (A, B))
+        return self.kernel.block(a, b)
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return k(x, x) for these columns x of each row of A, (A.n,) in float64."""
+        return self.kernel.diag(self._view(A).of(vectors(self, A)))
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, repr(self.columns)))
+
+    def __repr__(self) -> str:
+        listed = self.columns if isinstance(self.columns, slice) else list(self.columns)
+        return f"{formula(self.kernel, 4)}.on({listed!r})"
+
+    def _view(self, X: Data) -> Columns:
+        if isinstance(self.columns, slice):
+            found = tuple(range(X.p)[self.columns])
+        else:
+            found = tuple(self._index(one, X) for one in self.columns)
+        if not found or len(set(found)) < len(found):
+            raise ValueError(f"{self!r} needs at least one column and none twice, got {list(found)} of {X.p}")
+        return Columns(tuple(sorted(found)))
+
+    def _index(self, column: int | str, X: Data) -> int:
+        if isinstance(column, str):
+            if X.names is None:
+                raise ValueError(f"{self!r} needs a table whose columns have names, got {X!r}")
+            if column not in X.names:
+                raise ValueError(f"{self!r} needs a column {column!r}, and the rows have {', '.join(X.names)}")
+            return X.names.index(column)
+        if not -X.p <= column < X.p:
+            raise ValueError(f"{self!r} needs column {column}, and the rows have {X.p} columns")
+        return column % X.p
+
+
+def _columns(kernel: Kernel, columns: Any) -> slice | tuple[int | str, ...]:
+    if isinstance(columns, slice):
+        return columns
+    if isinstance(columns, (str, Integral)):
+        columns = [columns]
+    found = np.asarray(columns)
+    if found.ndim == 1 and found.dtype.kind == "b":
+        found = np.flatnonzero(found)
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iuUO":
+        raise TypeError(
+            f"the columns of a kernel must be indices, names, a slice or a boolean mask, at least one, got {columns!r}"
+        )
+    chosen = tuple(
+        one if isinstance(one, str) else whole("a column", abs(one)) * (-1 if one < 0 else 1) for one in found.tolist()
+    )
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"the columns of a kernel must be different, got {list(chosen)}")
+    # What they are once the kernel is resolved, where that is known already.
+    return tuple(sorted(chosen)) if all(isinstance(one, int) and one >= 0 for one in chosen) else chosen
+
+
+@dataclass(frozen=True, repr=False)
+class Normalized(OfOne):
+    """A kernel divided by the lengths of its points, ``normalize(k)``: k(x, z) / sqrt(k(x, x) k(z, z)).
+
+    The cosine of the angle in the kernel's space; 0 where one of the points has length 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of any rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a kernel; in `block` and `diag`, if k(x, x) is negative.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Polynomial, normalize
+    >>> rows = as_data([[1.0, 0.0], [1.0, 1.0]])
+    >>> normalize(Polynomial(degree=2, gamma=1.0)).block(rows, rows).round(3)
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+
+    kernel: Kernel
+
+    schema: ClassVar[Schema] = {"kernel": "kernel"}
+    rule = "a kernel divided by the lengths of its points"
+
+    def __post_init__(self) -> None:
+        self.take(self.kernel)
+
+    def lower(self) -> Program | None:
+        """Return the kernel's program, times 1 / sqrt(k(x, x)) on either side."""
+        program = self.kernel.lower()
+        view = Column(self, self._inverse_lengths)
+        return None if program is None else (*program, (Op.DOT, view), (Op.MUL, 0.0))
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return the kernel values between rows, (A.n, B.n) in float64."""
+        lengths = np.multiply.outer(self._inverse_lengths(A), self._inverse_lengths(B))
+        return finite(self, self.kernel.block(A, B) * lengths)
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return 1 for each row of A, (A.n,), or 0 where k(x, x) is."""
+        return (self._inverse_lengths(A) > 0.0).astype(np.float64)
+
+    def _inverse_lengths(self, rows: Data) -> FloatArray:
+        squares = self.kernel.diag(rows)
+        if squares.min(initial=0.0) < 0.0:
+            raise ValueError(
+                f"{self!r} needs k(x, x) >= 0, got {squares.min():g} in row {int(squares.argmin())}: this is no kernel"
+            )
+        with np.errstate(divide="ignore"):
+            return np.where(squares > 0.0, 1.0 / np.sqrt(squares), 0.0)
+
+    def __repr__(self) -> str:
+        return f"normalize({self.kernel!r})"
+
+
+def normalize(kernel: Kernel) -> Kernel:
+    """Return the kernel divided by the lengths of its points; see `Normalized`."""
+    return Normalized(kernel)
+
+
+class Reference:
+    """Rows that a kernel is centred on, with their weights; equal to another of the same values."""
+
+    def __init__(self, rows: Data, weights: npt.ArrayLike | None) -> None:
+        given = np.ones(rows.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        used = np.flatnonzero(given)
+        self.rows = rows if used.size == rows.n else rows.rows(used)
+        self.weights = given[used] / given.sum()
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return pickle.dumps((getattr(self.rows, "array", None), getattr(self.rows, "stored", None), self.weights))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self._bytes == other._bytes
+
+    def __hash__(self) -> int:
+        return hash((self.rows.shape, self.weights.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"<{self.rows!r}>"
+
+    def means(self, kernel: Kernel, rows: Data) -> FloatArray:
+        """Return the weighted mean of k(x, r) over these rows r, for each row x."""
+        found = np.empty(rows.n)
+        step = max(1, _BLOCK_VALUES // max(1, self.rows.n))
+        for first in range(0, rows.n, step):
+            part = slice(first, first + step)
+            found[part] = kernel.block(rows.rows(part), self.rows) @ self.weights
+        return found
+
+
+@dataclass(frozen=True, repr=False)
+class Centered(OfOne):
+    """A kernel whose points have mean 0, ``center(k)``: <phi(x) - mu, phi(z) - mu>.
+
+    With mu the mean of phi over the rows that it is fitted on, weighted as they are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of any rows.
+    reference : Reference, optional
+        The rows, once it is resolved; not written to model files, nor to the formula.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a kernel; in `block` and `diag`, if it is not resolved.
+
+    Notes
+    -----
+    Resolving costs n² kernel values, evaluated by NumPy, and every new row n of them.
+
+    References
+    ----------
+    Schölkopf, Smola & Müller (1998), Nonlinear component analysis as a kernel eigenvalue problem, appendix A.
+
+    Examples
+    --------
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Linear, center
+    >>> rows = as_data([[1.0], [3.0]])
+    >>> center(Linear()).resolve(rows).block(rows, rows)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+
+    kernel: Kernel
+    reference: Reference | None = None
+
+    rule = "a kernel whose points are moved"
+
+    def __post_init__(self) -> None:
+        self.take(self.kernel)
+
+    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+        """Return the kernel centred on these rows, unless it is centred already."""
+        if self.reference is not None:
+            return self
+        return Centered(self.kernel.resolve(X, weights), Reference(X, weights))
+
+    def lower(self) -> Program | None:
+        """Return the kernel's program, less the means of either side."""
+        self._level  # noqa: B018  says so where it is not resolved
+        program = self.kernel.lower()
+        view = Column(self, self._shifts)
+        return None if program is None else (*program, (Op.SUM, view), (Op.ADD, 0.0))
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return the kernel values between rows, (A.n, B.n) in float64."""
+        return finite(self, self.kernel.block(A, B) + np.add.outer(self._shifts(A), self._shifts(B)))
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return k(x, x) for each row x of A, (A.n,) in float64."""
+        return finite(self, self.kernel.diag(A) + 2.0 * self._shifts(A))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; other ones make a kernel that is to be resolved anew."""
+        return {name: value for name, value in super().get_params(deep).items() if name != "reference"}
+
+    def _shifts(self, rows: Data) -> FloatArray:
+        if self.reference is not None and rows is self.reference.rows:
+            return self._own_shifts
+        level = self._level
+        assert self.reference is not None
+        return 0.5 * level - self.reference.means(self.kernel, rows)
+
+    @cached_property
+    def _own_means(self) -> FloatArray:
+        if self.reference is None:
+            raise ValueError(f"{self!r} takes its centre from the data: call kernel.resolve(X) first")
+        return self.reference.means(self.kernel, self.reference.rows)
+
+    @property
+    def _level(self) -> float:
+        means = self._own_means
+        assert self.reference is not None
+        return float(means @ self.reference.weights)
+
+    @property
+    def _own_shifts(self) -> FloatArray:
+        return 0.5 * self._level - self._own_means
+
+    def __repr__(self) -> str:
+        return f"center({self.kernel!r})"
+
+
+def center(kernel: Kernel) -> Kernel:
+    """Return the kernel whose points have mean 0; see `Centered`."""
+    return Centered(kernel)
