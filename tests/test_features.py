@@ -31,7 +31,7 @@ from mercer import (
 )
 from mercer.features.landmarks import SCHEMES
 from mercer.gram import Gram
-from mercer.kernels import Callable, Precomputed, Sigmoid
+from mercer.kernels import Callable, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid
 from mercer.status import IndefiniteKernelWarning
 
 MAPS = [
@@ -303,6 +303,21 @@ def test_orthogonal_frequencies_err_less():
         np.testing.assert_allclose(block @ block.T, np.diag((block**2).sum(axis=1)), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(gamma=0.2), Laplacian(gamma=0.1), RationalQuadratic(2.0, 0.7), *(Matern(2.0, nu) for nu in (0.5, 1.5, 2.5))],
+    ids=repr,
+)
+def test_random_fourier_is_unbiased_with_the_variance_of_theory(kernel):
+    X = table(20, 3)
+    K, twice = gram_matrix(kernel, X), gram_matrix(kernel, 2.0 * X)
+    maps = [RandomFourier(kernel, n_frequencies=300, random_state=seed).fit_transform(X) for seed in range(150)]
+    errors = np.array([Z @ Z.T - K for Z in maps])
+    expected = (1.0 + twice - 2.0 * K**2) / 600
+    assert np.mean(errors**2) == pytest.approx(np.mean(expected), rel=0.25)
+    assert (np.abs(errors.mean(axis=0)) <= 5 * np.sqrt(expected / 150) + 1e-15).all()
+
+
 def test_random_fourier_keeps_lengths():
     Z = RandomFourier(n_frequencies=10, random_state=0).fit_transform(table())
     np.testing.assert_allclose((Z**2).sum(axis=1), 1.0, rtol=1e-12)
@@ -512,7 +527,8 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
         (GaussianBasis(n_components=0), ValueError, "n_components must be an integer >= 1"),
         (GaussianBasis(gamma="medium"), ValueError, "gamma must be a number >= 0"),
         (RandomFourier(n_frequencies=0), ValueError, "n_frequencies must be an integer >= 1"),
-        (RandomFourier("linear"), TypeError, r"known for RBF kernels, got Linear\(\): take Nystroem"),
+        (RandomFourier("linear"), TypeError, r"known for RBF, .*RationalQuadratic, got Linear\(\): take Nystroem"),
+        (RandomFourier("laplacian", orthogonal=True), ValueError, r"for kernels of \|x - z\|, got a Laplacian"),
         (Nystroem(landmarks="grid"), ValueError, "landmarks must be one of 'uniform', 'kmeans\\+\\+', 'rpcholesky'"),
         (Nystroem(n_components=None), ValueError, "n_components must be an integer >= 1, got None"),
         (Nystroem("rbff"), ValueError, "did you mean 'rbf'"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,45 @@ from sklearn.utils import check_random_state
 from mercer.data import Data, Vectors
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.features.base import DenseMap, check_count
-from mercer.kernels import RBF, Gamma, Kernel, as_kernel
+from mercer.kernels import RBF, Gamma, Kernel, Laplacian, Matern, RationalQuadratic, as_kernel
 from mercer.kernels.parameters import number
 
 FloatArray = npt.NDArray[np.float64]
+Random: TypeAlias = np.random.RandomState
 
 _BLOCK_ENTRIES = 1 << 20  # of a temporary: 8 MiB; less would not be worth the threads of a matrix product
 
 
+def _of_gaussian(kernel: Any, shape: tuple[int, int], random: Random) -> FloatArray:
+    return random.normal(size=shape) * np.sqrt(2.0 * number(kernel.gamma, kernel))
+
+
+def _of_laplacian(kernel: Any, shape: tuple[int, int], random: Random) -> FloatArray:
+    return random.standard_cauchy(size=shape) * number(kernel.gamma, kernel)
+
+
+def _of_matern(kernel: Any, shape: tuple[int, int], random: Random) -> FloatArray:
+    stretch = np.sqrt(2.0 * kernel.nu / random.chisquare(2.0 * kernel.nu, size=(shape[0], 1)))
+    return random.normal(size=shape) * stretch / kernel.length_scale
+
+
+def _of_rational_quadratic(kernel: Any, shape: tuple[int, int], random: Random) -> FloatArray:
+    stretch = np.sqrt(random.gamma(kernel.alpha, 1.0 / kernel.alpha, size=(shape[0], 1)))
+    return random.normal(size=shape) * stretch / kernel.length_scale
+
+
+_SPECTRA: dict[type[Kernel], Callable[[Any, tuple[int, int], Random], FloatArray]] = {
+    RBF: _of_gaussian,
+    Laplacian: _of_laplacian,
+    Matern: _of_matern,
+    RationalQuadratic: _of_rational_quadratic,
+}
+"""How frequencies are drawn, so that the kernel is the mean of their cosines [Rahimi & Recht 2007, table 1; Rasmussen &
+Williams 2006, section 4.2.1]."""
+
+
 class RandomFourier(HoldsKernel, DenseMap):
-    """Random Fourier features of the Gaussian kernel: cosines and sines of random projections.
+    """Random Fourier features of a kernel of differences: cosines and sines of random projections.
 
     By Bochner's theorem a continuous kernel k(x - z) with k(0) = 1 is the mean of cos(w'(x - z)) over random
     frequencies w. With m of them, the columns cos(w_i'x) / sqrt(m) and sin(w_i'x) / sqrt(m) have as inner products the
@@ -29,14 +58,15 @@ class RandomFourier(HoldsKernel, DenseMap):
 
     Parameters
     ----------
-    kernel : {"rbf"} or RBF, default="rbf"
-        The kernel to approximate.
+    kernel : str or Kernel, default="rbf"
+        The kernel to approximate: RBF, Laplacian, Matern or RationalQuadratic.
     n_frequencies : int, default=100
         Each gives two columns.
     gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
         Of a kernel given by name.
     orthogonal : bool, default=False
-        Whether frequencies are orthogonal to each other, p at a time, which lowers the error.
+        Whether frequencies are orthogonal to each other, p at a time, which lowers the error. For kernels of |x - z|,
+        whose frequencies have no preferred direction: not for Laplacian, which has.
     random_state : int, RandomState instance or None, default=None
         Makes the draw repeatable.
 
@@ -55,9 +85,13 @@ class RandomFourier(HoldsKernel, DenseMap):
 
     Notes
     -----
-    An inner product is unbiased; its variance is (1 - k(x, z)²)² / (2 n_frequencies) for independent frequencies, so
-    that the error falls with 1/sqrt(n_frequencies) whatever p; k(x, x) = 1 is exact. The columns depend on no data:
-    where these have structure, :class:`Nystroem` needs fewer columns for the same error.
+    Frequencies are normal for RBF, of independent Cauchy entries for Laplacian, and multivariate Student with 2 nu
+    degrees of freedom for Matern; RationalQuadratic is a mixture of Gaussians.
+
+    An inner product is unbiased. Of independent frequencies, its variance is (1 + k(2 d) - 2 k(d)²) / (2 n_frequencies)
+    with d = x - z, for RBF (1 - k(d)²)² / (2 n_frequencies), so that the error falls with 1/sqrt(n_frequencies)
+    whatever p; k(x, x) = 1 is exact. The columns depend on no data: where these have structure,
+    :class:`Nystroem` needs fewer columns for the same error.
 
     Of X, `fit` takes the number of columns, and what a rule for gamma needs. It draws n_frequencies p random numbers;
     with `orthogonal`, QR decompositions of p x p matrices. `transform` costs p + 10 multiplications or so for each
@@ -100,14 +134,15 @@ class RandomFourier(HoldsKernel, DenseMap):
     def _learn(self, rows: Data) -> None:
         m = check_count("n_frequencies", self.n_frequencies)
         spec = as_kernel(self.kernel, gamma=self.gamma)
-        if not isinstance(spec, RBF):
-            raise TypeError(
-                f"random Fourier features are known for RBF kernels, got {spec!r}: take Nystroem for others."
-            )
+        spectrum = _SPECTRA.get(type(spec))
+        if spectrum is None:
+            known = ", ".join(kernel.__name__ for kernel in _SPECTRA)
+            raise TypeError(f"random Fourier features are known for {known}, got {spec!r}: take Nystroem for others.")
+        if self.orthogonal and isinstance(spec, Laplacian):
+            raise ValueError("orthogonal=True is for kernels of |x - z|, got a Laplacian: set orthogonal=False.")
         random = check_random_state(self.random_state)
         self.kernel_ = spec.resolve(rows)
-        # The spectrum of exp(-gamma |d|²) is normal with variance 2 gamma in each direction.
-        frequencies = random.normal(size=(m, rows.p)) * np.sqrt(2.0 * number(self.kernel_.gamma, spec))
+        frequencies = spectrum(self.kernel_, (m, rows.p), random)
         self.frequencies_ = _made_orthogonal(frequencies, random) if self.orthogonal else frequencies
 
     @property
