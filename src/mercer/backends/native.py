@@ -11,7 +11,7 @@ from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
-from mercer.backends.rounding import NormClasses, bound_combination, bound_magnitudes, value_bound
+from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.isa import select_isa
@@ -127,9 +127,7 @@ class NativeBackend(Backend):
             return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
         both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, sizes]), single=True)
         sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
-        closer = bound_magnitudes(
-            self._program, self._n_terms(left, right), *sides, sizes, both[:, -1], self._centre_norm
-        )
+        closer = bound_magnitudes(self._program, self._sums(left, right), *sides, sizes, both[:, -1], self._centre_norm)
         assert closer is not None
         return both[:, :-1], np.fmin(bound, closer)
 
@@ -140,10 +138,12 @@ class NativeBackend(Backend):
         if self._direct:
             return None
         sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
-        return bound_combination(self._program, self._n_terms(left, right), *sides, weights, self._centre_norm)
+        return bound_combination(self._program, self._sums(left, right), *sides, weights, self._centre_norm)
 
-    def _n_terms(self, left: Data, right: Data) -> int:
-        return max(_longest_row(left), _longest_row(right))
+    @staticmethod
+    def _sums(left: Data, right: Data) -> Sums:
+        longest = max(_longest_row(left), _longest_row(right))
+        return Sums.of_dense(longest) if isinstance(left, Dense) else Sums.in_turn(longest)
 
     @property
     def _centre_norm(self) -> float:
