@@ -655,6 +655,37 @@ def test_the_solvers_gradient_is_the_true_one(n):
     assert np.isin(np.flatnonzero(free), np.arange(n)[known]).all()
 
 
+@pytest.mark.parametrize("kind", ["plain", "ridge", "groups"])
+def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
+    rng = np.random.default_rng(5)
+    n = 2500
+    X = rng.normal(size=(n, 4))
+    problem = c_svc(np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0), 1.0)
+    if kind == "ridge":
+        problem = replace(problem, ridge=rng.uniform(0.1, 1.0, n))
+    if kind == "groups":
+        problem = replace(problem, groups=rng.integers(0, 2, n))
+    gram = Gram(RBF(gamma=0.25), as_data(X))
+    state = BatchSMO().init(problem, gram, 1e-3, None)
+    sizes, counts = [], []
+    for _ in state.work:
+        if state.covered is None:
+            continue
+        sizes.append(state.covered.size)
+        counts.append(gram.n_values)
+        np.testing.assert_array_equal(np.sort(state.covered), np.arange(n) if state.active is None else state.active)
+        expected = np.exp(-0.25 * ((X[state.covered, None] - X[state.covered]) ** 2).sum(axis=2))
+        if problem.ridge is not None:
+            expected += np.diag(problem.ridge[state.covered])
+        np.testing.assert_allclose(state.matrix[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
+        assert not state.matrix[:, sizes[-1] :].any()
+    assert sizes[0] > sizes[-1]
+    assert counts[0] == counts[-1]
+    true = gram.matvec(state.beta) + problem.linear
+    true += 0.0 if problem.ridge is None else problem.ridge * state.beta
+    np.testing.assert_allclose(state.gradient[state.covered], true[state.covered], rtol=0, atol=1e-4)
+
+
 @pytest.mark.usefixtures("way")
 def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
     """More than 300 rows begin in single precision; these are not scaled, so that it leaves a violation of 0.004."""

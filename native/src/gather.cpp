@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kRowsPerTask = 16;
 constexpr int64_t kColumnsPerTask = 1024;
+constexpr int64_t kColumnsAtATime = 64;
 constexpr int64_t kRowsAtATime = 4;  // an index is looked up once for so many rows
 
 template <class Kept, class Real>
@@ -85,13 +86,21 @@ struct CompleteJob {
 
 void complete_task(void* context, int64_t task) {
     const auto& job = *static_cast<const CompleteJob*>(context);
-    const int64_t first = task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.n_missing);
-    for (int64_t j = 0; j < job.matrix.size; ++j) {  // columns outside: a cache line of row j serves several rows
-        const float* column = job.matrix.values + j * job.matrix.stride;
-        const int64_t b = job.place[static_cast<std::size_t>(j)];
-        for (int64_t a = first; a < last; ++a)
-            job.matrix.values[job.missing[a] * job.matrix.stride + j] =
-                b < 0 ? column[job.missing[a]] : job.square[a * job.square_stride + b];
+    const int64_t first = task * kRowsPerTask, n = std::min(kRowsPerTask, job.n_missing - first);
+    const int64_t* missing = job.missing + first;
+    float turned[kRowsPerTask][kColumnsAtATime];  // rows of the matrix may all fall into the same places of the cache
+    for (int64_t left = 0; left < job.matrix.size; left += kColumnsAtATime) {
+        const int64_t width = std::min(kColumnsAtATime, job.matrix.size - left);
+        for (int64_t c = 0; c < width; ++c) {  // columns outside: a cache line of row j serves several rows
+            const float* column = job.matrix.values + (left + c) * job.matrix.stride;
+            const int64_t b = job.place[static_cast<std::size_t>(left + c)];
+            if (b < 0)
+                for (int64_t a = 0; a < n; ++a) turned[a][c] = column[missing[a]];
+            else
+                for (int64_t a = 0; a < n; ++a) turned[a][c] = job.square[(first + a) * job.square_stride + b];
+        }
+        for (int64_t a = 0; a < n; ++a)
+            std::copy_n(turned[a], width, job.matrix.values + missing[a] * job.matrix.stride + left);
     }
 }
 

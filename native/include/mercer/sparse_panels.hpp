@@ -104,7 +104,7 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
             if (head < 0) {
                 head = n_features++;
                 block.features[head] = place - n_common;
-                block.starts[head] = 1;  // for now, how long the list is, its end included
+                block.starts[head] = 1;  // in this pass how long the list is, its end included: then where it begins
             }
             ++block.starts[head];
         });

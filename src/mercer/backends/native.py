@@ -13,7 +13,7 @@ from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.layout import Layout
-from mercer.backends.rounding import NormClasses, bound_combination, bound_magnitudes, value_bound
+from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense
 from mercer.isa import select_isa
@@ -143,9 +143,7 @@ class NativeBackend(Backend):
             return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
         both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, sizes]), single=True)
         sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
-        closer = bound_magnitudes(
-            self._program, self._n_terms(left, right), *sides, sizes, both[:, -1], self._centre_norm
-        )
+        closer = bound_magnitudes(self._program, self._sums(left, right), *sides, sizes, both[:, -1], self._centre_norm)
         assert closer is not None
         return both[:, :-1], np.fmin(bound, closer)
 
@@ -156,10 +154,12 @@ class NativeBackend(Backend):
         if self._direct:
             return None
         sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
-        return bound_combination(self._program, self._n_terms(left, right), *sides, weights, self._centre_norm)
+        return bound_combination(self._program, self._sums(left, right), *sides, weights, self._centre_norm)
 
-    def _n_terms(self, left: Data, right: Data) -> int:
-        return max(_longest_row(self._layout.rows(left)), _longest_row(self._layout.rows(right)))
+    def _sums(self, left: Data, right: Data) -> Sums:
+        one, other = self._layout.rows(left), self._layout.rows(right)
+        longest = max(_longest_row(one), _longest_row(other))
+        return Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
 
     @property
     def _centre_norm(self) -> float:
@@ -169,7 +169,7 @@ class NativeBackend(Backend):
         """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
         return value_bound(
             self._program,
-            self._n_terms(data, data),
+            self._sums(data, data),
             float(self._norm_classes(data).largest[0]),
             self._centre_norm,
         )

@@ -6,7 +6,7 @@ The proof is in docs/concepts/certificate.md; each line of :func:`_follow` is on
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ IndexArray = npt.NDArray[np.int64]
 Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Least value, largest value, and bound on the error, of a tile on the stack."""
 
+_TERMS_PER_SUM = 64  # of dense rows (native/include/mercer/dense_panels.hpp)
 _U = 1.01 * 2.0**-24  # unit roundoff of float32, with a hundredth for the double precision beside it
 _TINY = 2.0**-147  # more than any product or conversion loses below the normal range of float32
 _CUT = 2.0**-123  # exponentials below are cut off to 0
@@ -28,16 +29,33 @@ _DOUBLE = 2.0**-52  # of one multiplication and addition in float64, with room f
 _SMALLEST = 2.0**-1000  # what sums in float64 may lose below its normal range
 
 
+class Sums(NamedTuple):
+    """How inner products are added up: most terms there are, and most roundings that one of them passes through."""
+
+    n_terms: int
+    depth: int
+
+    @classmethod
+    def of_dense(cls, p: int) -> Sums:
+        """Return how tiles of dense rows add: sums of some terms, one after the other."""
+        n_sums = -(-p // _TERMS_PER_SUM)
+        return cls(p, min(p, _TERMS_PER_SUM) + max(0, n_sums - 1))
+
+    @classmethod
+    def in_turn(cls, n_terms: int) -> Sums:
+        """Return how one term after the other is added."""
+        return cls(n_terms, n_terms)
+
+
 def single_precision_error(
-    program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float = 0.0
+    program: Program, sums: Sums, left: FloatArray, right: FloatArray, centre: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Return a bound on the error of kernel values in single precision, and one on their size.
 
     Parameters
     ----------
     program : Program
-    n_terms : int
-        Most products that are added up in an inner product.
+    sums : Sums
     left, right : ndarrays that broadcast against each other
         Norms of rows, as they are packed: minus the centre, if there is one.
     centre : float
@@ -48,13 +66,13 @@ def single_precision_error(
     error, size : ndarray
         Of the shape of `left` times `right`. Infinite where nothing can be said; neither falls where a norm rises.
     """
-    largest, size, error = _follow(program, n_terms, left, right, centre)
+    largest, size, error = _follow(program, sums, left, right, centre)
     known = largest < _LARGEST  # False for NaN
     return np.where(known, error, np.inf), np.where(known, size, np.inf)
 
 
 def relative_error(
-    program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float = 0.0
+    program: Program, sums: Sums, left: FloatArray, right: FloatArray, centre: float = 0.0
 ) -> FloatArray | None:
     """Return a bound on the error of kernel values as a share of the values found; None unless they are exponentials.
 
@@ -62,43 +80,43 @@ def relative_error(
     """
     if program[-1][0] is not Op.EXP:
         return None
-    largest, _, error = _follow(program[:-1], n_terms, left, right, centre)
+    largest, _, error = _follow(program[:-1], sums, left, right, centre)
     with np.errstate(over="ignore", invalid="ignore"):
         relative = np.expm1(error + 4.0 * _U)
         return np.where((largest < _LARGEST) & (relative < 0.5), relative / (1.0 - relative), np.inf)
 
 
-def value_bound(program: Program, n_terms: int, norm: float, centre: float = 0.0) -> float:
+def value_bound(program: Program, sums: Sums, norm: float, centre: float = 0.0) -> float:
     """Return a bound on |k(x, z)| over rows of at most this norm, as they are packed."""
     norms = np.array([norm])
-    return float(_follow(program, n_terms, norms, norms, centre)[1][0])
+    return float(_follow(program, sums, norms, norms, centre)[1][0])
 
 
 def _follow(
-    program: Program, n_terms: int, left: FloatArray, right: FloatArray, centre: float
+    program: Program, sums: Sums, left: FloatArray, right: FloatArray, centre: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Largest size of any number on the way, largest size of the result, and bound on its error."""
     stack: list[Part] = []
     with np.errstate(over="ignore", invalid="ignore"):
         product, squares = left * right, (left + right) ** 2
-        lost = (n_terms + 1) * _TINY * (1.0 + left + right + 2.0 * centre)
-        absolute = math.sqrt(n_terms) * (left + right)  # sums of |x_k| and |z_k| [Cauchy and Schwarz]
+        lost = (sums.n_terms + 1) * _TINY * (1.0 + left + right + 2.0 * centre)
+        absolute = math.sqrt(sums.n_terms) * (left + right)  # sums of |x_k| and |z_k| [Cauchy and Schwarz]
         largest = squares + centre**2
         for op, number in program:
             if op is Op.DOT:
                 size = (left + centre) * (right + centre)
                 offsets = _gamma(5) * centre * (left + right + 3.0 * centre)
-                stack.append((-size, size, _gamma(n_terms + 3) * product + offsets + lost))
+                stack.append((-size, size, _gamma(sums.depth + 3) * product + offsets + lost))
             elif op is Op.SQDIST:
-                stack.append((np.zeros_like(squares), squares, _gamma(n_terms + 4) * squares + lost))
+                stack.append((np.zeros_like(squares), squares, _gamma(sums.depth + 4) * squares + lost))
             elif op in (Op.L1, Op.CHI2):
-                off = (2.0 if op is Op.L1 else 3.0) * _gamma(n_terms + 9) * absolute
+                off = (2.0 if op is Op.L1 else 3.0) * _gamma(sums.depth + 9) * absolute
                 stack.append((np.zeros_like(absolute), absolute, off + 8.0 * lost))
             elif op is Op.HAMMING:  # numbers that differ may be equal in single precision
-                most = np.full_like(absolute, n_terms if n_terms < 2**20 else math.inf) * 2.0
+                most = np.full_like(absolute, sums.n_terms if sums.n_terms < 2**20 else math.inf) * 2.0
                 stack.append((np.zeros_like(absolute), most, most))
             elif op in (Op.MINIMUM, Op.SUM):
-                stack.append((-absolute, absolute, _gamma(n_terms + 3) * absolute + 4.0 * lost))
+                stack.append((-absolute, absolute, _gamma(sums.depth + 3) * absolute + 4.0 * lost))
             elif op is Op.CONST:
                 value = np.full_like(product, number)
                 stack.append((value, value, _U * abs(value) + _TINY))
@@ -198,7 +216,7 @@ class NormClasses:
 
 def bound_combination(
     program: Program,
-    n_terms: int,
+    sums: Sums,
     left: NormClasses,
     left_rows: IndexArray | None,
     right: NormClasses,
@@ -212,7 +230,7 @@ def bound_combination(
     """
     mass = np.bincount(right.of(right_rows), weights=np.abs(weights), minlength=_CLASSES)
     used = np.flatnonzero(mass)
-    error, size = single_precision_error(program, n_terms, left.largest[:, None], right.largest[used], centre)
+    error, size = single_precision_error(program, sums, left.largest[:, None], right.largest[used], centre)
     with np.errstate(over="ignore", invalid="ignore"):
         of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # rounded once more for each that is added
         bound = np.nan_to_num(of_value @ mass[used], nan=np.inf, posinf=np.inf) + _SMALLEST
@@ -221,7 +239,7 @@ def bound_combination(
 
 def bound_magnitudes(
     program: Program,
-    n_terms: int,
+    sums: Sums,
     left: NormClasses,
     left_rows: IndexArray | None,
     right: NormClasses,
@@ -236,10 +254,10 @@ def bound_magnitudes(
     exponentials.
     """
     furthest = right.largest[right.of(right_rows).min(initial=_CLASSES - 1)]
-    relative = relative_error(program, n_terms, left.largest, np.asarray(furthest), centre)
+    relative = relative_error(program, sums, left.largest, np.asarray(furthest), centre)
     if relative is None:
         return None
-    sums = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
+    added = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
     cut = 4.0 * _CUT * float(np.abs(weights).sum())
     with np.errstate(over="ignore", invalid="ignore"):
-        return (relative[left.of(left_rows)] + sums) * magnitudes * (1.0 + sums) + cut + _SMALLEST
+        return (relative[left.of(left_rows)] + added) * magnitudes * (1.0 + added) + cut + _SMALLEST

@@ -100,8 +100,8 @@ class Vectors(Data):
         """Return the largest absolute value in each column, (p,)."""
 
     @abstractmethod
-    def _row_moments(self, centre: float | FloatArray) -> tuple[FloatArray, FloatArray]:
-        """For each row, the sums over its entries x of x - centre and of its square; dense rows take a vector too."""
+    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
+        """For each row, the sums over its entries x of x - centre and of its square."""
 
     @property
     @abstractmethod
@@ -114,11 +114,8 @@ class Vectors(Data):
             self._norms = centre, self._sq_norms(centre)
         return self._norms[1]
 
-    def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
-        norms = np.empty(self.n)
-        for part in parts(self.n, self.row_entries):
-            norms[part] = self.rows(part)._row_moments(0.0 if centre is None else centre)[1]
-        return norms
+    @abstractmethod
+    def _sq_norms(self, centre: FloatArray | None) -> FloatArray: ...
 
     def mean(self, weights: npt.ArrayLike | None = None) -> FloatArray:
         """Return the mean of each feature, (p,).

@@ -88,7 +88,14 @@ class Dense(Vectors):
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
         return dense_problem(self.array, column_names)
 
-    def _row_moments(self, centre: float | FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
+        norms = np.empty(self.n)
+        for part in parts(self.n, self.p):
+            deviations = np.subtract(self.array[part], 0.0 if centre is None else centre, dtype=np.float64)
+            np.einsum("ij,ij->i", deviations, deviations, out=norms[part])
+        return norms
+
+    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
         deviations = self.float64() - centre
         return deviations.sum(axis=1), np.einsum("ij,ij->i", deviations, deviations)
 
@@ -218,8 +225,7 @@ class CSR(Vectors):
             distances[i[part], j[part]] = close._row_moments(0.0)[1]
         return distances
 
-    def _row_moments(self, centre: float | FloatArray) -> tuple[FloatArray, FloatArray]:
-        assert isinstance(centre, float)  # zeros that are not stored would all become entries
+    def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
         stored = np.diff(self.matrix.indptr)
         row = np.repeat(np.arange(self.n), stored)
         deviations = self.matrix.data.astype(np.float64) - centre

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import select_working_set, solve_block, survey
+from mercer._core import combine_rows, gather_rows, select_working_set, solve_block, survey
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
@@ -48,6 +48,7 @@ _SINGLE_NOISE = 0.1  # what rounding may make of one variable's move across its 
 _NEWTON_CALLS = 40  # on one working set, all rounds together
 _ROUNDS, _BLOCK_ROUNDS = 40, 10  # of pair steps and Newton steps on a working set: a small one, a large one
 _SMALL_BLOCK = 500
+_MOVED_ROWS = 256  # of a matrix that is compacted, at a time
 
 _SOLVED, _LIMIT, _STALLED = 0, 1, 2  # mercer::BlockEnd
 
@@ -65,6 +66,7 @@ class BatchState(State):
     matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
     cache: RowCache | None = None
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
+    covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
     single: bool = False  # whether kernel values are evaluated in single precision
     largest: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
@@ -124,7 +126,8 @@ class BatchSMO(Solver[BatchState]):
     evaluates the point in float64, and the steps go on from the true gradient, where changes and so noise are small.
     After the second time, or when a round fails to raise the dual objective, everything is float64.
 
-    Variables at a bound that violate nothing are left out until the true gradient is known.
+    Variables at a bound that violate nothing are left out until the true gradient is known. Once W has room for all
+    that are left, it takes them, and no kernel value is evaluated until then.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
     stored, except where a row costs more to evaluate than to look up (:class:`mercer.solvers.row_cache.RowCache`).
@@ -165,7 +168,7 @@ class BatchSMO(Solver[BatchState]):
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
-        state.active = None
+        state.active = state.covered = None
         state.moved = 0.0
         state.n_refreshes += 1
         state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
@@ -208,13 +211,19 @@ class BatchSMO(Solver[BatchState]):
     def _follow(self, state: BatchState, chosen: IndexArray, change: FloatArray, moved: IndexArray) -> Iterator[None]:
         """Update the gradient of all active variables."""
         cols, weights = chosen[moved], change[moved]
+        state.moved += inner(change, change)
+        if state.covered is not None:
+            assert state.matrix is not None  # with the ridge on its diagonal
+            rise = np.zeros(chosen.size)
+            combine_rows(state.matrix[:, : chosen.size], moved, None, weights, rise, state.gram.n_threads)
+            state.gradient[chosen] += rise
+            return
         if state.single and state.cache is not None:
             yield from state.cache.accumulate(state.gradient, cols, weights, state.active)
         else:
             yield from state.gram.accumulate(state.gradient, cols, weights, rows=state.active, single=state.single)
         if state.problem.ridge is not None:
             state.gradient[chosen] += state.problem.ridge[chosen] * change
-        state.moved += inner(change, change)
 
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
@@ -228,15 +237,18 @@ class BatchSMO(Solver[BatchState]):
             state.active = kept
 
     def _everything(self, state: BatchState) -> IndexArray:
-        if state.groups is None:
-            return np.arange(state.problem.n)
-        return np.argsort(state.groups, kind="stable")
+        """All active variables, by group."""
+        active = np.arange(state.problem.n) if state.active is None else state.active
+        return active if state.groups is None else active[np.argsort(state.groups[active], kind="stable")]
 
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
         wanted = max(room, min(state.problem.n / _SHARE, _ENOUGH))
         sizes = working_sets(state.gram)
         size = next((s for s in sizes if s >= wanted), sizes[-1])
+        if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
+            state.holds_all = True
+            return self._everything(state)
         chosen = select_working_set(*_variables(state), state.seen, state.previous, size)
         state.seen[chosen] = True
         state.holds_all = chosen.size < size
@@ -247,6 +259,8 @@ class BatchSMO(Solver[BatchState]):
         dtype = np.float32 if state.single else np.float64
         if state.takes_everything and state.matrix is not None and state.matrix.dtype == dtype:
             return state.matrix
+        if state.covered is not None:
+            return self._compact(state, chosen)
         problem, arena = state.problem, state.gram.arena
         # Machines for each class against the rest differ in labels alone: they share the whole matrix.
         shared = state.takes_everything and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
@@ -265,7 +279,26 @@ class BatchSMO(Solver[BatchState]):
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
         arena.declare(content)
         state.matrix = matrix
+        if chosen.size == (problem.n if state.active is None else state.active.size):
+            state.covered = chosen
         return matrix
+
+    def _compact(self, state: BatchState, chosen: IndexArray) -> Array:
+        """K[chosen, chosen], in the place of the matrix of more variables in the same order."""
+        assert state.matrix is not None
+        assert state.covered is not None
+        if chosen.size < state.covered.size:
+            matrix, size = state.matrix, chosen.size
+            kept = np.flatnonzero(np.isin(state.covered, chosen, assume_unique=True))
+            for first in range(0, size, _MOVED_ROWS):  # no row moves downwards
+                part = kept[first : first + _MOVED_ROWS]
+                rows = np.empty((part.size, size), dtype=matrix.dtype)
+                gather_rows(matrix, part, kept, rows, state.gram.n_threads)
+                matrix[first : first + part.size, :size] = rows
+            state.matrix = matrix[:size, : padded_width(size)]
+            state.matrix[:, size:] = 0.0
+            state.covered = chosen
+        return state.matrix
 
     def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
         """Solve the problem restricted to `chosen`; when everything is chosen, the gradient is updated as well."""
