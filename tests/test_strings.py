@@ -5,7 +5,7 @@ import math
 import pickle
 from collections import Counter
 from collections.abc import Callable as Function
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise, product
 
@@ -321,6 +321,34 @@ def test_sets_have_elements_and_no_order():
         Spectrum(1).block(X, X)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (Subsequence(30, 1e-3), ["a" * 30, "b" * 30, "a" * 31, "b" * 31]),
+        (Subsequence(60, 1.0), ["a" * 550, "b" * 550, "a" * 540 + "b" * 10]),
+        (Spectrum((1, 1), weights=(1e200,)), ["aab", "abb", "bbb"]),
+        (Spectrum((1, 1), weights=(1e-200,)), ["aab", "abb", "bbb"]),
+    ],
+    ids=["small decay", "long subsequences", "large weight", "small weight"],
+)
+def test_cosines_are_right_as_far_as_numbers_reach(kernel, rows):
+    X = as_structured(rows)
+    K, plain = kernel.block(X, X), replace(kernel, normalized=False)
+    assert np.array_equal(kernel.diag(X), np.ones(X.n))
+    np.testing.assert_allclose(np.diagonal(K), kernel.diag(X), rtol=1e-15)
+    roots = np.sqrt(plain.diag(X))
+    np.testing.assert_allclose(K, plain.block(X, X) / roots[:, None] / roots, rtol=1e-14)
+
+
+def test_cosines_of_values_that_overflow_are_refused():
+    X = as_structured(["a" * 800, "b" * 9 + "a" * 150])
+    kernel = Subsequence(150, 1.0)
+    with pytest.raises(ValueError, match="overflow double precision"):
+        kernel.block(X.rows([0]), X.rows([1]))
+    with pytest.raises(ValueError, match="overflow double precision"):
+        kernel.diag(X)
+
+
 # What depends on the data.
 
 
@@ -567,6 +595,7 @@ def test_other_refusals():
         (lambda: Subsequence(0), "length must be an integer from 1"),
         (lambda: Subsequence(2, 0.0), "decay must be a positive number"),
         (lambda: Subsequence(2, 1.5), "decay must be above 0 and at most 1, got 1.5"),
+        (lambda: Subsequence(400, 0.1), r"decay=0.1 must not be so small that subsequences of 400 letters weigh"),
         (lambda: Subsequence(3, 0.5, 2), "max_span must be an integer from 3"),
         (lambda: Subsequence(8, 0.5, 30), "max_span=30 leaves 1560780 ways"),
         (lambda: EditDistance(gamma=1, sigma=1), "only one of gamma and sigma"),

@@ -32,6 +32,7 @@ IndexArray: TypeAlias = npt.NDArray[np.int64]
 MAX_PATTERNS = 1000
 """Gap patterns of a subsequence within a span: so many features come from every letter of a string."""
 
+_LEAST_WEIGHT = 1e-145  # of a subsequence: its square, and what gaps make of that, is far above the smallest number
 _MOST_WORDS = 2**62  # words are numbered in 64 bits
 _ENTRIES_AT_A_TIME = 1 << 22  # of features that are not summed up yet: some 100 MiB
 _DENSE = 1 / 12  # share of features that occur in a row: above, dense tiles are faster,
@@ -92,7 +93,8 @@ class _Normalizable(StructuredKernel):
         a, b = self._pair(A, B)
         values = self._products(a, b)
         if self.normalized:
-            scale = np.sqrt(np.multiply.outer(self._squares(a), self._squares(b)))
+            # Not the root of the product, which leaves the range of float64 where the roots do not.
+            scale = np.multiply.outer(*(np.sqrt(finite(self, self._squares(rows))) for rows in (a, b)))
             np.divide(values, scale, out=values, where=scale > 0.0)
         return finite(self, values)
 
@@ -428,6 +430,11 @@ class Subsequence(_Counted):
         object.__setattr__(self, "decay", real("decay", self.decay, positive=True))
         if self.decay > 1.0:
             raise ValueError(f"decay must be above 0 and at most 1, got {self.decay:g}")
+        if self.decay**self.length < _LEAST_WEIGHT:
+            raise ValueError(
+                f"decay={self.decay:g} must not be so small that subsequences of {self.length} letters weigh nothing: "
+                f"decay^length must be at least {_LEAST_WEIGHT:g}; choose a larger decay or a smaller length"
+            )
         if self.max_span is not None:
             object.__setattr__(self, "max_span", whole("max_span", self.max_span, minimum=self.length))
             ways = comb(self.max_span - 1, self.length - 1)
