@@ -4,6 +4,11 @@ import json
 import math
 import pickle
 from collections import Counter
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 from collections.abc import Callable as Function
 from dataclasses import dataclass, replace
 from functools import cache
@@ -48,6 +53,7 @@ NAMESPACE = {name: getattr(mk, name) for name in mk.__all__}
 
 def counts(length):
     """Counts of the words of a string, by definition."""
+from mercer.kernels.structured import StructuredKernel
     return lambda s: Counter(tuple(s[i : i + length]) for i in range(len(s) - length + 1))
 
 
@@ -714,3 +720,48 @@ def test_the_instruction_set_can_be_forced(kernel, isa, monkeypatch):
     else:
         assert isa in Gram(kernel, data).backend_reason
         np.testing.assert_allclose(kernel.block(as_structured(X), as_structured(X)), expected, rtol=1e-13)
+class Interrupted(StructuredKernel):
+    """A kernel of native code, as far as backends know; Ctrl-C comes while the main thread evaluates."""
+
+    def __init__(self):
+        self.pieces = 0
+
+    def block(self, A, B):
+        if A.n:
+            self.pieces += 1
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            time.sleep(0.01)
+        return np.ones((A.n, B.n))
+
+    def diag(self, A):
+        return np.ones(A.n)
+
+    def work(self, X):
+        return 1e6
+
+
+def test_ctrl_c_is_not_kept_waiting_by_other_threads():
+    X, kernel = as_structured(strings(400)), Interrupted()
+    backend = BlockBackend(kernel, X, n_jobs=2)
+    with pytest.raises(KeyboardInterrupt):
+        backend.block(X, None, X, None, np.empty((X.n, X.n)))
+    assert 400 * 400 / backend.values_per_call > 100
+    assert kernel.pieces < 10
+
+
+def test_what_all_rows_share_is_found_where_ctrl_c_is_heard(monkeypatch):
+    found = []
+    squares = Subsequence._all_squares
+
+    def watched(kernel, rows):
+        found.append(threading.current_thread())
+        return squares(kernel, rows)
+
+    monkeypatch.setattr(Subsequence, "_all_squares", watched)
+    for _ in range(5):
+        X = as_structured(strings(400, longest=60))
+        BlockBackend(Subsequence(3), X, n_jobs=4).matvec(X, None, X, None, np.ones((X.n, 1)))
+    assert found == [threading.main_thread()] * 5
+
+
