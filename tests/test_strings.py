@@ -270,6 +270,43 @@ def test_edit_distances_by_hand(s, t, d):
 
 
 words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
+def tokens_of_many_kinds(n=20, length=900, seed=0):
+    """Lists in which a few tokens occur all the time, others once or twice; some lists are short."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        row = rng.integers(0, 20_000, size=length if i % 3 else rng.integers(0, 100))
+        row[rng.random(row.size) < 0.3] = 5
+        rows.append(row.tolist())
+    rows[4][100:700] = rows[1][150:750]
+    return rows
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_edit_distances_of_many_different_tokens(isa, monkeypatch):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    rows = tokens_of_many_kinds()
+    X = as_structured(rows)
+    D = EditDistance(gamma=1).distances(X, X)
+    assert np.array_equal(D, D.T)
+    assert np.array_equal(D[:5], _reference.edit_distances(rows[:5], rows))
+
+
+def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
+    program = """
+        import resource
+        from mercer.data import as_structured
+        from mercer.kernels import EditDistance
+        few, many = (as_structured([list(range(n * i, n * i + n)) for i in range(16)]) for n in (64, 4000))
+        EditDistance(gamma=1).distances(few, few)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert (EditDistance(gamma=1).distances(many, many).sum() == 16 * 15 * 4000)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 32 << 10  # KiB; a row of bits for each token would be 500 MiB
+
+
 
 
 @settings(max_examples=60, deadline=None)
