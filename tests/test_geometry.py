@@ -13,7 +13,7 @@ from mercer import RBF, SVC, Linear, Polynomial, RKHSFunction, alignment, center
 from mercer import kernel_distance as distance
 from mercer.data import as_data, as_structured
 from mercer.geometry import blocks
-from mercer.kernels import Callable, Precomputed, Sigmoid, Spectrum
+from mercer.kernels import Callable, Jaccard, Precomputed, Sigmoid, Spectrum
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 PROVED = pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
@@ -51,6 +51,12 @@ def test_blocks_cover_all_rows_and_share_one_buffer(monkeypatch):
     seen = [(part, block.copy(), block.shape) for part, block in blocks(RBF(gamma=0.5), X, Z)]
     assert max(shape[0] for *_, shape in seen) == 5
     np.testing.assert_array_equal(np.vstack([block for _, block, _ in seen]), gram_matrix(RBF(gamma=0.5), X, Z))
+
+
+def test_lists_of_tokens_of_any_lengths_are_rows_of_a_kernel_that_takes_them():
+    np.testing.assert_array_equal(gram_matrix(Spectrum(1, normalized=False), [["a", "b"], ["b"]]), [[2, 1], [1, 1]])
+    np.testing.assert_array_equal(gram_matrix(Jaccard(), [["a", "b"], ["b", "c"]]), [[1, 1 / 3], [1 / 3, 1]])
+    assert RKHSFunction(Spectrum(1), [["a", "b"], ["b"]], [1.0, 1.0])([["b"]]) == pytest.approx([1 + 0.5**0.5])
 
 
 def test_rows_of_different_length_are_refused():
