@@ -133,6 +133,19 @@ def test_centring_keeps_digits_where_the_kernel_is_nearly_constant():
     assert centered_alignment(flat, y) == pytest.approx(centered_alignment(L, y), rel=1e-5)
 
 
+@pytest.mark.parametrize("factor", [1e155, 1e-170, 1e-300, 1e300])
+@pytest.mark.parametrize("align", [alignment, centered_alignment])
+def test_alignment_does_not_depend_on_factors(align, factor):
+    X, y = blobs()
+    K, target = gram_matrix(RBF(gamma=0.5), X), X[:, 0]
+    expected = align(K, y)
+    assert align(K * factor, y) == pytest.approx(expected, rel=1e-11)
+    assert align(K, K * factor) == pytest.approx(1.0, rel=1e-11)
+    if factor < 1.0:  # scikit-learn takes large numbers for classes
+        assert align(K, target * factor) == pytest.approx(align(K, target), rel=1e-11)
+    assert align(factor * RBF(gamma=0.5), y, X) == pytest.approx(expected, rel=1e-11)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -145,6 +158,10 @@ def test_centring_keeps_digits_where_the_kernel_is_nearly_constant():
         (lambda: centered_alignment(np.ones((5, 5)), [0, 1, 0, 1, 1]), "must not be constant"),
         (lambda: centered_alignment(np.eye(2), [1, 1]), "the matrix of labels must not be constant"),
         (lambda: alignment(np.eye(2), [0.5, np.nan]), "labels must be finite"),
+        (
+            lambda: alignment(lambda A, B: 1e160 * (A - B[:, 0]) ** 2, [0, 1], [[0.0], [1.0]]),
+            "too large for sums of their products",
+        ),
         (lambda: alignment("precomputed", [0, 1], np.ones((2, 3))), r"must be square, got shape \(2, 3\)"),
     ],
 )
