@@ -1,5 +1,6 @@
 """Kernels on strings, lists of tokens and sets: the laws, examples by hand, and machines trained on them."""
 
+import copy
 import json
 import math
 import pickle
@@ -27,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 
 import mercer.kernels as mk
 from cases import ISAS
-from mercer import SVC, IndefiniteKernelWarning, _reference
+from mercer import SVC, IndefiniteKernelWarning, RKHSFunction, _reference
 from mercer.backends import BlockBackend
 from mercer.data import as_data, as_structured, together
 from mercer.gram import Gram
@@ -430,6 +431,16 @@ def test_rows_of_different_tables_are_numbered_together_once():
         old.like(as_structured([{1}]))
     with pytest.raises(TypeError, match="cannot be used beside Dense"):
         old.like(as_data(np.eye(2)))
+
+
+def test_rows_that_kernels_have_looked_at_are_pickled_and_copied():
+    X = as_structured(["abab", "ab", "cab"])
+    K = Spectrum(2).block(X, X)
+    for again in (pickle.loads(pickle.dumps(X)), copy.deepcopy(X)):
+        assert again.stored.tolist() == X.stored.tolist()
+        assert np.array_equal(Spectrum(2).block(again, again), K)
+    f = RKHSFunction(Spectrum(2), X, [1.0, 2.0, -1.0])
+    assert pickle.loads(pickle.dumps(f)).norm == copy.deepcopy(f).norm == f.norm > 0.0
 
 
 # Is it a kernel?
