@@ -4,12 +4,12 @@ import copy
 import json
 import math
 import pickle
-from collections import Counter
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable as Function
 from dataclasses import dataclass, replace
 from functools import cache
@@ -48,13 +48,13 @@ from mercer.kernels import (
     from_dict,
     refute,
 )
+from mercer.kernels.structured import StructuredKernel
 
 NAMESPACE = {name: getattr(mk, name) for name in mk.__all__}
 
 
 def counts(length):
     """Counts of the words of a string, by definition."""
-from mercer.kernels.structured import StructuredKernel
     return lambda s: Counter(tuple(s[i : i + length]) for i in range(len(s) - length + 1))
 
 
@@ -270,7 +270,6 @@ def test_edit_distances_by_hand(s, t, d):
     assert EditDistance(gamma=1).distances(as_structured([s]), as_structured([t])) == d
 
 
-words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
 def tokens_of_many_kinds(n=20, length=900, seed=0):
     """Lists in which a few tokens occur all the time, others once or twice; some lists are short."""
     rng = np.random.default_rng(seed)
@@ -308,6 +307,7 @@ def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
     assert int(run.stdout) < 32 << 10  # KiB; a row of bits for each token would be 500 MiB
 
 
+words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -651,7 +651,8 @@ def test_other_refusals():
         (lambda: Subsequence(2, 1.5), "decay must be above 0 and at most 1, got 1.5"),
         (lambda: Subsequence(400, 0.1), r"decay=0.1 must not be so small that subsequences of 400 letters weigh"),
         (lambda: Subsequence(3, 0.5, 2), "max_span must be an integer from 3"),
-        (lambda: Subsequence(8, 0.5, 30), "max_span=30 leaves 1560780 ways"),
+        (lambda: Subsequence(8, 0.5, 30), "max_span=30 leaves more than 1000 ways to place the gaps of 8 letters"),
+        (lambda: Subsequence(1000, 1.0, 1011), "max_span=1011 leaves more than 1000 ways"),
         (lambda: EditDistance(gamma=1, sigma=1), "only one of gamma and sigma"),
         (lambda: EditDistance(gamma="scale"), "gamma must be a number >= 0 or 'median', got 'scale'"),
         (lambda: EditDistance(gamma=-1), "gamma must be a number >= 0"),
@@ -667,6 +668,23 @@ def test_other_refusals():
 def test_parameters_that_cannot_be_are_refused(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "Mismatch", "length": 20_000_000, "mismatches": 1, "alphabet": "abc", "normalized": True},
+        {"type": "Subsequence", "length": 10_000_000, "decay": 1.0, "max_span": 2**31 - 1, "normalized": True},
+    ],
+    ids=lambda document: document["type"],
+)
+def test_a_stranger_cannot_make_a_reader_count_forever(document):
+    before = time.process_time()
+    with pytest.raises(ValueError, match=r"2\^62 words|1000 ways"):
+        from_dict(document)
+    assert time.process_time() - before < 1.0
+    assert Subsequence(900, 1.0, 901).max_span == 901
+    assert Mismatch(100, 1, "a").alphabet == "a"
 
 
 # Python functions and precomputed matrices.
@@ -753,21 +771,6 @@ def test_gram_matrices_are_evaluated_in_pieces_of_bounded_work():
     np.testing.assert_allclose(part[rows], total[rows], rtol=1e-12)
 
 
-@pytest.mark.parametrize("isa", [*ISAS, "avx3"])
-@pytest.mark.parametrize(
-    "kernel", [Spectrum(3), EditDistance(gamma=0.1), Subsequence(3, 0.5)], ids=lambda k: type(k).__name__
-)
-def test_the_instruction_set_can_be_forced(kernel, isa, monkeypatch):
-    X, _ = dna(40)
-    data = as_structured(X)
-    expected = kernel.block(data, data)
-    monkeypatch.setenv("MERCER_ISA", isa)
-    if isa == "avx3":
-        with pytest.raises(ValueError, match=r"MERCER_ISA must name an instruction set of this machine .*'avx3'"):
-            kernel.block(as_structured(X), as_structured(X))
-    else:
-        assert isa in Gram(kernel, data).backend_reason
-        np.testing.assert_allclose(kernel.block(as_structured(X), as_structured(X)), expected, rtol=1e-13)
 class Interrupted(StructuredKernel):
     """A kernel of native code, as far as backends know; Ctrl-C comes while the main thread evaluates."""
 
@@ -813,3 +816,18 @@ def test_what_all_rows_share_is_found_where_ctrl_c_is_heard(monkeypatch):
     assert found == [threading.main_thread()] * 5
 
 
+@pytest.mark.parametrize("isa", [*ISAS, "avx3"])
+@pytest.mark.parametrize(
+    "kernel", [Spectrum(3), EditDistance(gamma=0.1), Subsequence(3, 0.5)], ids=lambda k: type(k).__name__
+)
+def test_the_instruction_set_can_be_forced(kernel, isa, monkeypatch):
+    X, _ = dna(40)
+    data = as_structured(X)
+    expected = kernel.block(data, data)
+    monkeypatch.setenv("MERCER_ISA", isa)
+    if isa == "avx3":
+        with pytest.raises(ValueError, match=r"MERCER_ISA must name an instruction set of this machine .*'avx3'"):
+            kernel.block(as_structured(X), as_structured(X))
+    else:
+        assert isa in Gram(kernel, data).backend_reason
+        np.testing.assert_allclose(kernel.block(as_structured(X), as_structured(X)), expected, rtol=1e-13)

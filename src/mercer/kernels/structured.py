@@ -290,7 +290,7 @@ class Mismatch(_Counted):
             letters = self.alphabet if isinstance(self.alphabet, str) else tuple(self.alphabet)
             if len(set(letters)) != len(letters) or not letters:
                 raise ValueError(f"alphabet must hold different letters, and at least one, got {letters!r}")
-            if len(letters) ** length >= _MOST_WORDS:
+            if len(letters) ** min(length, 62) >= _MOST_WORDS:  # a larger power takes long, and says the same
                 raise ValueError(
                     f"length must be such that there are fewer than 2^62 words, got {length} for {len(letters)} letters"
                 )
@@ -437,11 +437,12 @@ class Subsequence(_Counted):
             )
         if self.max_span is not None:
             object.__setattr__(self, "max_span", whole("max_span", self.max_span, minimum=self.length))
-            ways = comb(self.max_span - 1, self.length - 1)
-            if ways > MAX_PATTERNS:
+            # Where 10 or more are chosen, and as many left, there are too many ways, which need not all be counted.
+            few = min(self.length - 1, self.max_span - self.length, MAX_PATTERNS.bit_length())
+            if comb(self.max_span - 1, few) > MAX_PATTERNS:
                 raise ValueError(
-                    f"max_span={self.max_span} leaves {ways} ways to place the gaps of {self.length} letters, more "
-                    f"than {MAX_PATTERNS}: choose a smaller one, or None for subsequences of any span"
+                    f"max_span={self.max_span} leaves more than {MAX_PATTERNS} ways to place the gaps of {self.length} "
+                    "letters: choose a smaller one, or None for subsequences of any span"
                 )
         flag("normalized", self.normalized)
 
