@@ -93,8 +93,11 @@ class _Normalizable(StructuredKernel):
         a, b = self._pair(A, B)
         values = self._products(a, b)
         if self.normalized:
-            # Not the root of the product, which leaves the range of float64 where the roots do not.
-            scale = np.multiply.outer(*(np.sqrt(finite(self, self._squares(rows))) for rows in (a, b)))
+            squares_a, power_a = _near_one(finite(self, self._squares(a)))
+            squares_b, power_b = _near_one(finite(self, self._squares(b)))
+            values *= power_a[:, None]
+            values *= power_b
+            scale = np.sqrt(np.multiply.outer(squares_a, squares_b))
             np.divide(values, scale, out=values, where=scale > 0.0)
         return finite(self, values)
 
@@ -110,6 +113,12 @@ class _Normalizable(StructuredKernel):
     @abstractmethod
     def _squares(self, a: Structured) -> FloatArray:
         """The same of each row with itself."""
+
+
+def _near_one(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The squares times powers of four, so that products are in range, and the roots of these; nothing is rounded."""
+    powers = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
+    return squares * powers * powers, powers
 
 
 class _Features(NamedTuple):
