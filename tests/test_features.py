@@ -31,7 +31,7 @@ from mercer import (
 )
 from mercer.features.landmarks import SCHEMES
 from mercer.gram import Gram
-from mercer.kernels import Callable, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid
+from mercer.kernels import Callable, Jaccard, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid, Spectrum
 from mercer.status import IndefiniteKernelWarning
 
 MAPS = [
@@ -452,6 +452,24 @@ def test_noise_of_single_precision_is_not_blown_up():
     assert map.transform(X).shape[1] < 60 < exact.transform(X).shape[1]
     Z = map.transform(X)
     np.testing.assert_allclose(Z @ Z.T, gram_matrix(RBF(gamma=0.01), X), atol=3e-4)
+@every_scheme
+@pytest.mark.parametrize("kind", [str, list, set])
+def test_landmarks_that_are_strings_or_sets(kind, scheme):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcd"), size=rng.integers(1, 9))) for _ in range(40)]
+    rows = texts if kind is str else [kind(text) for text in texts]
+    kernel = Jaccard() if kind is set else Spectrum(2)
+    map = Nystroem(kernel, n_components=40, landmarks=scheme, random_state=0)
+    columns = map.fit_transform(rows)
+    np.testing.assert_allclose(columns @ columns.T, gram_matrix(kernel, rows), atol=1e-10)
+    np.testing.assert_allclose(map.transform(rows[:5]), columns[:5], atol=1e-12)
+    assert [rows[i] for i in map.component_indices_] == list(map.components_)
+    again = pickle.loads(pickle.dumps(map))
+    np.testing.assert_array_equal(again.transform(rows[:5]), map.transform(rows[:5]))
+    with pytest.raises(ValueError, match="X does not hold rows for the kernel"):
+        map.transform(np.ones((3, 2)))
+
+
 
 
 @every_scheme
