@@ -86,6 +86,13 @@ def test_distances_are_a_metric(case):
     assert (D[:, None] <= D[:, :, None] + D[None] + 1e-6 * (1 + D.max())).all()
 
 
+@pytest.mark.parametrize("squared", [False, True])
+def test_distances_that_overflow_are_refused(squared):
+    with pytest.raises(ValueError, match=r"values of Linear\(\) are not finite"):
+        distance(Linear(), [[1.2e154]], [[-1.2e154]], squared=squared)
+    assert distance(Linear(), [[1.2e150]], [[-1.2e150]]) == 2.4e150
+
+
 def test_a_kernel_without_distances_is_named():
     with pytest.raises(ValueError, match=r"Sigmoid\(.*\) has no distances.*row 0 of X and row 1 of Z"):
         distance(Sigmoid(1.0), [[1.0], [10.0]], [[1.0], [10.0]])
