@@ -150,6 +150,13 @@ def test_rules_for_gamma_are_those_of_the_kernel():
     assert PolynomialMap(2, gamma="auto", coef0=1).fit(X).kernel_ == Polynomial(2, 1 / 3, 1.0)
 
 
+def test_coefficients_out_of_range_may_have_roots_within():
+    map = PolynomialMap(3, gamma=1e-120, coef0=1.0)
+    X = np.array([[1e60], [-2e60]])
+    np.testing.assert_allclose(map.fit_transform(X)[:, -1], [1.0, -8.0], rtol=1e-14)
+    np.testing.assert_allclose(map.transform(X) @ map.transform(X).T, gram_matrix(map.kernel_, X), rtol=1e-13)
+
+
 def test_maps_of_the_plane():
     X = table(6, 2)
     a, b = X.T
@@ -445,13 +452,6 @@ def rough(A, B):
     return rbf_kernel(A, B, gamma=0.01).astype(np.float32)
 
 
-def test_noise_of_single_precision_is_not_blown_up():
-    X = table(100)
-    map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # and does not warn
-    exact = Nystroem(RBF(gamma=0.01), n_components=100, random_state=0).fit(X)
-    assert map.transform(X).shape[1] < 60 < exact.transform(X).shape[1]
-    Z = map.transform(X)
-    np.testing.assert_allclose(Z @ Z.T, gram_matrix(RBF(gamma=0.01), X), atol=3e-4)
 @every_scheme
 @pytest.mark.parametrize("kind", [str, list, set])
 def test_landmarks_that_are_strings_or_sets(kind, scheme):
@@ -470,6 +470,13 @@ def test_landmarks_that_are_strings_or_sets(kind, scheme):
         map.transform(np.ones((3, 2)))
 
 
+def test_noise_of_single_precision_is_not_blown_up():
+    X = table(100)
+    map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # and does not warn
+    exact = Nystroem(RBF(gamma=0.01), n_components=100, random_state=0).fit(X)
+    assert map.transform(X).shape[1] < 60 < exact.transform(X).shape[1]
+    Z = map.transform(X)
+    np.testing.assert_allclose(Z @ Z.T, gram_matrix(RBF(gamma=0.01), X), atol=3e-4)
 
 
 @every_scheme
@@ -537,11 +544,14 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
         ),
         (PolynomialMap(3, basis="harmonic"), ValueError, "basis='harmonic' is for degree 2, got degree=3"),
         (PolynomialMap(200, basis="ordered"), ValueError, "degree 200 of 3 columns makes too many products"),
+        (PolynomialMap(4, gamma=1.0, coef0=1e200), ValueError, "coefficients of .* overflow: choose a smaller degree"),
+        (PolynomialMap(4, gamma=1e200, coef0=1.0), ValueError, "coefficients of .* overflow: choose a smaller degree"),
         (PolynomialMap(100, gamma=1e3), ValueError, "overflow float64: scale the columns"),
         (PolynomialBasis(0), ValueError, "degree must be >= 1, got 0"),
         (GaussianBasis("grid"), ValueError, 'centers must be "kmeans", "random" or an array'),
         (GaussianBasis([[1.0, 2.0]]), ValueError, "centers must have the 3 columns of X, got 2"),
         (GaussianBasis([[1.0, 2.0, np.nan]]), ValueError, "centers must be finite, but .*row 0, column 2 is nan"),
+        (GaussianBasis(np.zeros((0, 3))), ValueError, "centers must be at least one row, got none"),
         (GaussianBasis(n_components=0), ValueError, "n_components must be an integer >= 1"),
         (GaussianBasis(gamma="medium"), ValueError, "gamma must be a number >= 0"),
         (RandomFourier(n_frequencies=0), ValueError, "n_frequencies must be an integer >= 1"),
@@ -561,6 +571,18 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
 def test_refused(map, error, message, store):
     with pytest.raises(error, match=message):
         map.fit_transform(store(1e3 * table()))
+
+
+def test_polynomials_of_a_high_degree_are_refused():
+    with pytest.raises(ValueError, match=r"coefficients of Polynomial.* overflow"):
+        PolynomialMap(1100, gamma=1.0, coef0=1.0).fit([[1.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosines_of_what_overflows_are_refused(dtype):
+    map = RandomFourier(gamma=1e4, random_state=0).fit(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=f"overflow {np.dtype(dtype)}: scale the columns"):
+        map.transform(np.full((2, 3), np.finfo(dtype).max / 2, dtype=dtype))
 
 
 def test_single_precision_may_overflow_where_double_does_not():
