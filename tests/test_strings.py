@@ -376,6 +376,21 @@ def test_sets_have_elements_and_no_order():
     ids=["small decay", "long subsequences", "large weight", "small weight"],
 )
 def test_cosines_are_right_as_far_as_numbers_reach(kernel, rows):
+def test_counts_are_of_any_size():
+    X = as_structured(["a" * 5000, "a" * 4000 + "b" * 300])
+    K = Mismatch(1, 0, "ab", normalized=False).block(X, X)
+    assert K.tolist() == [[5000.0**2, 5000.0 * 4000], [5000.0 * 4000, 4000.0**2 + 300**2]]
+    assert np.array_equal(Spectrum(1, normalized=False).block(X, X), K)
+
+
+def test_words_that_are_too_many_to_list_and_alike_in_their_low_digits_are_told_apart():
+    # 32 letters, 6 a word: of 2^30 words, those that end alike differ by multiples of 2^20 where the first two do.
+    letters = "".join(map(chr, range(ord("A"), ord("A") + 32)))
+    X = as_structured([letters, "AACDEF", "BACDEF", "ABCDEF", "BBCDEF"])
+    K = Spectrum(6, normalized=False).block(X, X)[1:, 1:]
+    assert np.array_equal(K, np.eye(4))
+
+
     X = as_structured(rows)
     K, plain = kernel.block(X, X), replace(kernel, normalized=False)
     assert np.array_equal(kernel.diag(X), np.ones(X.n))
