@@ -339,6 +339,26 @@ def test_words_that_are_too_many_to_number_are_told_apart_all_the_same():
     assert K[5].tolist() == [11.0, 11.0, 0.0, 0.0, 0.0, 41.0]
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Spectrum(2**31 - 1),
+        Spectrum((2, 2**31 - 1)),
+        Mismatch(10**8, 1, "a"),
+        Subsequence(10**8, 1.0),
+        Subsequence(10**8, 1.0, max_span=10**8),
+    ],
+    ids=str,
+)
+def test_words_longer_than_any_row_cost_nothing(kernel):
+    X = as_structured(["ab", "b", "abab"])
+    before = time.process_time()
+    K = kernel.block(X, X)
+    assert np.array_equal(K, Spectrum((2, 4)).block(X, X) if kernel.length == (2, 2**31 - 1) else np.zeros((3, 3)))
+    assert np.array_equal(kernel.diag(X), np.diagonal(K))
+    assert time.process_time() - before < 1.0
+
+
 def test_a_letter_outside_the_alphabet_is_a_mismatch():
     X = as_structured(["ax", "aa", "xx"])
     K = Mismatch(2, 1, "ab", normalized=False).block(X, X)
@@ -354,6 +374,21 @@ def test_both_ways_to_count_mismatches_agree(monkeypatch, length, mismatches, al
     monkeypatch.setattr("mercer.kernels.structured._DENSE_WORDS", 0)
     monkeypatch.setattr("mercer.kernels.structured._ENTRIES_AT_A_TIME", 50)
     assert np.array_equal(kernel.block(as_structured(rows), as_structured(rows)), dense)
+
+
+def test_counts_are_of_any_size():
+    X = as_structured(["a" * 5000, "a" * 4000 + "b" * 300])
+    K = Mismatch(1, 0, "ab", normalized=False).block(X, X)
+    assert K.tolist() == [[5000.0**2, 5000.0 * 4000], [5000.0 * 4000, 4000.0**2 + 300**2]]
+    assert np.array_equal(Spectrum(1, normalized=False).block(X, X), K)
+
+
+def test_words_that_are_too_many_to_list_and_alike_in_their_low_digits_are_told_apart():
+    # 32 letters, 6 a word: of 2^30 words, those that end alike differ by multiples of 2^20 where the first two do.
+    letters = "".join(map(chr, range(ord("A"), ord("A") + 32)))
+    X = as_structured([letters, "AACDEF", "BACDEF", "ABCDEF", "BBCDEF"])
+    K = Spectrum(6, normalized=False).block(X, X)[1:, 1:]
+    assert np.array_equal(K, np.eye(4))
 
 
 def test_sets_have_elements_and_no_order():
@@ -376,21 +411,6 @@ def test_sets_have_elements_and_no_order():
     ids=["small decay", "long subsequences", "large weight", "small weight"],
 )
 def test_cosines_are_right_as_far_as_numbers_reach(kernel, rows):
-def test_counts_are_of_any_size():
-    X = as_structured(["a" * 5000, "a" * 4000 + "b" * 300])
-    K = Mismatch(1, 0, "ab", normalized=False).block(X, X)
-    assert K.tolist() == [[5000.0**2, 5000.0 * 4000], [5000.0 * 4000, 4000.0**2 + 300**2]]
-    assert np.array_equal(Spectrum(1, normalized=False).block(X, X), K)
-
-
-def test_words_that_are_too_many_to_list_and_alike_in_their_low_digits_are_told_apart():
-    # 32 letters, 6 a word: of 2^30 words, those that end alike differ by multiples of 2^20 where the first two do.
-    letters = "".join(map(chr, range(ord("A"), ord("A") + 32)))
-    X = as_structured([letters, "AACDEF", "BACDEF", "ABCDEF", "BBCDEF"])
-    K = Spectrum(6, normalized=False).block(X, X)[1:, 1:]
-    assert np.array_equal(K, np.eye(4))
-
-
     X = as_structured(rows)
     K, plain = kernel.block(X, X), replace(kernel, normalized=False)
     assert np.array_equal(kernel.diag(X), np.ones(X.n))
@@ -672,6 +692,10 @@ def test_other_refusals():
         (lambda: EditDistance(gamma="scale"), "gamma must be a number >= 0 or 'median', got 'scale'"),
         (lambda: EditDistance(gamma=-1), "gamma must be a number >= 0"),
         (lambda: EditDistance(sigma=0), "sigma must be a positive number"),
+        (lambda: EditDistance(sigma=1e-200), "sigma must be such that gamma is a finite positive number, got 1e-200"),
+        (lambda: EditDistance(sigma=1e200), r"sigma must be such that gamma is a finite positive number, got 1e\+200"),
+        (lambda: Spectrum(2, weights=2.0), "weights must be one number for each length 2 to 2, got 2.0"),
+        (lambda: Mismatch(2, 1, alphabet=5), "alphabet must be a string or a tuple of tokens, got 5"),
         (lambda: -1.0 * Spectrum(3), "would not be a kernel"),
         (
             lambda: from_dict({"type": "Spectrum", "length": [[1], 2], "weights": None, "normalized": True}),

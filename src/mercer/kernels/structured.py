@@ -8,7 +8,7 @@ together.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
@@ -218,6 +218,8 @@ class Spectrum(_Counted):
             raise ValueError(f"length must be a pair of the shortest and the longest, got {ends!r}")
         object.__setattr__(self, "length", (first, last) if isinstance(self.length, (tuple, list)) else first)
         if self.weights is not None:
+            if not isinstance(self.weights, Iterable):
+                raise TypeError(f"weights must be one number for each length {first} to {last}, got {self.weights!r}")
             weights = tuple(real("weights", weight, minimum=0.0) for weight in self.weights)
             if len(weights) != last - first + 1:
                 raise ValueError(f"weights must be one number for each length {first} to {last}, got {len(weights)}")
@@ -226,10 +228,12 @@ class Spectrum(_Counted):
 
     def _count(self, rows: Structured) -> sp.csr_array:
         first, last = self.length if isinstance(self.length, tuple) else (self.length, self.length)
-        weights = self.weights or (1.0,) * (last - first + 1)
+        if first > rows.p:
+            return _no_words(rows)
         blocks = [
-            np.sqrt(weight) * _word_counts(rows, [tuple(range(length))], [1.0])
-            for length, weight in zip(range(first, last + 1), weights, strict=True)
+            np.sqrt(1.0 if self.weights is None else self.weights[length - first])
+            * _word_counts(rows, [tuple(range(length))], [1.0])
+            for length in range(first, min(last, rows.p) + 1)
         ]
         return blocks[0] if len(blocks) == 1 else sp.hstack(blocks, format="csr")
 
@@ -296,6 +300,8 @@ class Mismatch(_Counted):
         if self.mismatches >= length:
             raise ValueError(f"mismatches must be below length={length}, got {self.mismatches}")
         if self.alphabet is not None:
+            if not isinstance(self.alphabet, Iterable):
+                raise TypeError(f"alphabet must be a string or a tuple of tokens, got {self.alphabet!r}")
             letters = self.alphabet if isinstance(self.alphabet, str) else tuple(self.alphabet)
             if len(set(letters)) != len(letters) or not letters:
                 raise ValueError(f"alphabet must hold different letters, and at least one, got {letters!r}")
@@ -319,6 +325,8 @@ class Mismatch(_Counted):
     def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
         if self.alphabet is None:
             raise ValueError(f"{self!r} takes its alphabet from the data: call kernel.resolve(X) first")
+        if self.length > rows.p:
+            return _no_words(rows)
         letters = np.full(max(1, len(rows.numbers)), -1)
         for number, letter in enumerate(self.alphabet):
             if letter in rows.numbers:
@@ -457,12 +465,16 @@ class Subsequence(_Counted):
 
     def _count(self, rows: Structured) -> sp.csr_array:
         assert self.max_span is not None
+        if self.length > rows.p:
+            return _no_words(rows)
         patterns = [(0, *rest) for rest in combinations(range(1, self.max_span), self.length - 1)]
         return _word_counts(rows, patterns, [self.decay ** (pattern[-1] + 1) for pattern in patterns])
 
     def _products(self, a: Structured, b: Structured) -> FloatArray:
         if self.max_span is not None:
             return super()._products(a, b)
+        if self.length > min(a.p, b.p):
+            return np.zeros((a.n, b.n))
         out = np.empty((a.n, b.n))
         subsequences(select_isa(), _strings(a), a.index, b.index, self.length, self.decay, out)
         return out
@@ -472,8 +484,8 @@ class Subsequence(_Counted):
 
     def _all_squares(self, rows: Structured) -> FloatArray:
         strings, isa = _strings(rows), select_isa()
-        squares = np.empty((rows.n, 1))
-        for i in range(rows.n):
+        squares = np.zeros((rows.n, 1))
+        for i in np.flatnonzero(rows.lengths >= self.length):
             one = rows.index[i : i + 1]
             subsequences(isa, strings, one, one, self.length, self.decay, squares[i : i + 1])
         return squares[:, 0]
@@ -531,7 +543,10 @@ class EditDistance(StructuredKernel):
             raise ValueError(f"EditDistance takes only one of gamma and sigma, got gamma={gamma!r} and sigma={sigma!r}")
         found: object = "median" if gamma is None else gamma
         if sigma is not None:
-            found = 0.5 / real("sigma", sigma, positive=True) ** 2
+            length = real("sigma", sigma, positive=True)
+            found = 0.5 / length / length
+            if not 0.0 < found < np.inf:
+                raise ValueError(f"sigma must be such that gamma is a finite positive number, got {length:g}")
         object.__setattr__(self, "gamma", gamma_or_rule(found, ("median",)))
 
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
@@ -684,6 +699,11 @@ def _places(rows: Structured, span: int) -> tuple[IndexArray, IndexArray]:
     row_of = np.repeat(np.arange(rows.n), counts)
     first = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) if rows.n else starts
     return row_of, first + np.arange(row_of.size)
+
+
+def _no_words(rows: Structured) -> sp.csr_array:
+    """What is counted where no row is as long as a word."""
+    return sp.csr_array((rows.n, 1))
 
 
 def _word_counts(rows: Structured, patterns: Sequence[tuple[int, ...]], weights: Sequence[float]) -> sp.csr_array:
