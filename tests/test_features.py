@@ -31,7 +31,7 @@ from mercer import (
 )
 from mercer.features.landmarks import SCHEMES
 from mercer.gram import Gram
-from mercer.kernels import Callable, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid
+from mercer.kernels import Callable, Jaccard, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid, Spectrum
 from mercer.status import IndefiniteKernelWarning
 
 MAPS = [
@@ -148,6 +148,13 @@ def test_rules_for_gamma_are_those_of_the_kernel():
     X = table()
     assert PolynomialMap(gamma="scale").fit(X).kernel_ == Polynomial(3).resolve(as_rows(X))
     assert PolynomialMap(2, gamma="auto", coef0=1).fit(X).kernel_ == Polynomial(2, 1 / 3, 1.0)
+
+
+def test_coefficients_out_of_range_may_have_roots_within():
+    map = PolynomialMap(3, gamma=1e-120, coef0=1.0)
+    X = np.array([[1e60], [-2e60]])
+    np.testing.assert_allclose(map.fit_transform(X)[:, -1], [1.0, -8.0], rtol=1e-14)
+    np.testing.assert_allclose(map.transform(X) @ map.transform(X).T, gram_matrix(map.kernel_, X), rtol=1e-13)
 
 
 def test_maps_of_the_plane():
@@ -445,6 +452,24 @@ def rough(A, B):
     return rbf_kernel(A, B, gamma=0.01).astype(np.float32)
 
 
+@every_scheme
+@pytest.mark.parametrize("kind", [str, list, set])
+def test_landmarks_that_are_strings_or_sets(kind, scheme):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcd"), size=rng.integers(1, 9))) for _ in range(40)]
+    rows = texts if kind is str else [kind(text) for text in texts]
+    kernel = Jaccard() if kind is set else Spectrum(2)
+    map = Nystroem(kernel, n_components=40, landmarks=scheme, random_state=0)
+    columns = map.fit_transform(rows)
+    np.testing.assert_allclose(columns @ columns.T, gram_matrix(kernel, rows), atol=1e-10)
+    np.testing.assert_allclose(map.transform(rows[:5]), columns[:5], atol=1e-12)
+    assert [rows[i] for i in map.component_indices_] == list(map.components_)
+    again = pickle.loads(pickle.dumps(map))
+    np.testing.assert_array_equal(again.transform(rows[:5]), map.transform(rows[:5]))
+    with pytest.raises(ValueError, match="X does not hold rows for the kernel"):
+        map.transform(np.ones((3, 2)))
+
+
 def test_noise_of_single_precision_is_not_blown_up():
     X = table(100)
     map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # and does not warn
@@ -519,11 +544,14 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
         ),
         (PolynomialMap(3, basis="harmonic"), ValueError, "basis='harmonic' is for degree 2, got degree=3"),
         (PolynomialMap(200, basis="ordered"), ValueError, "degree 200 of 3 columns makes too many products"),
+        (PolynomialMap(4, gamma=1.0, coef0=1e200), ValueError, "coefficients of .* overflow: choose a smaller degree"),
+        (PolynomialMap(4, gamma=1e200, coef0=1.0), ValueError, "coefficients of .* overflow: choose a smaller degree"),
         (PolynomialMap(100, gamma=1e3), ValueError, "overflow float64: scale the columns"),
         (PolynomialBasis(0), ValueError, "degree must be >= 1, got 0"),
         (GaussianBasis("grid"), ValueError, 'centers must be "kmeans", "random" or an array'),
         (GaussianBasis([[1.0, 2.0]]), ValueError, "centers must have the 3 columns of X, got 2"),
         (GaussianBasis([[1.0, 2.0, np.nan]]), ValueError, "centers must be finite, but .*row 0, column 2 is nan"),
+        (GaussianBasis(np.zeros((0, 3))), ValueError, "centers must be at least one row, got none"),
         (GaussianBasis(n_components=0), ValueError, "n_components must be an integer >= 1"),
         (GaussianBasis(gamma="medium"), ValueError, "gamma must be a number >= 0"),
         (RandomFourier(n_frequencies=0), ValueError, "n_frequencies must be an integer >= 1"),
@@ -543,6 +571,18 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
 def test_refused(map, error, message, store):
     with pytest.raises(error, match=message):
         map.fit_transform(store(1e3 * table()))
+
+
+def test_polynomials_of_a_high_degree_are_refused():
+    with pytest.raises(ValueError, match=r"coefficients of Polynomial.* overflow"):
+        PolynomialMap(1100, gamma=1.0, coef0=1.0).fit([[1.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosines_of_what_overflows_are_refused(dtype):
+    map = RandomFourier(gamma=1e4, random_state=0).fit(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=f"overflow {np.dtype(dtype)}: scale the columns"):
+        map.transform(np.full((2, 3), np.finfo(dtype).max / 2, dtype=dtype))
 
 
 def test_single_precision_may_overflow_where_double_does_not():

@@ -13,7 +13,7 @@ from mercer import RBF, SVC, Linear, Polynomial, RKHSFunction, alignment, center
 from mercer import kernel_distance as distance
 from mercer.data import as_data, as_structured
 from mercer.geometry import blocks
-from mercer.kernels import Callable, Precomputed, Sigmoid, Spectrum
+from mercer.kernels import Callable, Jaccard, Precomputed, Sigmoid, Spectrum
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 PROVED = pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
@@ -53,6 +53,12 @@ def test_blocks_cover_all_rows_and_share_one_buffer(monkeypatch):
     np.testing.assert_array_equal(np.vstack([block for _, block, _ in seen]), gram_matrix(RBF(gamma=0.5), X, Z))
 
 
+def test_lists_of_tokens_of_any_lengths_are_rows_of_a_kernel_that_takes_them():
+    np.testing.assert_array_equal(gram_matrix(Spectrum(1, normalized=False), [["a", "b"], ["b"]]), [[2, 1], [1, 1]])
+    np.testing.assert_array_equal(gram_matrix(Jaccard(), [["a", "b"], ["b", "c"]]), [[1, 1 / 3], [1 / 3, 1]])
+    assert RKHSFunction(Spectrum(1), [["a", "b"], ["b"]], [1.0, 1.0])([["b"]]) == pytest.approx([1 + 0.5**0.5])
+
+
 def test_rows_of_different_length_are_refused():
     with pytest.raises(ValueError, match=r"RBF\(gamma=1.0\) must have the same number of features, got 2 and 3"):
         gram_matrix(RBF(gamma=1.0), np.ones((2, 2)), np.ones((2, 3)))
@@ -78,6 +84,13 @@ def test_distances_are_a_metric(case):
     assert (np.diagonal(D) == 0.0).all()
     np.testing.assert_allclose(D, D.T, atol=1e-12 * (1 + D.max()))
     assert (D[:, None] <= D[:, :, None] + D[None] + 1e-6 * (1 + D.max())).all()
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_distances_that_overflow_are_refused(squared):
+    with pytest.raises(ValueError, match=r"values of Linear\(\) are not finite"):
+        distance(Linear(), [[1.2e154]], [[-1.2e154]], squared=squared)
+    assert distance(Linear(), [[1.2e150]], [[-1.2e150]]) == 2.4e150
 
 
 def test_a_kernel_without_distances_is_named():
@@ -127,6 +140,19 @@ def test_centring_keeps_digits_where_the_kernel_is_nearly_constant():
     assert centered_alignment(flat, y) == pytest.approx(centered_alignment(L, y), rel=1e-5)
 
 
+@pytest.mark.parametrize("factor", [1e155, 1e-170, 1e-300, 1e300])
+@pytest.mark.parametrize("align", [alignment, centered_alignment])
+def test_alignment_does_not_depend_on_factors(align, factor):
+    X, y = blobs()
+    K, target = gram_matrix(RBF(gamma=0.5), X), X[:, 0]
+    expected = align(K, y)
+    assert align(K * factor, y) == pytest.approx(expected, rel=1e-11)
+    assert align(K, K * factor) == pytest.approx(1.0, rel=1e-11)
+    if factor < 1.0:  # scikit-learn takes large numbers for classes
+        assert align(K, target * factor) == pytest.approx(align(K, target), rel=1e-11)
+    assert align(factor * RBF(gamma=0.5), y, X) == pytest.approx(expected, rel=1e-11)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -139,6 +165,10 @@ def test_centring_keeps_digits_where_the_kernel_is_nearly_constant():
         (lambda: centered_alignment(np.ones((5, 5)), [0, 1, 0, 1, 1]), "must not be constant"),
         (lambda: centered_alignment(np.eye(2), [1, 1]), "the matrix of labels must not be constant"),
         (lambda: alignment(np.eye(2), [0.5, np.nan]), "labels must be finite"),
+        (
+            lambda: alignment(lambda A, B: 1e160 * (A - B[:, 0]) ** 2, [0, 1], [[0.0], [1.0]]),
+            "too large for sums of their products",
+        ),
         (lambda: alignment("precomputed", [0, 1], np.ones((2, 3))), r"must be square, got shape \(2, 3\)"),
     ],
 )

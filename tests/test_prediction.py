@@ -1,5 +1,7 @@
 """Classes from single precision are those of double precision."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -40,6 +42,23 @@ def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, se
     )
     found = predicted_classes(KERNELS[kernel], data, support, coefficients, biases, n_classes=n_classes, scheme=scheme)
     np.testing.assert_array_equal(found, exact)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
+    """Errors move each decision value its own way: two that are nearly the same meet after half the difference."""
+    rng = np.random.default_rng(0)
+    n_machines = 1 if n_classes == 2 else n_classes if scheme == "ovr" else n_classes * (n_classes - 1) // 2
+    raw, room = rng.integers(-12, 13, (3000, n_machines)) / 10.0, np.full(3000, 0.08)
+    of = winners(class_scores(raw, n_classes, scheme))
+    changed = np.zeros(3000, dtype=bool)
+    for signs in product([-1.0, 1.0], repeat=n_machines):
+        changed |= winners(class_scores(raw + np.array(signs) * room[:, None], n_classes, scheme)) != of
+    found = prediction._is_open(raw, room, n_classes, scheme)
+    assert 0 < changed.sum() < 3000
+    assert not (changed & ~found).any()
+    assert not found.all()
 
 
 def test_most_rows_need_no_double_precision(monkeypatch):

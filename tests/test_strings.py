@@ -1,11 +1,17 @@
 """Kernels on strings, lists of tokens and sets: the laws, examples by hand, and machines trained on them."""
 
+import copy
 import json
 import math
 import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable as Function
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise, product
 
@@ -22,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 
 import mercer.kernels as mk
 from cases import ISAS
-from mercer import SVC, IndefiniteKernelWarning, _reference
+from mercer import SVC, IndefiniteKernelWarning, RKHSFunction, _reference
 from mercer.backends import BlockBackend
 from mercer.data import as_data, as_structured, together
 from mercer.gram import Gram
@@ -42,6 +48,7 @@ from mercer.kernels import (
     from_dict,
     refute,
 )
+from mercer.kernels.structured import StructuredKernel
 
 NAMESPACE = {name: getattr(mk, name) for name in mk.__all__}
 
@@ -263,6 +270,43 @@ def test_edit_distances_by_hand(s, t, d):
     assert EditDistance(gamma=1).distances(as_structured([s]), as_structured([t])) == d
 
 
+def tokens_of_many_kinds(n=20, length=900, seed=0):
+    """Lists in which a few tokens occur all the time, others once or twice; some lists are short."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        row = rng.integers(0, 20_000, size=length if i % 3 else rng.integers(0, 100))
+        row[rng.random(row.size) < 0.3] = 5
+        rows.append(row.tolist())
+    rows[4][100:700] = rows[1][150:750]
+    return rows
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_edit_distances_of_many_different_tokens(isa, monkeypatch):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    rows = tokens_of_many_kinds()
+    X = as_structured(rows)
+    D = EditDistance(gamma=1).distances(X, X)
+    assert np.array_equal(D, D.T)
+    assert np.array_equal(D[:5], _reference.edit_distances(rows[:5], rows))
+
+
+def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
+    program = """
+        import resource
+        from mercer.data import as_structured
+        from mercer.kernels import EditDistance
+        few, many = (as_structured([list(range(n * i, n * i + n)) for i in range(16)]) for n in (64, 4000))
+        EditDistance(gamma=1).distances(few, few)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert (EditDistance(gamma=1).distances(many, many).sum() == 16 * 15 * 4000)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 32 << 10  # KiB; a row of bits for each token would be 500 MiB
+
+
 words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
 
 
@@ -295,6 +339,26 @@ def test_words_that_are_too_many_to_number_are_told_apart_all_the_same():
     assert K[5].tolist() == [11.0, 11.0, 0.0, 0.0, 0.0, 41.0]
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Spectrum(2**31 - 1),
+        Spectrum((2, 2**31 - 1)),
+        Mismatch(10**8, 1, "a"),
+        Subsequence(10**8, 1.0),
+        Subsequence(10**8, 1.0, max_span=10**8),
+    ],
+    ids=str,
+)
+def test_words_longer_than_any_row_cost_nothing(kernel):
+    X = as_structured(["ab", "b", "abab"])
+    before = time.process_time()
+    K = kernel.block(X, X)
+    assert np.array_equal(K, Spectrum((2, 4)).block(X, X) if kernel.length == (2, 2**31 - 1) else np.zeros((3, 3)))
+    assert np.array_equal(kernel.diag(X), np.diagonal(K))
+    assert time.process_time() - before < 1.0
+
+
 def test_a_letter_outside_the_alphabet_is_a_mismatch():
     X = as_structured(["ax", "aa", "xx"])
     K = Mismatch(2, 1, "ab", normalized=False).block(X, X)
@@ -312,6 +376,21 @@ def test_both_ways_to_count_mismatches_agree(monkeypatch, length, mismatches, al
     assert np.array_equal(kernel.block(as_structured(rows), as_structured(rows)), dense)
 
 
+def test_counts_are_of_any_size():
+    X = as_structured(["a" * 5000, "a" * 4000 + "b" * 300])
+    K = Mismatch(1, 0, "ab", normalized=False).block(X, X)
+    assert K.tolist() == [[5000.0**2, 5000.0 * 4000], [5000.0 * 4000, 4000.0**2 + 300**2]]
+    assert np.array_equal(Spectrum(1, normalized=False).block(X, X), K)
+
+
+def test_words_that_are_too_many_to_list_and_alike_in_their_low_digits_are_told_apart():
+    # 32 letters, 6 a word: of 2^30 words, those that end alike differ by multiples of 2^20 where the first two do.
+    letters = "".join(map(chr, range(ord("A"), ord("A") + 32)))
+    X = as_structured([letters, "AACDEF", "BACDEF", "ABCDEF", "BBCDEF"])
+    K = Spectrum(6, normalized=False).block(X, X)[1:, 1:]
+    assert np.array_equal(K, np.eye(4))
+
+
 def test_sets_have_elements_and_no_order():
     baskets = [{"milk", "bread"}, frozenset({"milk", "tea", "sugar"}), set()]
     X = as_structured(baskets)
@@ -319,6 +398,34 @@ def test_sets_have_elements_and_no_order():
     assert Jaccard().block(X, X).tolist() == [[1, 0.25, 0], [0.25, 1, 0], [0, 0, 1]]
     with pytest.raises(TypeError, match=r"Spectrum\(.*\) needs strings or lists of tokens, got sets"):
         Spectrum(1).block(X, X)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (Subsequence(30, 1e-3), ["a" * 30, "b" * 30, "a" * 31, "b" * 31]),
+        (Subsequence(60, 1.0), ["a" * 550, "b" * 550, "a" * 540 + "b" * 10]),
+        (Spectrum((1, 1), weights=(1e200,)), ["aab", "abb", "bbb"]),
+        (Spectrum((1, 1), weights=(1e-200,)), ["aab", "abb", "bbb"]),
+    ],
+    ids=["small decay", "long subsequences", "large weight", "small weight"],
+)
+def test_cosines_are_right_as_far_as_numbers_reach(kernel, rows):
+    X = as_structured(rows)
+    K, plain = kernel.block(X, X), replace(kernel, normalized=False)
+    assert np.array_equal(kernel.diag(X), np.ones(X.n))
+    np.testing.assert_allclose(np.diagonal(K), kernel.diag(X), rtol=1e-15)
+    roots = np.sqrt(plain.diag(X))
+    np.testing.assert_allclose(K, plain.block(X, X) / roots[:, None] / roots, rtol=1e-14)
+
+
+def test_cosines_of_values_that_overflow_are_refused():
+    X = as_structured(["a" * 800, "b" * 9 + "a" * 150])
+    kernel = Subsequence(150, 1.0)
+    with pytest.raises(ValueError, match="overflow double precision"):
+        kernel.block(X.rows([0]), X.rows([1]))
+    with pytest.raises(ValueError, match="overflow double precision"):
+        kernel.diag(X)
 
 
 # What depends on the data.
@@ -359,6 +466,16 @@ def test_rows_of_different_tables_are_numbered_together_once():
         old.like(as_structured([{1}]))
     with pytest.raises(TypeError, match="cannot be used beside Dense"):
         old.like(as_data(np.eye(2)))
+
+
+def test_rows_that_kernels_have_looked_at_are_pickled_and_copied():
+    X = as_structured(["abab", "ab", "cab"])
+    K = Spectrum(2).block(X, X)
+    for again in (pickle.loads(pickle.dumps(X)), copy.deepcopy(X)):
+        assert again.stored.tolist() == X.stored.tolist()
+        assert np.array_equal(Spectrum(2).block(again, again), K)
+    f = RKHSFunction(Spectrum(2), X, [1.0, 2.0, -1.0])
+    assert pickle.loads(pickle.dumps(f)).norm == copy.deepcopy(f).norm == f.norm > 0.0
 
 
 # Is it a kernel?
@@ -567,12 +684,18 @@ def test_other_refusals():
         (lambda: Subsequence(0), "length must be an integer from 1"),
         (lambda: Subsequence(2, 0.0), "decay must be a positive number"),
         (lambda: Subsequence(2, 1.5), "decay must be above 0 and at most 1, got 1.5"),
+        (lambda: Subsequence(400, 0.1), r"decay=0.1 must not be so small that subsequences of 400 letters weigh"),
         (lambda: Subsequence(3, 0.5, 2), "max_span must be an integer from 3"),
-        (lambda: Subsequence(8, 0.5, 30), "max_span=30 leaves 1560780 ways"),
+        (lambda: Subsequence(8, 0.5, 30), "max_span=30 leaves more than 1000 ways to place the gaps of 8 letters"),
+        (lambda: Subsequence(1000, 1.0, 1011), "max_span=1011 leaves more than 1000 ways"),
         (lambda: EditDistance(gamma=1, sigma=1), "only one of gamma and sigma"),
         (lambda: EditDistance(gamma="scale"), "gamma must be a number >= 0 or 'median', got 'scale'"),
         (lambda: EditDistance(gamma=-1), "gamma must be a number >= 0"),
         (lambda: EditDistance(sigma=0), "sigma must be a positive number"),
+        (lambda: EditDistance(sigma=1e-200), "sigma must be such that gamma is a finite positive number, got 1e-200"),
+        (lambda: EditDistance(sigma=1e200), r"sigma must be such that gamma is a finite positive number, got 1e\+200"),
+        (lambda: Spectrum(2, weights=2.0), "weights must be one number for each length 2 to 2, got 2.0"),
+        (lambda: Mismatch(2, 1, alphabet=5), "alphabet must be a string or a tuple of tokens, got 5"),
         (lambda: -1.0 * Spectrum(3), "would not be a kernel"),
         (
             lambda: from_dict({"type": "Spectrum", "length": [[1], 2], "weights": None, "normalized": True}),
@@ -584,6 +707,23 @@ def test_other_refusals():
 def test_parameters_that_cannot_be_are_refused(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "Mismatch", "length": 20_000_000, "mismatches": 1, "alphabet": "abc", "normalized": True},
+        {"type": "Subsequence", "length": 10_000_000, "decay": 1.0, "max_span": 2**31 - 1, "normalized": True},
+    ],
+    ids=lambda document: document["type"],
+)
+def test_a_stranger_cannot_make_a_reader_count_forever(document):
+    before = time.process_time()
+    with pytest.raises(ValueError, match=r"2\^62 words|1000 ways"):
+        from_dict(document)
+    assert time.process_time() - before < 1.0
+    assert Subsequence(900, 1.0, 901).max_span == 901
+    assert Mismatch(100, 1, "a").alphabet == "a"
 
 
 # Python functions and precomputed matrices.
@@ -668,6 +808,51 @@ def test_gram_matrices_are_evaluated_in_pieces_of_bounded_work():
         pass
     assert np.flatnonzero(part).tolist() == [i for i in rows if K[i, :40].any()]
     np.testing.assert_allclose(part[rows], total[rows], rtol=1e-12)
+
+
+class Interrupted(StructuredKernel):
+    """A kernel of native code, as far as backends know; Ctrl-C comes while the main thread evaluates."""
+
+    def __init__(self):
+        self.pieces = 0
+
+    def block(self, A, B):
+        if A.n:
+            self.pieces += 1
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            time.sleep(0.01)
+        return np.ones((A.n, B.n))
+
+    def diag(self, A):
+        return np.ones(A.n)
+
+    def work(self, X):
+        return 1e6
+
+
+def test_ctrl_c_is_not_kept_waiting_by_other_threads():
+    X, kernel = as_structured(strings(400)), Interrupted()
+    backend = BlockBackend(kernel, X, n_jobs=2)
+    with pytest.raises(KeyboardInterrupt):
+        backend.block(X, None, X, None, np.empty((X.n, X.n)))
+    assert 400 * 400 / backend.values_per_call > 100
+    assert kernel.pieces < 10
+
+
+def test_what_all_rows_share_is_found_where_ctrl_c_is_heard(monkeypatch):
+    found = []
+    squares = Subsequence._all_squares
+
+    def watched(kernel, rows):
+        found.append(threading.current_thread())
+        return squares(kernel, rows)
+
+    monkeypatch.setattr(Subsequence, "_all_squares", watched)
+    for _ in range(5):
+        X = as_structured(strings(400, longest=60))
+        BlockBackend(Subsequence(3), X, n_jobs=4).matvec(X, None, X, None, np.ones((X.n, 1)))
+    assert found == [threading.main_thread()] * 5
 
 
 @pytest.mark.parametrize("isa", [*ISAS, "avx3"])

@@ -50,14 +50,30 @@ MERCER_INLINE void for_each_group(const StringsView& right, Use use) {
     }
 }
 
-// The strings of a group as bit patterns: words[slot][w] holds, in lane j, where in word w of string j a letter stands.
+// The strings of a group as bit patterns: a row for each letter, which holds in lane j, in word w, where in string j it
+// stands. Rows for many different letters would take memory quadratic in the strings' length: then letters that occur
+// rarely have a list of their places, of which their row is made whenever it is wanted.
 struct Patterns {
     int64_t n_words;
-    const int32_t* slots;  // of each letter; 0 where it does not occur
-    const Bits* words;     // [slot][word][vector]
-    const Bits* last;      // [word][vector]: the bit of a string's last letter
+    const int64_t* slots;   // of each letter: its row, 0 (one of zeros) where it does not occur; or -1 - its last place
+    const Bits* rows;       // [slot][word][vector]
+    const int64_t* before;  // for each place, which is k * 16 + j for letter k of string j, the next of the list, or -1
+    Bits* listed;           // the row of a listed letter; else zeros
+    const Bits* last;       // [word][vector]: the bit of a string's last letter
 };
 
+constexpr int64_t kTableBytes = 4 << 20;  // of rows for all letters: more would not stay in the cache
+
+MERCER_INLINE uint64_t& word_of(Bits* row, int64_t place) {
+    const int64_t lane = place % kStrings;
+    return reinterpret_cast<uint64_t*>(row + place / kStrings / kWordBits * kVectors + lane / kLanes)[lane % kLanes];
+}
+
+MERCER_INLINE void set_bit(Bits* row, int64_t place) {
+    word_of(row, place) |= uint64_t{1} << (place / kStrings % kWordBits);
+}
+
+template <bool lists>
 MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64_t length, Bits* state,
                             const Group& group, double* out) {
     const int64_t width = patterns.n_words * kVectors;
@@ -70,7 +86,10 @@ MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64
     for (int lane = 0; lane < kStrings; ++lane)
         score[lane / kLanes][lane % kLanes] = static_cast<uint64_t>(group.length[lane]);
     for (int64_t i = 0; i < length; ++i) {
-        const Bits* match = patterns.words + patterns.slots[text[i]] * width;
+        const int64_t slot = patterns.slots[text[i]];
+        const Bits* match = lists && slot < 0 ? patterns.listed : patterns.rows + slot * width;
+        if constexpr (lists)
+            for (int64_t at = -1 - slot; at >= 0; at = patterns.before[at]) set_bit(patterns.listed, at);
         Bits right_up[kVectors], right_down[kVectors];  // horizontal differences that enter a word from below
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
@@ -96,38 +115,58 @@ MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64
                 down[at] = plus & vertical;
             }
         }
+        if constexpr (lists)
+            for (int64_t at = -1 - slot; at >= 0; at = patterns.before[at]) word_of(patterns.listed, at) = 0;
     }
     for (int lane = 0; lane < group.count; ++lane)
         out[group.at[lane]] = static_cast<double>(
             group.length[lane] == 0 ? length : static_cast<int64_t>(score[lane / kLanes][lane % kLanes]));
 }
 
-MERCER_INLINE void edit_group(const StringsView& left, const StringsView& right, const Group& group, int32_t* slots,
-                              double* out, int64_t out_stride) {
-    const int64_t n_words = group.longest == 0 ? 1 : (group.longest + kWordBits - 1) / kWordBits;
-    const int64_t width = n_words * kVectors;
-    int64_t n_slots = 1;  // slot 0 is for letters that do not occur
-    for (int lane = 0; lane < group.count; ++lane)
-        for (int64_t k = 0; k < group.length[lane]; ++k) {
-            int32_t& slot = slots[right.row(group.at[lane])[k]];
-            if (slot == 0) slot = static_cast<int32_t>(n_slots++);
-        }
-    Scratch memory(sizeof(Bits) * static_cast<std::size_t>((n_slots + 3) * width));
-    Bits *words = memory.as<Bits>(), *last = words + n_slots * width, *state = last + width;
-    for (int64_t k = 0; k < (n_slots + 1) * width; ++k) words[k] = Bits{};
-    auto set_bit = [](Bits* of, int64_t position, int lane) MERCER_LAMBDA_INLINE {
-        of[position / kWordBits * kVectors + lane / kLanes][lane % kLanes] |= uint64_t{1} << (position % kWordBits);
-    };
+// Calls use(letter, place) for all letters of a group.
+template <class Use>
+MERCER_INLINE void for_each_letter(const StringsView& right, const Group& group, Use use) {
     for (int lane = 0; lane < group.count; ++lane) {
         const int32_t* row = right.row(group.at[lane]);
-        for (int64_t k = 0; k < group.length[lane]; ++k) set_bit(words + slots[row[k]] * width, k, lane);
-        if (group.length[lane] > 0) set_bit(last, group.length[lane] - 1, lane);
+        for (int64_t k = 0; k < group.length[lane]; ++k) use(row[k], k * kStrings + lane);
     }
-    const Patterns patterns{n_words, slots, words, last};
-    for (int64_t i = 0; i < left.count; ++i)
-        edit_row(patterns, left.row(i), left.length(i), state, group, out + i * out_stride);
+}
+
+// `slots` and `counts` hold a 0 for each letter, before and after.
+MERCER_INLINE void edit_group(const StringsView& left, const StringsView& right, const Group& group, int64_t* slots,
+                              int64_t* counts, double* out, int64_t out_stride) {
+    const int64_t n_words = group.longest == 0 ? 1 : (group.longest + kWordBits - 1) / kWordBits;
+    const int64_t width = n_words * kVectors;
+    int64_t n_different = 0, n_slots = 1;
+    for_each_letter(right, group, [&](int32_t letter, int64_t) MERCER_LAMBDA_INLINE {
+        if (counts[letter]++ == 0) ++n_different;
+    });
+    const bool lists = n_different * width * static_cast<int64_t>(sizeof(Bits)) > kTableBytes;
+    const int64_t rarely = lists ? n_words : 0;  // so often, a list costs no more than looking at the words of a row
+    for_each_letter(right, group, [&](int32_t letter, int64_t) MERCER_LAMBDA_INLINE {
+        if (counts[letter] > rarely && slots[letter] == 0) slots[letter] = n_slots++;
+    });
+    Scratch bits(sizeof(Bits) * static_cast<std::size_t>((n_slots + 4) * width));
+    Bits *rows = bits.as<Bits>(), *listed = rows + n_slots * width, *last = listed + width, *state = last + width;
+    for (Bits* word = rows; word < state; ++word) *word = Bits{};
+    Scratch list(sizeof(int64_t) * static_cast<std::size_t>(lists ? group.longest * kStrings : 1));
+    int64_t* before = list.as<int64_t>();
+    for_each_letter(right, group, [&](int32_t letter, int64_t place) MERCER_LAMBDA_INLINE {
+        if (slots[letter] > 0) {
+            set_bit(rows + slots[letter] * width, place);
+        } else {
+            before[place] = -1 - slots[letter];
+            slots[letter] = -1 - place;
+        }
+    });
     for (int lane = 0; lane < group.count; ++lane)
-        for (int64_t k = 0; k < group.length[lane]; ++k) slots[right.row(group.at[lane])[k]] = 0;
+        if (group.length[lane] > 0) set_bit(last, (group.length[lane] - 1) * kStrings + lane);
+    const Patterns patterns{n_words, slots, rows, before, listed, last};
+    for (int64_t i = 0; i < left.count; ++i)
+        (lists ? edit_row<true> : edit_row<false>)(patterns, left.row(i), left.length(i), state, group,
+                                                   out + i * out_stride);
+    for_each_letter(right, group,
+                    [&](int32_t letter, int64_t) MERCER_LAMBDA_INLINE { slots[letter] = counts[letter] = 0; });
 }
 
 constexpr double kSmallest = 0x1p-1022, kLogSmallest = -708.0;
@@ -185,10 +224,10 @@ MERCER_INLINE void subsequence_row(const int32_t* text, int64_t text_length, int
 }  // namespace
 
 void edit_distances(const StringsView& left, const StringsView& right, double* out, int64_t out_stride) {
-    Scratch memory(sizeof(int32_t) * static_cast<std::size_t>(right.n_letters + 1));
-    int32_t* slots = memory.as<int32_t>();
-    for (int64_t k = 0; k < right.n_letters; ++k) slots[k] = 0;
-    for_each_group(right, [&](const Group& group) { edit_group(left, right, group, slots, out, out_stride); });
+    Scratch memory(sizeof(int64_t) * static_cast<std::size_t>(2 * right.n_letters + 1));
+    int64_t *slots = memory.as<int64_t>(), *counts = slots + right.n_letters;
+    for (int64_t k = 0; k < 2 * right.n_letters; ++k) slots[k] = 0;
+    for_each_group(right, [&](const Group& group) { edit_group(left, right, group, slots, counts, out, out_stride); });
 }
 
 void subsequences(const StringsView& left, const StringsView& right, int64_t length, double decay, double* out,

@@ -389,6 +389,27 @@ def test_newton_steps_never_raise_the_objective(isa, seed):
 
 
 @every_isa
+def test_newton_steps_that_rounding_leads_uphill_are_taken_back(isa):
+    """A kernel of rank 3 at most, but for rounding, and a large box: steps in the other directions are long."""
+    raised = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(20, 120))
+        X, y = rng.normal(size=(n, rng.integers(1, 4))), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        X *= 10.0 ** rng.uniform(-1, 1.5)
+        C = 10.0 ** rng.uniform(2, 6)
+        K = (X @ X.T).astype(np.float32)
+        block = Block(K, -y, np.where(y > 0, 0, -C), np.where(y > 0, C, 0), [0, n], np.zeros(n))
+        block.native(isa, False, 1e-6, 20 * n)
+        before, end, steps = block.objective(), LIMIT, 0
+        while end == LIMIT and steps < 60:
+            end, steps = block.native(isa, True, 1e-10, 1)[0], steps + 1
+            raised.append((block.objective() - before) / abs(before))
+            before = block.objective()
+    assert max(raised) < 1e-6, max(raised)
+
+
+@every_isa
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scales", ["even", "uneven"])
 def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, scales):

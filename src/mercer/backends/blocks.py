@@ -71,7 +71,7 @@ class BlockBackend(Backend):
             rows, columns = piece
             out[rows, columns] = self._kernel.block(_part(left, left_rows, rows), _part(right, right_rows, columns))
 
-        self._each(evaluate, pieces)
+        self._each(evaluate, pieces, left, right)
 
     def matvec(
         self,
@@ -94,7 +94,7 @@ class BlockBackend(Backend):
             out[rows] = block @ vectors
             return max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
 
-        self._largest = max([self._largest, *self._each(evaluate, self._row_parts(n, columns.n))])
+        self._largest = max([self._largest, *self._each(evaluate, self._row_parts(n, columns.n), left, columns)])
         return out
 
     def value_bound(self, data: Data) -> float:
@@ -105,16 +105,23 @@ class BlockBackend(Backend):
     def _row_parts(self, n_rows: int, n_columns: int) -> list[slice]:
         return _parts(n_rows, self.values_per_call // (self._pieces * max(1, n_columns)))
 
-    def _each(self, evaluate: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+    def _each(self, evaluate: Callable[[Any], Any], pieces: Sequence[Any], left: Data, right: Data) -> list[Any]:
         n_helpers = min(self.n_threads, len(pieces)) - 1
         if n_helpers < 1:
             return [evaluate(piece) for piece in pieces]
+        # Ctrl-C reaches this thread alone: what the kernel derives from all rows is found here, by an empty block.
+        self._kernel.block(left.rows([]), right.rows([]))
         found: list[Any] = [None] * len(pieces)
         waiting = iter(range(len(pieces)))  # advanced by one thread at a time: the interpreter sees to that
 
         def work() -> None:
-            for i in waiting:
-                found[i] = evaluate(pieces[i])
+            try:
+                for i in waiting:
+                    found[i] = evaluate(pieces[i])
+            except BaseException:
+                for _ in waiting:  # nobody is to begin another piece
+                    pass
+                raise
 
         with ThreadPoolExecutor(n_helpers) as threads:
             helpers = [threads.submit(work) for _ in range(n_helpers)]

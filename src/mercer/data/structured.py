@@ -214,6 +214,10 @@ class _Store:
         self.starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self.derived: dict[Hashable, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What kernels have derived is native memory, and can be derived again.
+        return self.__dict__ | {"derived": {}}
+
     def holds(self, other: _Store) -> bool:
         """Whether rows of the other store have the same numbers, and their letters too, in this one."""
         return self is other or (self.base is not None and self.base.holds(other))

@@ -79,16 +79,12 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def _columns(self, rows: Data) -> Any:
         """The columns of rows that fit those of the training."""
 
-    def _takes_values(self) -> bool:
-        """Whether X holds kernel values in the place of features."""
-        return False
-
     def _training_rows(self, X: Any) -> Data:
-        return check_table(self, X, precomputed=self._takes_values(), reset=True)
+        return check_table(self, X, precomputed=False, reset=True)
 
     def _new_rows(self, X: Any) -> Data:
         check_is_fitted(self)
-        return check_table(self, X, precomputed=self._takes_values(), reset=False)
+        return check_table(self, X, precomputed=False, reset=False)
 
 
 class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):

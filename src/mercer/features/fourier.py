@@ -157,7 +157,10 @@ class RandomFourier(HoldsKernel, DenseMap):
         block = np.empty((min(height, rows.n), 2 * m), dtype=rows.dtype)
         for first in range(0, rows.n, height):
             part = slice(first, min(first + height, rows.n))
-            waves = (rows.rows(part).float64() @ self.frequencies_.T).astype(rows.dtype, copy=False)
+            with np.errstate(over="ignore", invalid="ignore"):
+                waves = (rows.rows(part).float64() @ self.frequencies_.T).astype(rows.dtype, copy=False)
+            if not np.isfinite(waves).all():
+                raise ValueError(f"arguments of cosines of {self!r} overflow {rows.dtype}: scale the columns")
             found = block[: part.stop - first]
             np.cos(waves, out=found[:, :m])
             np.sin(waves, out=found[:, m:])

@@ -109,6 +109,8 @@ class GaussianBasis(DenseMap):
             problem = given.finite_problem()
             if problem is not None:
                 raise ValueError(f"centers must be finite, but {problem}.")
+            if given.n == 0:
+                raise ValueError("centers must be at least one row, got none.")
             if given.p != rows.p:
                 raise ValueError(f"centers must have the {rows.p} columns of X, got {given.p}.")
             return given.stored

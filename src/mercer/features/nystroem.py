@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.data import Data, Precomputed, Vectors
+from mercer.data import Data, Precomputed, Structured, Vectors
 from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.validation import check_whole
+from mercer.estimators.validation import check_rows, check_whole
 from mercer.features.base import DenseMap, check_count
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import as_rows, blocks
@@ -57,7 +58,8 @@ class Nystroem(HoldsKernel, DenseMap):
         The landmarks, as rows of the training data, in the order they were drawn. There are fewer than
         `n_components` where there are fewer rows, or where those drawn explain all of the kernel.
     components_ : ndarray or csr_array of shape (n_landmarks, p)
-        The landmarks; for a precomputed kernel their values, (n_landmarks, n_landmarks).
+        The landmarks: an array of objects where they are strings, lists of tokens or sets; for a precomputed kernel,
+        their values, (n_landmarks, n_landmarks).
     normalization_ : ndarray of shape (n_landmarks, n_features_out)
         V diag(lambda)^(-1/2), eigenvalues in falling order.
     eigenvalues_ : ndarray of shape (n_features_out,)
@@ -149,6 +151,16 @@ class Nystroem(HoldsKernel, DenseMap):
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
 
+    def _spec(self) -> Kernel:
+        return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+
+    def _training_rows(self, X: Any) -> Data:
+        return check_rows(self, X, self._spec(), reset=True)
+
+    def _new_rows(self, X: Any) -> Data:
+        check_is_fitted(self)
+        return check_rows(self, X, self.kernel_, reset=False)
+
     def _learn(self, rows: Data) -> None:
         self._draw(rows)
         for _ in self._measured(rows):
@@ -169,16 +181,15 @@ class Nystroem(HoldsKernel, DenseMap):
         check_whole("n_jobs", self.n_jobs)
         if self.landmarks not in SCHEMES:
             raise ValueError(f"landmarks must be one of {', '.join(map(repr, SCHEMES))}, got {self.landmarks!r}.")
-        spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
         if isinstance(rows, Precomputed) and rows.n != rows.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {rows.shape}.")
-        self.kernel_ = spec.resolve(rows)
+        self.kernel_ = self._spec().resolve(rows)
         gram = Gram(self.kernel_, rows, n_jobs=self.n_jobs)
         random = check_random_state(self.random_state)
         self.component_indices_ = SCHEMES[self.landmarks](gram, min(wanted, rows.n), random)
         among = finite(self.kernel_, gram.block(self.component_indices_, self.component_indices_))
         chosen = rows.rows(self.component_indices_)
-        self.components_ = chosen.stored if isinstance(chosen, Vectors) else among.copy()
+        self.components_ = chosen.stored if isinstance(chosen, Vectors | Structured) else among.copy()
         self._normalise(among, gram.roundoff * value_roundoff(self.kernel_, chosen, among))
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:

@@ -191,7 +191,11 @@ class PolynomialMap(_Polynomials):
         gamma, d, c = number(kernel.gamma, kernel), kernel.degree, kernel.coef0
         self._products = Monomials(rows.p, d, _RULES[self.basis])
         degrees = [d] if c == 0.0 or d == 0 else range(d + 1)
-        self._scales = {k: sqrt(comb(d, k) * c ** (d - k) * gamma**k) for k in degrees}
+        try:
+            # Roots of the factors, for the factors themselves may be out of range.
+            self._scales = {k: sqrt(comb(d, k)) * sqrt(c) ** (d - k) * sqrt(gamma) ** k for k in degrees}
+        except OverflowError:
+            raise ValueError(f"coefficients of {kernel!r} overflow: choose a smaller degree, gamma or coef0.") from None
         self._weighted = self.basis != "ordered"
         self._rotation = _harmonic_rotation(rows.p, self._n_features_out) if self.basis == "harmonic" else None
         self.kernel_ = kernel

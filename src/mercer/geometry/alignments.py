@@ -107,11 +107,17 @@ def centered_alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None,
 
 @dataclass(frozen=True)
 class _Side:
-    """A symmetric matrix, by rows."""
+    """A symmetric matrix, by rows, and about how large its entries are."""
 
     what: str
     n: int
-    rows: Callable[[npt.NDArray[np.int64]], FloatArray]
+    values: Callable[[npt.NDArray[np.int64]], FloatArray]
+    size: float
+
+    def rows(self, at: npt.NDArray[np.int64]) -> FloatArray:
+        """Some rows, multiplied by a power of two that makes entries about 1, so that squares are in range."""
+        unit = np.ldexp(1.0, int(np.clip(-np.frexp(self.size)[1], -1022, 1022)))
+        return np.asarray(self.values(at) * unit)
 
 
 def _alignment(K: Any, other: Any, X: Any, n_jobs: int | None, *, centered: bool) -> float:
@@ -137,6 +143,8 @@ def _alignment(K: Any, other: Any, X: Any, n_jobs: int | None, *, centered: bool
             blocks.append(block - mean[at, None] - mean + mean.mean() if centered else block)
         a, b = blocks
         products += [np.vdot(a, b), np.vdot(a, a), np.vdot(b, b)]
+    if not np.isfinite(products).all():
+        raise ValueError(f"values of {left.what} or {right.what} are too large for sums of their products")
     for side, size, square in zip(sides, sizes, products[1:], strict=True):
         # What is left of a constant matrix is its rounding.
         if square**0.5 <= 16.0 * np.finfo(np.float64).eps * size * n:
@@ -163,14 +171,15 @@ def _side(name: str, value: Any, X: Any, n_jobs: int | None, *, labels: bool) ->
     problem = given.finite_problem()
     if problem is not None:
         raise ValueError(f"{name} must be finite, but {problem}")
-    return _Side(f"{name}, a matrix,", given.n, lambda at: given.array[at].astype(np.float64, copy=False))
+    size = max(float(array.max(initial=0)), -float(array.min(initial=0)))
+    return _Side(f"{name}, a matrix,", given.n, lambda at: given.array[at].astype(np.float64, copy=False), size)
 
 
 def _of_kernel(spec: Kernel, rows: Data, n_jobs: int | None) -> _Side:
-    gram = Gram(spec.resolve(rows), rows, n_jobs=n_jobs)
     if isinstance(spec, Precomputed) and rows.n != rows.p:
         raise ValueError(f"a matrix of kernel values must be square, got shape {rows.shape}")
-    return _Side(f"{spec!r}", rows.n, gram.block)
+    gram = Gram(spec.resolve(rows), rows, n_jobs=n_jobs)
+    return _Side(f"{spec!r}", rows.n, gram.block, float(np.abs(gram.kernel.diag(rows)).max(initial=0.0)))
 
 
 def _of_labels(y: npt.NDArray[Any]) -> _Side:
@@ -178,7 +187,8 @@ def _of_labels(y: npt.NDArray[Any]) -> _Side:
         raise ValueError("labels must be finite, got NaN or infinity")
     if type_of_target(y) == "continuous":
         numbers = y.astype(np.float64)
-        return _Side("the target", y.size, lambda at: np.outer(numbers[at], numbers))
+        numbers /= np.abs(numbers).max(initial=0.0) or 1.0  # factors do not count
+        return _Side("the target", y.size, lambda at: np.outer(numbers[at], numbers), 1.0)
     classes, codes = np.unique(y, return_inverse=True)
     apart = -1.0 / max(1, classes.size - 1)
-    return _Side("the matrix of labels", y.size, lambda at: np.where(codes[at, None] == codes, 1.0, apart))
+    return _Side("the matrix of labels", y.size, lambda at: np.where(codes[at, None] == codes, 1.0, apart), 1.0)

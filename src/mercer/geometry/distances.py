@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mercer.geometry.matrices import KernelLike, as_rows, blocks, kernel_and_rows
 from mercer.kernels import Kernel
+from mercer.kernels.base import finite
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -64,11 +65,12 @@ def kernel_distance(
     other = own if Z is None else found.diag(right)
     distances = np.empty((left.n, right.n))
     for part, block in blocks(found, left, right, out=distances, n_jobs=n_jobs):
-        sizes = np.abs(own[part, None]) + np.abs(other)
-        block *= -2.0
-        block += own[part, None]
-        block += other
-        _check(found, block, sizes, part.start)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = np.abs(own[part, None]) + np.abs(other)
+            block *= -2.0
+            block += own[part, None]
+            block += other
+        _check(found, finite(found, block), sizes, part.start)
         np.maximum(block, 0.0, out=block)
         if not squared:
             np.sqrt(block, out=block)

@@ -26,7 +26,7 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
     """Return X as the data that the kernel takes; data are returned as they are."""
     if isinstance(X, Data):
         return X
-    if looks_structured(X):
+    if kernel.is_structured or looks_structured(X):
         return as_structured(X)
     return GivenValues(X) if _takes_values(kernel) else as_data(X)
 

@@ -8,7 +8,7 @@ together.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
@@ -32,6 +32,7 @@ IndexArray: TypeAlias = npt.NDArray[np.int64]
 MAX_PATTERNS = 1000
 """Gap patterns of a subsequence within a span: so many features come from every letter of a string."""
 
+_LEAST_WEIGHT = 1e-145  # of a subsequence: its square, and what gaps make of that, is far above the smallest number
 _MOST_WORDS = 2**62  # words are numbered in 64 bits
 _ENTRIES_AT_A_TIME = 1 << 22  # of features that are not summed up yet: some 100 MiB
 _DENSE = 1 / 12  # share of features that occur in a row: above, dense tiles are faster,
@@ -92,7 +93,11 @@ class _Normalizable(StructuredKernel):
         a, b = self._pair(A, B)
         values = self._products(a, b)
         if self.normalized:
-            scale = np.sqrt(np.multiply.outer(self._squares(a), self._squares(b)))
+            squares_a, power_a = _near_one(finite(self, self._squares(a)))
+            squares_b, power_b = _near_one(finite(self, self._squares(b)))
+            values *= power_a[:, None]
+            values *= power_b
+            scale = np.sqrt(np.multiply.outer(squares_a, squares_b))
             np.divide(values, scale, out=values, where=scale > 0.0)
         return finite(self, values)
 
@@ -108,6 +113,12 @@ class _Normalizable(StructuredKernel):
     @abstractmethod
     def _squares(self, a: Structured) -> FloatArray:
         """The same of each row with itself."""
+
+
+def _near_one(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The squares times powers of four, so that products are in range, and the roots of these; nothing is rounded."""
+    powers = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
+    return squares * powers * powers, powers
 
 
 class _Features(NamedTuple):
@@ -207,6 +218,8 @@ class Spectrum(_Counted):
             raise ValueError(f"length must be a pair of the shortest and the longest, got {ends!r}")
         object.__setattr__(self, "length", (first, last) if isinstance(self.length, (tuple, list)) else first)
         if self.weights is not None:
+            if not isinstance(self.weights, Iterable):
+                raise TypeError(f"weights must be one number for each length {first} to {last}, got {self.weights!r}")
             weights = tuple(real("weights", weight, minimum=0.0) for weight in self.weights)
             if len(weights) != last - first + 1:
                 raise ValueError(f"weights must be one number for each length {first} to {last}, got {len(weights)}")
@@ -215,10 +228,12 @@ class Spectrum(_Counted):
 
     def _count(self, rows: Structured) -> sp.csr_array:
         first, last = self.length if isinstance(self.length, tuple) else (self.length, self.length)
-        weights = self.weights or (1.0,) * (last - first + 1)
+        if first > rows.p:
+            return _no_words(rows)
         blocks = [
-            np.sqrt(weight) * _word_counts(rows, [tuple(range(length))], [1.0])
-            for length, weight in zip(range(first, last + 1), weights, strict=True)
+            np.sqrt(1.0 if self.weights is None else self.weights[length - first])
+            * _word_counts(rows, [tuple(range(length))], [1.0])
+            for length in range(first, min(last, rows.p) + 1)
         ]
         return blocks[0] if len(blocks) == 1 else sp.hstack(blocks, format="csr")
 
@@ -285,10 +300,12 @@ class Mismatch(_Counted):
         if self.mismatches >= length:
             raise ValueError(f"mismatches must be below length={length}, got {self.mismatches}")
         if self.alphabet is not None:
+            if not isinstance(self.alphabet, Iterable):
+                raise TypeError(f"alphabet must be a string or a tuple of tokens, got {self.alphabet!r}")
             letters = self.alphabet if isinstance(self.alphabet, str) else tuple(self.alphabet)
             if len(set(letters)) != len(letters) or not letters:
                 raise ValueError(f"alphabet must hold different letters, and at least one, got {letters!r}")
-            if len(letters) ** length >= _MOST_WORDS:
+            if len(letters) ** min(length, 62) >= _MOST_WORDS:  # a larger power takes long, and says the same
                 raise ValueError(
                     f"length must be such that there are fewer than 2^62 words, got {length} for {len(letters)} letters"
                 )
@@ -308,6 +325,8 @@ class Mismatch(_Counted):
     def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
         if self.alphabet is None:
             raise ValueError(f"{self!r} takes its alphabet from the data: call kernel.resolve(X) first")
+        if self.length > rows.p:
+            return _no_words(rows)
         letters = np.full(max(1, len(rows.numbers)), -1)
         for number, letter in enumerate(self.alphabet):
             if letter in rows.numbers:
@@ -428,24 +447,34 @@ class Subsequence(_Counted):
         object.__setattr__(self, "decay", real("decay", self.decay, positive=True))
         if self.decay > 1.0:
             raise ValueError(f"decay must be above 0 and at most 1, got {self.decay:g}")
+        if self.decay**self.length < _LEAST_WEIGHT:
+            raise ValueError(
+                f"decay={self.decay:g} must not be so small that subsequences of {self.length} letters weigh nothing: "
+                f"decay^length must be at least {_LEAST_WEIGHT:g}; choose a larger decay or a smaller length"
+            )
         if self.max_span is not None:
             object.__setattr__(self, "max_span", whole("max_span", self.max_span, minimum=self.length))
-            ways = comb(self.max_span - 1, self.length - 1)
-            if ways > MAX_PATTERNS:
+            # Where 10 or more are chosen, and as many left, there are too many ways, which need not all be counted.
+            few = min(self.length - 1, self.max_span - self.length, MAX_PATTERNS.bit_length())
+            if comb(self.max_span - 1, few) > MAX_PATTERNS:
                 raise ValueError(
-                    f"max_span={self.max_span} leaves {ways} ways to place the gaps of {self.length} letters, more "
-                    f"than {MAX_PATTERNS}: choose a smaller one, or None for subsequences of any span"
+                    f"max_span={self.max_span} leaves more than {MAX_PATTERNS} ways to place the gaps of {self.length} "
+                    "letters: choose a smaller one, or None for subsequences of any span"
                 )
         flag("normalized", self.normalized)
 
     def _count(self, rows: Structured) -> sp.csr_array:
         assert self.max_span is not None
+        if self.length > rows.p:
+            return _no_words(rows)
         patterns = [(0, *rest) for rest in combinations(range(1, self.max_span), self.length - 1)]
         return _word_counts(rows, patterns, [self.decay ** (pattern[-1] + 1) for pattern in patterns])
 
     def _products(self, a: Structured, b: Structured) -> FloatArray:
         if self.max_span is not None:
             return super()._products(a, b)
+        if self.length > min(a.p, b.p):
+            return np.zeros((a.n, b.n))
         out = np.empty((a.n, b.n))
         subsequences(select_isa(), _strings(a), a.index, b.index, self.length, self.decay, out)
         return out
@@ -455,8 +484,8 @@ class Subsequence(_Counted):
 
     def _all_squares(self, rows: Structured) -> FloatArray:
         strings, isa = _strings(rows), select_isa()
-        squares = np.empty((rows.n, 1))
-        for i in range(rows.n):
+        squares = np.zeros((rows.n, 1))
+        for i in np.flatnonzero(rows.lengths >= self.length):
             one = rows.index[i : i + 1]
             subsequences(isa, strings, one, one, self.length, self.decay, squares[i : i + 1])
         return squares[:, 0]
@@ -514,7 +543,10 @@ class EditDistance(StructuredKernel):
             raise ValueError(f"EditDistance takes only one of gamma and sigma, got gamma={gamma!r} and sigma={sigma!r}")
         found: object = "median" if gamma is None else gamma
         if sigma is not None:
-            found = 0.5 / real("sigma", sigma, positive=True) ** 2
+            length = real("sigma", sigma, positive=True)
+            found = 0.5 / length / length
+            if not 0.0 < found < np.inf:
+                raise ValueError(f"sigma must be such that gamma is a finite positive number, got {length:g}")
         object.__setattr__(self, "gamma", gamma_or_rule(found, ("median",)))
 
     def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
@@ -667,6 +699,11 @@ def _places(rows: Structured, span: int) -> tuple[IndexArray, IndexArray]:
     row_of = np.repeat(np.arange(rows.n), counts)
     first = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) if rows.n else starts
     return row_of, first + np.arange(row_of.size)
+
+
+def _no_words(rows: Structured) -> sp.csr_array:
+    """What is counted where no row is as long as a word."""
+    return sp.csr_array((rows.n, 1))
 
 
 def _word_counts(rows: Structured, patterns: Sequence[tuple[int, ...]], weights: Sequence[float]) -> sp.csr_array:
