@@ -371,8 +371,8 @@ def test_both_ways_to_count_mismatches_agree(monkeypatch, length, mismatches, al
     rows = strings(30, letters="abx")
     kernel = Mismatch(length, mismatches, alphabet, normalized=False)
     dense = kernel.block(as_structured(rows), as_structured(rows))
-    monkeypatch.setattr("mercer.kernels.structured._DENSE_WORDS", 0)
-    monkeypatch.setattr("mercer.kernels.structured._ENTRIES_AT_A_TIME", 50)
+    monkeypatch.setattr("mercer.kernels.words._DENSE_WORDS", 0)
+    monkeypatch.setattr("mercer.kernels.words._ENTRIES_AT_A_TIME", 50)
     assert np.array_equal(kernel.block(as_structured(rows), as_structured(rows)), dense)
 
 

@@ -17,9 +17,11 @@ from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.reading import NAMES, as_kernel, from_dict
 from mercer.kernels.repairs import Repaired, clip, flip, shift
+from mercer.kernels.sets import Jaccard, SetIntersection
 from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid
-from mercer.kernels.structured import EditDistance, Jaccard, Mismatch, SetIntersection, Spectrum, Subsequence
+from mercer.kernels.strings import EditDistance, Subsequence
 from mercer.kernels.transforms import Centered, Normalized, On, center, normalize
+from mercer.kernels.words import Mismatch, Spectrum
 
 __all__ = [
     "NAMES",

@@ -86,7 +86,9 @@ class Kernel(ABC):
 
     @abstractmethod
     def block(self, A: Data, B: Data) -> FloatArray:
-        """Return the kernel values between rows, by plain NumPy in float64: what native tiles are tested against.
+        """Return the kernel values between rows, in float64.
+
+        Where the kernel has a program, by plain NumPy: what native tiles are tested against.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ from collections.abc import Callable as Function
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mercer.kernels import algebra, distances, maps, standard, structured, transforms
+from mercer.kernels import algebra, distances, maps, sets, standard, strings, transforms, words
 from mercer.kernels.base import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
@@ -16,7 +16,7 @@ from mercer.table import nearest_names
 # The only classes that a file can ask for: what strangers write must not reach any other.
 _CLASSES: dict[str, Any] = {
     name: found
-    for module in (standard, distances, maps, algebra, transforms, structured)
+    for module in (standard, distances, maps, algebra, transforms, words, strings, sets)
     for name, found in vars(module).items()
     if isinstance(found, type) and issubclass(found, Kernel) and found.__module__ == module.__name__
     if found.schema is not None and not name.startswith("_") and not inspect.isabstract(found)

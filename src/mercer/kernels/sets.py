@@ -1,0 +1,103 @@
+"""Kernels on sets, and on the different letters of strings and lists of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data import Data, Structured
+from mercer.kernels.base import Schema
+from mercer.kernels.parameters import flag
+from mercer.kernels.program import FloatArray
+from mercer.kernels.structured import Counted
+from mercer.kernels.words import word_counts
+
+
+class _Sets(Counted):
+    """A kernel of the elements of a set, or of the different letters of a string or list of tokens."""
+
+    takes_sets = True
+
+    def _count(self, rows: Structured) -> sp.csr_array:
+        members = word_counts(rows, [(0,)], [1.0])
+        members.data[:] = 1.0
+        return members
+
+
+@dataclass(frozen=True)
+class SetIntersection(_Sets):
+    """The number of common elements of two sets, k(A, B) = |A ∩ B|.
+
+    Parameters
+    ----------
+    normalized : bool, default=False
+        Divide by sqrt(|A| |B|): the cosine of the sets' indicators.
+
+    Raises
+    ------
+    TypeError
+        If it is not a bool; for rows that are neither sets nor lists of tokens nor strings, of which the different
+        letters count.
+
+    Notes
+    -----
+    A value costs a multiplication for each element.
+
+    Examples
+    --------
+    >>> from mercer.data import as_structured
+    >>> rows = as_structured([{"milk", "bread"}, {"milk", "tea", "sugar"}])
+    >>> SetIntersection().block(rows, rows)
+    array([[2., 1.],
+           [1., 3.]])
+    """
+
+    normalized: bool = False
+
+    schema: ClassVar[Schema] = {"normalized": "plain"}
+
+    def __post_init__(self) -> None:
+        flag("normalized", self.normalized)
+
+
+@dataclass(frozen=True)
+class Jaccard(_Sets):
+    """The share of common elements of two sets, k(A, B) = |A ∩ B| / |A ∪ B|, also known as Tanimoto; 1 for empty ones.
+
+    Raises
+    ------
+    TypeError
+        For rows that are neither sets nor lists of tokens nor strings, of which the different letters count.
+
+    Notes
+    -----
+    A value costs a multiplication for each element, and a division. It is positive semidefinite.
+
+    References
+    ----------
+    Gower (1971), A general coefficient of similarity and some of its properties.
+
+    Examples
+    --------
+    >>> from mercer.data import as_structured
+    >>> rows = as_structured([{"milk", "bread"}, {"milk", "tea", "sugar"}])
+    >>> Jaccard().block(rows, rows)
+    array([[1.  , 0.25],
+           [0.25, 1.  ]])
+    """
+
+    schema: ClassVar[Schema] = {}
+
+    def block(self, A: Data, B: Data) -> FloatArray:
+        """Return the kernel values between rows, (A.n, B.n) in float64."""
+        a, b = self._pair(A, B)
+        common = self._products(a, b)
+        union = np.add.outer(self._squares(a), self._squares(b)) - common
+        return np.divide(common, union, out=np.ones_like(common), where=union > 0.0)
+
+    def diag(self, A: Data) -> FloatArray:
+        """Return k(x, x) = 1 for each row x of A."""
+        return np.ones(self._rows(A).n)
