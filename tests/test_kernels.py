@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import mercer.kernels as mk
 from cases import ANCHORS, ISAS, KERNELS, chebyshev, corners, laplacian, tilt
+from mercer import SVC, gram_matrix
 from mercer.backends import Layout, NativeBackend, select_backend
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
@@ -802,3 +803,17 @@ def test_nesting_has_the_same_limit_when_written():
 def test_errors_say_what_is_wrong(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_composites_of_given_values_take_them_everywhere():
+    X, y = rows(20), np.arange(20) % 2
+    K = X @ X.T
+    kernel = 2.0 * Precomputed() + 1.0
+    machine = SVC(kernel=kernel, tol=1e-9).fit(K, y)
+    other = SVC(kernel="precomputed", tol=1e-9).fit(2.0 * K + 1.0, y)
+    assert machine.__sklearn_tags__().input_tags.pairwise
+    np.testing.assert_allclose(machine.decision_function(K), other.decision_function(2.0 * K + 1.0), atol=1e-6)
+    np.testing.assert_allclose(gram_matrix(kernel, K), 2.0 * K + 1.0)
+    assert diagnose(kernel, K).verdict == "not refuted"
+    with pytest.raises(ValueError, match=r"values of these rows with themselves are not at hand: .* normalize"):
+        SVC(kernel=normalize(2.0 * Precomputed())).fit(K, y).predict(K)

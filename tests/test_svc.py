@@ -310,8 +310,9 @@ def test_precomputed_refusals():
     machine = SVC(kernel="precomputed").fit(K, y)
     with pytest.raises(ValueError, match="4 features"):
         machine.predict(K[:, :4])
-    with pytest.raises(TypeError, match=r"Precomputed\(\) needs precomputed kernel values"):
-        SVC(kernel=Precomputed() * RBF()).fit(K, y)
+    for other in (RBF(), RBF(gamma=1.0)):
+        with pytest.raises(TypeError, match=r"needs rows of features, got Precomputed"):
+            SVC(kernel=Precomputed() * other).fit(K, y)
 
 
 def test_callables_are_evaluated_by_block():

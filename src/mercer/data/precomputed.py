@@ -14,6 +14,8 @@ from mercer.data.base import Data, dense_problem
 from mercer.data.checks import FloatArray, Rows, bounded_index, float_table, row_index
 from mercer.data.vectors import CSR
 
+_UNKNOWN = -1  # a row of which only its column is known
+
 
 class Precomputed(Data):
     """Rows of a matrix of kernel values that somebody else computed.
@@ -99,8 +101,22 @@ class Precomputed(Data):
             return self._matrix[self._index][:, columns].toarray().astype(np.float64, copy=False)
         return self._matrix[np.ix_(self._index, columns)].astype(np.float64, copy=False)
 
+    def standing_for(self, columns: npt.ArrayLike) -> Precomputed:
+        """Return rows that are known by their columns alone: against them, values of these rows can be looked up."""
+        view = copy(self)
+        view.ids = bounded_index(columns, "columns", self.p)
+        view._index = np.full(view.ids.size, _UNKNOWN)
+        view.copied_bytes = 0
+        view._measure()
+        return view
+
     def diagonal(self) -> FloatArray:
         """Return the kernel value of each row with itself, (n,)."""
+        if (self._index == _UNKNOWN).any():
+            raise ValueError(
+                "the kernel values of these rows with themselves are not at hand: a kernel that needs them, as "
+                "normalize does, can be trained on a precomputed matrix, but cannot predict new rows of one"
+            )
         found = self._matrix[self._index, self.own_columns()]
         return np.asarray(found, dtype=np.float64).reshape(self.n)
 

@@ -22,7 +22,6 @@ from mercer.estimators.validation import check_callback, check_number, check_row
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
-from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.solvers import Limits, Progress, Solution
 from mercer.status import IndefiniteKernelWarning, Status
 
@@ -50,13 +49,8 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         tags.input_tags.sparse = not structured
         tags.input_tags.two_d_array = not structured
         tags.input_tags.string = structured
-        tags.input_tags.pairwise = self._asks_for_precomputed()
+        tags.input_tags.pairwise = self._takes_values()
         return tags
-
-    def _asks_for_precomputed(self) -> bool:
-        return isinstance(self.kernel, PrecomputedKernel) or (
-            isinstance(self.kernel, str) and self.kernel == "precomputed"
-        )
 
     def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
         """The kernel as it was asked for, and the rows."""
@@ -171,7 +165,7 @@ class DualMachine(KernelMachine):
 
     def _support_rows(self) -> Data:
         """The support vectors; kernel values among them are where the certificate has its evidence."""
-        if not isinstance(self.kernel_, PrecomputedKernel):
+        if not self.kernel_.takes_values:
             stored = self.support_vectors_
             return as_structured(stored) if stored.dtype == object else as_data(stored)
         evidence = self._solutions[0].certificate.evidence
@@ -184,11 +178,8 @@ class DualMachine(KernelMachine):
 
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
         """Decision values of all machines, (m, n_machines)."""
-        if isinstance(data, Precomputed):
-            return data.values(self.support_) @ self._coefficients + self.intercept_
-        return decision_values(
-            self.kernel_, data, self._support_rows(), self._coefficients, self.intercept_, n_jobs=self.n_jobs
-        )
+        support = data.standing_for(self.support_) if isinstance(data, Precomputed) else self._support_rows()
+        return decision_values(self.kernel_, data, support, self._coefficients, self.intercept_, n_jobs=self.n_jobs)
 
     def _warn(self, gram: Gram, data: Data) -> None:
         solutions = self._solutions

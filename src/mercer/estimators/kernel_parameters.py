@@ -13,6 +13,13 @@ class HoldsKernel:
     A kernel is a value: the estimator gets another one, and none changes that somebody else may hold.
     """
 
+    kernel: Any
+
+    def _takes_values(self) -> bool:
+        """Whether X holds kernel values."""
+        held = self.kernel
+        return held.takes_values if isinstance(held, Kernel) else isinstance(held, str) and held == "precomputed"
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those inside of a kernel too.
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
 from mercer.kernels import Callable, Kernel
-from mercer.kernels import Precomputed as PrecomputedKernel
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -35,7 +34,7 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     """
     if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
         return _check_structured(estimator, X, kernel, reset=reset, y=y)
-    return check_table(estimator, X, precomputed=isinstance(kernel, PrecomputedKernel), reset=reset, y=y)
+    return check_table(estimator, X, precomputed=kernel.takes_values, reset=reset, y=y)
 
 
 def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:

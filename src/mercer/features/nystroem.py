@@ -16,10 +16,9 @@ from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.validation import check_rows, check_whole
 from mercer.features.base import DenseMap, check_count
 from mercer.features.landmarks import SCHEMES
-from mercer.geometry import as_rows, blocks
+from mercer.geometry import blocks
 from mercer.gram import Gram
-from mercer.kernels import Gamma, Kernel, as_kernel
-from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels import Gamma, Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 from mercer.kernels.diagnosis import value_roundoff
 from mercer.status import IndefiniteKernelWarning
@@ -145,11 +144,6 @@ class Nystroem(HoldsKernel, DenseMap):
         tags.input_tags.sparse = not self._takes_values()
         tags.input_tags.pairwise = self._takes_values()
         return tags
-
-    def _takes_values(self) -> bool:
-        return isinstance(self.kernel, PrecomputedKernel) or (
-            isinstance(self.kernel, str) and self.kernel == "precomputed"
-        )
 
     def _spec(self) -> Kernel:
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)

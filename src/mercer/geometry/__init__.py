@@ -3,6 +3,6 @@
 from mercer.geometry.alignments import alignment, centered_alignment
 from mercer.geometry.distances import kernel_distance
 from mercer.geometry.functions import RKHSFunction
-from mercer.geometry.matrices import as_rows, blocks, gram_matrix
+from mercer.geometry.matrices import blocks, gram_matrix
 
-__all__ = ["RKHSFunction", "alignment", "as_rows", "blocks", "centered_alignment", "gram_matrix", "kernel_distance"]
+__all__ = ["RKHSFunction", "alignment", "blocks", "centered_alignment", "gram_matrix", "kernel_distance"]

@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer.data import Data
 from mercer.data import Precomputed as GivenValues
-from mercer.geometry.matrices import BLOCK_VALUES, KernelLike, as_rows
+from mercer.geometry.matrices import BLOCK_VALUES, KernelLike
 from mercer.gram import Gram
-from mercer.kernels import Kernel, Precomputed, as_kernel
+from mercer.kernels import Kernel, Precomputed, as_kernel, as_rows
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.geometry.matrices import KernelLike, as_rows, blocks, kernel_and_rows
-from mercer.kernels import Kernel
+from mercer.geometry.matrices import KernelLike, blocks, kernel_and_rows
+from mercer.kernels import Kernel, as_rows
 from mercer.kernels.base import finite
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from mercer.backends import select_backend
 from mercer.data import Vectors
 from mercer.geometry.distances import ROUNDING
-from mercer.geometry.matrices import as_rows
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, as_rows
 from mercer.kernels.base import finite
 from mercer.kernels.parameters import real
 

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import select_backend
-from mercer.data import Data, Vectors, as_data, as_structured, looks_structured
-from mercer.data import Precomputed as GivenValues
-from mercer.kernels import Kernel, Precomputed, as_kernel
+from mercer.data import Data, Vectors
+from mercer.kernels import Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 
 FloatArray = npt.NDArray[np.float64]
@@ -20,15 +19,6 @@ KernelLike = str | Kernel | Callable[[Any, Any], Any]
 
 BLOCK_VALUES = 1 << 21
 """Values of a block: 16 MiB, so that a block is worth starting threads for and all of them fit beside any data."""
-
-
-def as_rows(kernel: Kernel, X: Any) -> Data:
-    """Return X as the data that the kernel takes; data are returned as they are."""
-    if isinstance(X, Data):
-        return X
-    if kernel.is_structured or looks_structured(X):
-        return as_structured(X)
-    return GivenValues(X) if _takes_values(kernel) else as_data(X)
 
 
 def kernel_and_rows(kernel: KernelLike, X: Any) -> tuple[Kernel, Data]:
@@ -126,8 +116,3 @@ def gram_matrix(kernel: KernelLike, X: Any, Z: Any = None, *, n_jobs: int | None
     for _ in blocks(found, left, right, out=values, n_jobs=n_jobs):
         pass
     return values
-
-
-def _takes_values(kernel: Kernel) -> bool:
-    """Whether the kernel looks values up that somebody else computed."""
-    return isinstance(kernel, Precomputed) or any(map(_takes_values, kernel.parts))

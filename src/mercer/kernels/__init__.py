@@ -15,7 +15,7 @@ from mercer.kernels.distances import (
 from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
-from mercer.kernels.reading import NAMES, as_kernel, from_dict
+from mercer.kernels.reading import NAMES, as_kernel, as_rows, from_dict
 from mercer.kernels.repairs import Repaired, clip, flip, shift
 from mercer.kernels.sets import Jaccard, SetIntersection
 from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid
@@ -66,6 +66,7 @@ __all__ = [
     "Witness",
     "all_strings",
     "as_kernel",
+    "as_rows",
     "center",
     "clip",
     "diagnose",

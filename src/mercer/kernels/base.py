@@ -76,6 +76,11 @@ class Kernel(ABC):
         return any(part.is_structured for part in self.parts)
 
     @property
+    def takes_values(self) -> bool:
+        """Whether rows hold kernel values that somebody else computed."""
+        return any(part.takes_values for part in self.parts)
+
+    @property
     def is_native(self) -> bool:
         """Whether `block` runs native code that lets other threads run beside it."""
         return bool(self.parts) and all(part.is_native for part in self.parts)

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from mercer.data import Data, as_data, as_structured, looks_structured
+from mercer.data import Data, as_structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import FloatArray
-from mercer.kernels.reading import as_kernel
-from mercer.kernels.standard import Precomputed
+from mercer.kernels.reading import as_kernel, as_rows
+from mercer.kernels.standard import Linear, Precomputed
 
 MAX_POINTS = 2000
 """Of more rows than this, only some are looked at, and nothing can be concluded for all."""
@@ -400,23 +400,17 @@ def _taken(kernel: Any, data: Any) -> tuple[Kernel, Data, Data]:
         function = as_kernel(kernel)
         if data is None:
             raise TypeError(f"diagnose needs points for {function!r}: give them as data")
-        points = _as_points(data, function.is_structured)
+        points = as_rows(function, data)
         return function.resolve(points), points, points
     values = GivenValues(kernel)
     if values.n != values.p:
         raise ValueError(f"a matrix of kernel values must be square, got shape {values.shape}")
     if data is None:
         return Precomputed(), values, values
-    named = _as_points(data, False)
+    named = as_rows(Linear(), data)
     if named.n != values.n:
         raise ValueError(f"data must hold the {values.n} points that the rows of the matrix stand for, got {named.n}")
     return Precomputed(), values, named
-
-
-def _as_points(data: Any, structured: bool) -> Data:
-    if isinstance(data, Data):
-        return data
-    return as_structured(data) if structured or looks_structured(data) else as_data(data)
 
 
 def _has_factor(G: FloatArray, shift: float) -> bool:

@@ -288,6 +288,7 @@ class Precomputed(Kernel):
 
     names = ("precomputed",)
     schema: ClassVar[Schema] = {}
+    takes_values = True
 
     def lower(self) -> None:
         """Return None: given values have no program."""
