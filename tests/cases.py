@@ -39,7 +39,17 @@ from mercer.kernels import (
 )
 from mercer.kernels.program import NONNEGATIVE, PASSES, Op
 from mercer.kernels.views import View
-from mercer.problems import Hinge, Problem, c_svc, nearest_points
+from mercer.problems import (
+    Problem,
+    c_svc,
+    epsilon_svr,
+    nearest_points,
+    nu_svc,
+    nu_svr,
+    one_class,
+    quantile,
+    svdd,
+)
 from mercer.solvers import batch_smo, small
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
@@ -353,27 +363,9 @@ class ProblemCase:
     problem: Function[[np.ndarray], Problem]
 
 
-def bias_free(y):
-    """C-SVC without a bias, hence without an equality constraint."""
-    tied = c_svc(y, 2.0)
-    return Problem("bias-free", tied.linear, tied.lower, tied.upper, tied.start, None, None, tied.loss)
-
-
-def squared_hinge(y):
-    """A box without an upper end, and 1 / (2C) on the diagonal instead."""
-    C = np.full(y.size, 2.0)
-    hard = c_svc(y, np.inf)
-    return Problem(
-        "squared hinge", hard.linear, hard.lower, hard.upper, hard.start, hard.groups, 0.5 / C, SquaredHinge(y, C)
-    )
-
-
-class SquaredHinge(Hinge):
-    """1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f(x_i))^2."""
-
-    def primal(self, quadratic, decision):
-        """Return the primal objective."""
-        return 0.5 * quadratic + float(self.C @ self.slacks(decision) ** 2)
+def targets(y):
+    """Targets of a regression, made of labels."""
+    return 2.0 * y + np.cos(3.0 * np.arange(y.size))
 
 
 PROBLEMS = [
@@ -382,8 +374,22 @@ PROBLEMS = [
     ProblemCase("C-SVC, large C", lambda y: c_svc(y, 1e4)),
     ProblemCase("C-SVC, weights", lambda y: c_svc(y, 10.0 ** (np.arange(y.size) % 5 - 2.0))),
     ProblemCase("nearest points", nearest_points),
-    ProblemCase("bias-free", bias_free),
-    ProblemCase("squared hinge", squared_hinge),
+    ProblemCase("bias-free", lambda y: c_svc(y, 2.0).without_bias()),
+    ProblemCase("squared hinge", lambda y: c_svc(y, 2.0, squared=True)),
+    ProblemCase("squared hinge, bias-free", lambda y: c_svc(y, 2.0, squared=True).without_bias()),
+    ProblemCase("epsilon-SVR", lambda y: epsilon_svr(targets(y), 2.0, 0.3)),
+    ProblemCase("epsilon-SVR, weights", lambda y: epsilon_svr(targets(y), 10.0 ** (np.arange(y.size) % 5 - 2.0), 0.3)),
+    ProblemCase("epsilon-SVR, bias-free", lambda y: epsilon_svr(targets(y), 2.0, 0.3).without_bias()),
+    ProblemCase("epsilon-SVR, no tube", lambda y: epsilon_svr(targets(y), 2.0, 0.0)),
+    ProblemCase("squared epsilon-SVR", lambda y: epsilon_svr(targets(y), 2.0, 0.3, squared=True)),
+    ProblemCase("squared epsilon-SVR, no tube", lambda y: epsilon_svr(targets(y), 2.0, 0.0, squared=True)),
+    ProblemCase("nu-SVR", lambda y: nu_svr(targets(y), 2.0, 0.6)),
+    ProblemCase("nu-SVC", lambda y: nu_svc(y, 1.0, 0.4)),
+    ProblemCase("nu-SVC, weights", lambda y: nu_svc(y, 1.0 + np.arange(y.size) % 3, 0.3)),
+    ProblemCase("one-class", lambda y: one_class(1.0 + np.arange(y.size) % 3, 0.4)),
+    ProblemCase("SVDD", lambda y: svdd(1.0 + np.arange(y.size) % 2, 0.2)),
+    ProblemCase("minimal enclosing ball", lambda y: svdd(1.0 + np.arange(y.size) % 2, np.inf)),
+    ProblemCase("quantile regression", lambda y: quantile(targets(y), 2.0, 0.3)),
 ]
 
 

@@ -92,3 +92,11 @@ def example(f, y, alpha, C, tolerance):
     else:
         category = "margin violation" if yf < 1.0 else "outside"
     return Example(yf, slack, case, violation, category)
+
+
+def epsilon_loss(y, f, epsilon):
+    return np.maximum(0.0, np.abs(y - f) - epsilon)
+
+
+def pinball(y, f, q):
+    return np.maximum(q * (y - f), (q - 1.0) * (y - f))

@@ -328,3 +328,66 @@ def test_the_reach_of_distances_goes_through_the_program():
     assert exponent_reach((RBF(gamma=0.5) * RBF(gamma=0.5)).lower(), data) == pytest.approx(2 * reach)
     assert exponent_reach((7.0 * RBF(gamma=0.5) + Linear()).lower(), data) == pytest.approx(reach)
     assert exponent_reach(Linear().lower(), data) == 0.0
+
+
+# Repeated rows.
+
+
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(laplacian)], ids=repr)
+def test_repeats_are_evaluated_once(kernel):
+    rng = np.random.default_rng(0)
+    data = as_data(rng.normal(size=(50, 3)))
+    idx = np.concatenate([np.arange(40), np.arange(10, 50), [7, 7]])
+    full = Gram(kernel, data).block()[np.ix_(idx, idx)]
+
+    def fresh():
+        gram = Gram(kernel, data)
+        return gram, gram.restrict(idx)
+
+    rows, cols = np.array([0, 30, 40, 80, 81, 7]), np.arange(82)
+    gram, view = fresh()
+    np.testing.assert_allclose(view.block(), full, rtol=1e-14)
+    assert gram.n_values == 2500
+    gram, view = fresh()
+    np.testing.assert_allclose(view.block(rows, cols), full[rows], rtol=1e-14)
+    np.testing.assert_allclose(view.block(cols, rows), full[:, rows], rtol=1e-14)
+    assert gram.n_values == 2 * 4 * 50  # rows 0, 7, 10 and 30 of the table
+    vectors = rng.normal(size=(82, 2))
+    vectors[50:] = 0.0
+    gram, view = fresh()
+    np.testing.assert_allclose(view.matvec(vectors), full @ vectors, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(view.matvec(vectors[:, 0], rows), full[rows] @ vectors[:, 0], rtol=1e-11, atol=1e-12)
+    assert gram.n_values <= 50 * 50 + 4 * 50
+    gram, view = fresh()
+    out = np.zeros(82)
+    for _ in view.accumulate(out, np.arange(82), vectors[:, 1], rows=rows):
+        pass
+    expected = np.zeros(82)
+    expected[rows] = full[rows] @ vectors[:, 1]
+    np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-12)
+    chosen = np.zeros(82, dtype=bool)
+    chosen[[7, 30]] = True
+    assert np.flatnonzero(view.with_repeats(chosen)).tolist() == [7, 30, 60, 80, 81]
+    assert gram.restrict(np.arange(5)).with_repeats(chosen[:5]) is not None
+
+
+def test_opposite_coefficients_of_a_repeat_cost_nothing():
+    gram = Gram(RBF(gamma=0.5), as_data(np.arange(6.0)[:, None]))
+    view = gram.restrict(np.tile(np.arange(6), 2))
+    out = np.zeros(12)
+    for _ in view.accumulate(out, np.array([2, 8]), np.array([1.5, -1.5])):
+        pass
+    assert (gram.n_values, out.any()) == (0, np.False_)
+
+
+def test_bounds_of_repeats_are_those_of_their_rows():
+    rng = np.random.default_rng(0)
+    gram = Gram(RBF(gamma=0.5), as_data(rng.normal(size=(50, 3))))
+    view, beta = gram.restrict(np.tile(np.arange(50), 2)), rng.normal(size=100)
+    once = beta[:50] + beta[50:]
+    np.testing.assert_array_equal(view.single_precision_bound(beta), np.tile(gram.single_precision_bound(once), 2))
+    rows = np.array([3, 53, 99])
+    values, bounds = view.matvec_bounded(beta, rows)
+    expected, bound = gram.matvec_bounded(once, np.array([3, 49]))
+    np.testing.assert_array_equal(values, expected[[0, 0, 1]])
+    np.testing.assert_array_equal(bounds, bound[[0, 0, 1]])

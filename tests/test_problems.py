@@ -25,7 +25,8 @@ def labels(n=9, seed=0):
 @every_problem
 def test_the_start_is_feasible(case):
     problem = case.problem(labels())
-    assert problem.n == 9
+    assert problem.n_rows == 9
+    assert problem.n == (9 if problem.rows is None else 18)
     assert (problem.lower <= problem.start).all()
     assert (problem.start <= problem.upper).all()
     assert problem.n_groups == problem.group_totals(problem.start).size
@@ -50,7 +51,7 @@ def test_problems_are_frozen_and_keep_no_hold_of_their_arguments(case):
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
 def test_any_point_is_made_feasible(case, seed, size):
     problem = case.problem(labels())
-    beta = size * np.random.default_rng(seed).normal(size=9)
+    beta = size * np.random.default_rng(seed).normal(size=problem.n)
     point = problem.make_feasible(beta)
     assert (problem.lower <= point).all()
     assert (point <= problem.upper).all()
@@ -64,7 +65,7 @@ def test_a_feasible_point_stays_where_it_is(case):
     np.testing.assert_array_equal(problem.make_feasible(problem.start), problem.start)
     moved = problem.start.copy()
     for group in range(max(1, problem.n_groups)):
-        members = np.flatnonzero(problem.groups == group) if problem.groups is not None else np.arange(9)
+        members = np.flatnonzero(problem.groups == group) if problem.groups is not None else np.arange(problem.n)
         pairs = [(u, v) for u in members for v in members if u != v]
         up, low = next((u, v) for u, v in pairs if moved[u] < problem.upper[u] and moved[v] > problem.lower[v])
         step = min(0.125, 0.5 * (problem.upper[up] - moved[up]), 0.5 * (moved[low] - problem.lower[low]))
@@ -85,23 +86,25 @@ def test_c_svc_is_the_textbook_dual_in_signed_coordinates():
     assert problem.n_groups == 1
     assert problem.group_totals(np.array([-1.0, 0.5, 0.25])).tolist() == [-0.25]
     # 1/2 ||w||^2 + sum C_i max(0, 1 - y_i f(x_i)): margins 2, 1/2 and -1.
-    assert problem.loss.primal(6.0, np.array([-2.0, 0.5, -1.0])) == 3.0 + 2.0 * 0.5 + 3.0 * 2.0
+    assert problem.primal(6.0, np.array([-1.0, 1.5, 0.0]), np.ones(1)) == 3.0 + 2.0 * 0.5 + 3.0 * 2.0
     assert problem.loss.slacks(np.array([-2.0, 0.5, -1.0])).tolist() == [0.0, 0.5, 2.0]
 
 
 def test_a_hard_margin_is_scaled_until_all_margins_are_1():
-    loss = c_svc([-1, 1], np.inf).loss
-    assert loss.primal(8.0, np.array([-2.0, 3.0])) == 0.5 * 8.0 / 4.0
-    assert loss.primal(8.0, np.array([-0.5, 3.0])) == 0.5 * 8.0 * 4.0
-    assert loss.primal(8.0, np.array([0.0, 3.0])) == np.inf
-    assert loss.primal(8.0, np.array([1.0, 3.0])) == np.inf
+    problem, no_bias = c_svc([-1, 1], np.inf), np.zeros(1)
+    assert problem.primal(8.0, np.array([-2.0, 3.0]), no_bias) == 0.5 * 8.0 / 4.0
+    assert problem.primal(8.0, np.array([-0.5, 3.0]), no_bias) == 0.5 * 8.0 * 4.0
+    assert problem.primal(8.0, np.array([0.0, 3.0]), no_bias) == np.inf
+    assert problem.primal(8.0, np.array([1.0, 3.0]), no_bias) == np.inf
 
 
 def test_nearest_points_start_at_one_row_of_each_class():
     problem = nearest_points([-1, 1, 1])
     assert problem.start.tolist() == [-1.0, 1.0, 0.0]
     assert problem.group_totals(problem.start).tolist() == [-1.0, 1.0]
-    assert problem.loss.primal(6.0, np.zeros(3)) == 3.0
+    # Half of ||w||^2 less the distance of the planes f = -1 and f = 2, or of those moved until all is beyond them.
+    assert problem.primal(6.0, np.array([-1.0, 2.0, 3.0]), np.array([-1.0, 2.0])) == 3.0 - 3.0
+    assert problem.primal(6.0, np.array([-1.0, 2.0, 1.5]), np.array([-1.0, 2.0])) == 3.0 - 2.5
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
+    from mercer.estimators import SVDD as SVDD
+    from mercer.estimators import SVR as SVR
+    from mercer.estimators import NuSVC as NuSVC
+    from mercer.estimators import NuSVR as NuSVR
+    from mercer.estimators import OneClassSVM as OneClassSVM
+    from mercer.estimators import QuantileSVR as QuantileSVR
     from mercer.features import GaussianBasis as GaussianBasis
     from mercer.features import Nystroem as Nystroem
     from mercer.features import PolynomialBasis as PolynomialBasis
@@ -40,6 +46,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
+    "SVDD": "estimators",
+    "SVR": "estimators",
+    "NuSVC": "estimators",
+    "NuSVR": "estimators",
+    "OneClassSVM": "estimators",
+    "QuantileSVR": "estimators",
     "GaussianBasis": "features",
     "Nystroem": "features",
     "PolynomialBasis": "features",

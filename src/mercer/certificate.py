@@ -62,7 +62,8 @@ class Evaluation:
         Of the dual objective to be minimised.
     multipliers : ndarray of shape (n_groups,)
         The gradient's level on each group: its mean over the free variables, or else the midpoint of the interval
-        that the optimality conditions leave. A machine with one group has bias b = -multipliers[0].
+        that the optimality conditions leave. A machine with one group has bias b = -multipliers[0]; one with two, of
+        which the second is that of the other side, minus their mean.
     violation : float
         Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
         smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
@@ -98,14 +99,13 @@ class Evaluation:
         known: Known | None = None,
     ) -> Evaluation:
         """Return the evaluation of a point, given K beta and what follows from it."""
-        decision = values - multipliers[0] if multipliers.size else values
         return cls(
             values=values,
             gradient=gradient,
             multipliers=multipliers,
             violation=max(0.0, conditions.excess),
             excess=conditions.excess,
-            primal=problem.loss.primal(conditions.quadratic, decision),
+            primal=problem.primal(conditions.quadratic, values, multipliers),
             dual=-0.5 * (conditions.quadratic + conditions.linear),
             dual_infeasibility=conditions.infeasibility,
             rounding=rounding,
@@ -118,7 +118,7 @@ class Evaluation:
     @property
     def bias(self) -> float:
         """The bias b of the decision function; 0 for machines without one."""
-        return -float(self.multipliers[0]) if self.multipliers.size else 0.0
+        return bias_of(self.multipliers)
 
     @property
     def relative_gap(self) -> float:
@@ -140,6 +140,11 @@ class Evaluation:
     def relative_gap_rounding(self) -> float:
         """About how far the relative gap is off because float64 rounds."""
         return self.rounding * self.mass / max(1.0, abs(self.primal), abs(self.dual))
+
+
+def bias_of(multipliers: FloatArray) -> float:
+    """Return the bias of a machine: minus its multiplier, or the mean of those of both sides; 0 without any."""
+    return -float(multipliers.mean()) if multipliers.size else 0.0
 
 
 def relative_gap(primal: float, dual: float) -> float:
@@ -254,13 +259,14 @@ def _values(
     others are evaluated in double precision, until none is open.
     """
     exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
-    mostly = np.count_nonzero(exact) > _MOSTLY * problem.n
+    mostly = np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
-    doubt = None if mostly or few or not problem.loss.settles_by_side else gram.single_precision_bound(beta)
+    doubt = None if mostly or few or not problem.loss.settles_by_side(problem) else gram.single_precision_bound(beta)
     if doubt is None or not np.isfinite(doubt).all():
         return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
     if hint is not None:
         exact |= ~_settled(problem, beta, hint, doubt, margin=_HINTED)
+    exact = gram.with_repeats(exact)
     values = np.empty(problem.n)
     single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
     values[single], doubt[single] = gram.matvec_bounded(beta, single, check)
@@ -281,7 +287,7 @@ def _settle(
     """Evaluate values in double precision until no doubt matters, in place."""
     while doubt.any():
         matters = (beta != 0.0) | ~_settled(problem, beta, values + offset, doubt)
-        chosen = np.flatnonzero(matters & (doubt > 0.0))
+        chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))
         if not chosen.size:
             return
         values[chosen], doubt[chosen] = gram.matvec(beta, chosen, check), 0.0
@@ -324,7 +330,9 @@ def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, b
     For a machine that has been predicting with it since before anybody evaluated the point.
     """
     values = finite(gram.kernel, gram.matvec(beta))
-    return replace(evaluation, primal=problem.loss.primal(inner(beta, values), values + bias))
+    multipliers = evaluation.multipliers + (evaluation.bias - bias)
+    primal = problem.primal(inner(beta, values), values, multipliers)
+    return replace(evaluation, multipliers=multipliers, primal=primal)
 
 
 def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:

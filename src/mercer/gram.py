@@ -181,6 +181,30 @@ class Gram:
         view._idx = chosen if self._idx is None else self._idx[chosen]
         return view
 
+    @cached_property
+    def folded(self) -> tuple[Gram, IndexArray] | None:
+        """The view of each row once, and which of its rows each of these is; None where no row is repeated.
+
+        Kernel values are evaluated on the former, so that repeats cost none.
+        """
+        if self._idx is None or not self._idx.size:
+            return None
+        once, which = _fold(self._idx, self.data.n)
+        if once.size == self._idx.size:
+            return None
+        view = object.__new__(Gram)
+        view._store, view._idx, view.folded = self._store, once, None
+        return view, which
+
+    def with_repeats(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return the rows `chosen`, and all their repeats: what is evaluated for the former serves the latter."""
+        if self.folded is None:
+            return chosen
+        view, which = self.folded
+        rows = np.zeros(view.n, dtype=bool)
+        rows[which[chosen]] = True
+        return rows[which]
+
     def diag(self) -> FloatArray:
         """Return k(x_i, x_i), (n,)."""
         diagonal = self._store.diagonal
@@ -192,8 +216,9 @@ class Gram:
 
         Where there are too many rows to conclude anything for all, no more than 500 are looked at.
         """
-        most = MAX_POINTS if self.n <= MAX_POINTS else 500
-        return diagnose(self.kernel, self._rows(), max(2, min(most, isqrt(self.memory_limit // 8))))
+        rows = self._rows()
+        most = MAX_POINTS if rows.n <= MAX_POINTS else 500
+        return diagnose(self.kernel, rows, max(2, min(most, isqrt(self.memory_limit // 8))))
 
     @cached_property
     def is_convex(self) -> bool:
@@ -207,6 +232,8 @@ class Gram:
         return self._store.look_at(self._rows()) if self._idx is not None else self._store.is_convex
 
     def _rows(self) -> Data:
+        if self.folded is not None:
+            return self.folded[0]._rows()
         return self.data if self._idx is None else self.data.rows(self._idx)
 
     def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
@@ -225,6 +252,9 @@ class Gram:
         object, only half of them are.
         """
         if out.size == 0:
+            return
+        if self.folded is not None:
+            yield from self._fill_folded(*self.folded, out, rows, cols)
             return
         row_idx = self._translate(rows)
         if rows is cols and out.size <= 2 * self.values_per_call:
@@ -254,6 +284,13 @@ class Gram:
         `out` is of shape (n,); `rows` are all of them by default. With `single`, kernel values may be evaluated in
         single precision; sums are double all the same.
         """
+        if self.folded is not None:
+            view, which = self.folded
+            wanted, repeats = _fold(which if rows is None else which[rows], view.n)
+            change = np.zeros(view.n)
+            yield from view.accumulate(change, *_summed(which[cols], weights, view.n), rows=wanted, single=single)
+            out[slice(None) if rows is None else rows] += change[wanted][repeats]
+            return
         n_rows = self.n if rows is None else rows.size
         width = max(16, self.values_per_call // max(1, n_rows, self._store.kept_width))
         # Values that take long are few in a call: then 16 columns are too many for all rows.
@@ -289,6 +326,10 @@ class Gram:
         check : callable, optional
             For interruption.
         """
+        if self.folded is not None:
+            view, which = self.folded
+            wanted, repeats = _fold(which if rows is None else which[rows], view.n)
+            return view.matvec(_sums(which, vectors, view.n), wanted, check)[repeats]
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
         used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
         col_idx = self._translate(used)
@@ -320,6 +361,10 @@ class Gram:
 
         None where there is no proof, or single precision is not used; see :class:`mercer.backends.Backend`.
         """
+        if self.folded is not None:
+            view, which = self.folded
+            bound = view.single_precision_bound(_sums(which, vector, view.n))
+            return None if bound is None else bound[which]
         used = np.flatnonzero(vector)
         columns = self._translate(used)
         return self._store.backend.single_precision_bound(
@@ -333,6 +378,11 @@ class Gram:
 
         For backends whose :meth:`single_precision_bound` is not None.
         """
+        if self.folded is not None:
+            view, which = self.folded
+            wanted, repeats = _fold(which[rows], view.n)
+            found = view.matvec_bounded(_sums(which, vector, view.n), wanted, check)
+            return found[0][repeats], found[1][repeats]
         used = np.flatnonzero(vector)
         columns, coefficients = self._translate(used), np.ascontiguousarray(vector[used, None])
         values, bounds = np.empty(rows.size), np.empty(rows.size)
@@ -347,11 +397,50 @@ class Gram:
                 check()
         return values, bounds
 
+    def _fill_folded(
+        self, view: Gram, which: IndexArray, out: Array, rows: IndexArray | None, cols: IndexArray | None
+    ) -> Iterator[None]:
+        """Write K[rows, cols] from the values between distinct rows."""
+        some_rows, row_repeats = _fold(which if rows is None else which[rows], view.n)
+        some_cols, col_repeats = (
+            (some_rows, row_repeats) if rows is cols else _fold(which if cols is None else which[cols], view.n)
+        )
+        if some_rows.size == row_repeats.size and some_cols.size == col_repeats.size:
+            yield from view.fill_block(out, some_rows, some_cols)
+            return
+        values = np.empty((some_rows.size, some_cols.size), dtype=out.dtype)
+        yield from view.fill_block(values, some_rows, some_cols)
+        gather_rows(values, row_repeats, col_repeats, out, self.n_threads)
+        yield
+
     def _translate(self, idx: IndexArray | None) -> IndexArray | None:
         if idx is None:
             return self._idx
         chosen = np.ascontiguousarray(idx, dtype=np.int64)
         return chosen if self._idx is None else self._idx[chosen]
+
+
+def _fold(idx: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
+    """Return `idx` with each of its numbers, all less than n, once and in order; and where each of `idx` is in it."""
+    last = np.empty(n, dtype=np.int64)
+    last[idx] = np.arange(idx.size)
+    places = last[idx]
+    once = places == np.arange(idx.size)
+    return idx[once], (np.cumsum(once) - 1)[places]
+
+
+def _sums(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
+    """Add the elements of `vectors` that belong to the same of n rows."""
+    sums = np.zeros((n, *vectors.shape[1:]))
+    np.add.at(sums, which, vectors)
+    return sums
+
+
+def _summed(which: IndexArray, weights: FloatArray, n: int) -> tuple[IndexArray, FloatArray]:
+    """Return which of n rows have a weight other than 0 in all, and those weights."""
+    sums = _sums(which, weights, n)
+    used = np.flatnonzero(sums)
+    return used, sums[used]
 
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None) -> Array:

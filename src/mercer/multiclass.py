@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificate import Certificate, combine
 from mercer.gram import Gram
-from mercer.problems import c_svc_each
+from mercer.problems import Problem, c_svc_each
 from mercer.solvers import Interruption, Limits, Solution, solve_each
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import entered
@@ -20,6 +22,12 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 SCHEMES = ("ovo", "ovr")
+
+Duals = Callable[[Sequence[FloatArray], Sequence[FloatArray]], list[Problem]]
+"""Makes the problems of machines for two classes, of their signs and penalties."""
+
+Margin = Callable[[FloatArray], float]
+"""What a machine is to be divided by so that margins are held against 1, by its multipliers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +92,8 @@ class Machines:
     solutions : list of Solution
     n : int
         Number of training rows.
+    margins : ndarray of shape (n_machines,), optional
+        What every machine is divided by; None where solutions are the machines.
     """
 
     scheme: str
@@ -91,6 +101,7 @@ class Machines:
     tasks: list[Task]
     solutions: list[Solution]
     n: int
+    margins: FloatArray | None = None
 
     @property
     def coefficients(self) -> FloatArray:
@@ -98,12 +109,13 @@ class Machines:
         beta = np.zeros((self.n, len(self.tasks)))
         for column, (task, solution) in enumerate(zip(self.tasks, self.solutions, strict=True)):
             beta[task.rows, column] = solution.beta
-        return beta
+        return beta if self.margins is None else beta / self.margins
 
     @property
     def biases(self) -> FloatArray:
         """Bias of every machine, (n_machines,)."""
-        return np.array([solution.bias for solution in self.solutions])
+        biases = np.array([solution.bias for solution in self.solutions])
+        return biases if self.margins is None else biases / self.margins
 
     @property
     def certificate(self) -> Certificate:
@@ -122,12 +134,14 @@ def train(
     C: npt.ArrayLike,
     *,
     scheme: str = "ovo",
+    duals: Duals = c_svc_each,
+    margin: Margin | None = None,
     limits: Limits | None = None,
     warm_start: Machines | None = None,
     callback: Callback | None = None,
     interruption: Interruption | None = None,
 ) -> Machines:
-    """Train C-SVC machines for `n_classes` classes on one Gram matrix.
+    """Train machines for `n_classes` classes on one Gram matrix.
 
     Parameters
     ----------
@@ -139,6 +153,10 @@ def train(
         Penalty of each row.
     scheme : {"ovo", "ovr"}
         See :func:`make_tasks`.
+    duals : callable, optional
+        Makes the machines' problems; by default those of C-SVC.
+    margin : callable, optional
+        What each machine is divided by; by default they are what solves their problems.
     limits : Limits, optional
         `max_seconds` and `max_iter` are for all machines together and for each machine, respectively.
     warm_start : Machines, optional
@@ -175,7 +193,7 @@ def train(
     pairwise = scheme == "ovo" and n_classes > 2
     with entered(interruption) as shared:
         solutions = solve_each(
-            c_svc_each([task.signs for task in tasks], [penalties[task.rows] for task in tasks]),
+            duals([task.signs for task in tasks], [penalties[task.rows] for task in tasks]),
             gram,
             class_rows(labels, n_classes) if pairwise else [np.arange(labels.size)],
             [
@@ -187,7 +205,23 @@ def train(
             callback=callback,
             interruption=shared,
         )
-    return Machines(scheme, n_classes, tasks, solutions, labels.size)
+    margins = None if margin is None else _margins(margin, solutions)
+    return Machines(scheme, n_classes, tasks, solutions, labels.size, margins)
+
+
+def _margins(margin: Margin, solutions: Sequence[Solution]) -> FloatArray:
+    """What to divide each machine by: its margin, or 1 where rounding cannot tell that from 0."""
+    found = np.array([margin(solution.multipliers) for solution in solutions])
+    doubt = np.array([0.0 if s.certified is None else 2.0 * s.certified.rounding for s in solutions])
+    empty = ~(found > doubt)
+    if empty.any():
+        warnings.warn(
+            f"the margin rho of {np.count_nonzero(empty)} of {found.size} machines is 0, so that they separate "
+            "nothing: weighted means of their two classes coincide. Use a larger nu, or another kernel.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    return np.where(empty, 1.0, found)
 
 
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:

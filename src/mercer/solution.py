@@ -69,6 +69,8 @@ class Solution:
         Signed dual coefficients: f(x) = sum_i beta_i k(x_i, x) + b.
     bias : float
         b.
+    multipliers : ndarray of shape (n_groups,)
+        See :class:`mercer.certificate.Evaluation`; by the solver's own gradient where nobody evaluated the point.
     ended : Status
         What stopped the solver; what that is worth is the certificate's `status`.
     n_iter : int
@@ -91,6 +93,7 @@ class Solution:
 
     beta: FloatArray = field(repr=False)
     bias: float
+    multipliers: FloatArray = field(repr=False)
     ended: Status
     n_iter: int
     seconds: float
@@ -132,7 +135,12 @@ class Solution:
     def certify(self, evaluation: Evaluation) -> Solution:
         """Return it with the certificate that `evaluation` supports, and with the bias that it found."""
         assert self.evidence is not None
-        return replace(self, bias=evaluation.bias, certified=self._certify(self.evidence, evaluation))
+        return replace(
+            self,
+            bias=evaluation.bias,
+            multipliers=evaluation.multipliers,
+            certified=self._certify(self.evidence, evaluation),
+        )
 
     def after(self, earlier: Solution) -> Solution:
         """Return it with the work of an earlier stage of the same fit counted as its own."""

@@ -18,12 +18,24 @@ from mercer.certificate import Certificate, combine
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.validation import check_callback, check_number, check_rows, check_whole, scaling_hint
+from mercer.estimators.validation import (
+    check_callback,
+    check_number,
+    check_rows,
+    check_sample_weight,
+    check_targets,
+    check_whole,
+    scaling_hint,
+)
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
-from mercer.solvers import Limits, Progress, Solution
+from mercer.problems import Problem
+from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
+
+MakeProblem = Callable[[Gram, npt.NDArray[np.float64], npt.NDArray[np.float64]], Problem]
+"""Makes a problem of a Gram matrix, of targets and of weights."""
 
 _GO_ON = {
     Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
@@ -178,10 +190,15 @@ class DualMachine(KernelMachine):
 
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
         """Decision values of all machines, (m, n_machines)."""
-        support = data.standing_for(self.support_) if isinstance(data, Precomputed) else self._support_rows()
-        return decision_values(self.kernel_, data, support, self._coefficients, self.intercept_, n_jobs=self.n_jobs)
+        return self._values(data, self.intercept_)
 
-    def _warn(self, gram: Gram, data: Data) -> None:
+    def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Decision values with these biases, (m, n_machines)."""
+        support = data.standing_for(self.support_) if isinstance(data, Precomputed) else self._support_rows()
+        return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
+
+    def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
+        """Say how it ended; `depth` calls below the user's."""
         solutions = self._solutions
         if self.verbose:
             _say(f"{solutions[0].solver}: {solutions[0].reason}")
@@ -191,10 +208,10 @@ class DualMachine(KernelMachine):
                 "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum, "
                 "and margins have no geometric meaning.",
                 IndefiniteKernelWarning,
-                stacklevel=3,
+                stacklevel=depth,
             )
         if any(solution.status is Status.UNVERIFIED for solution in solutions):
-            warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)
             return
         certificate = self.certificate_
         if self.verbose:
@@ -207,8 +224,51 @@ class DualMachine(KernelMachine):
                 f"(tolerance {certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
                 + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=depth,
             )
+
+
+class SingleMachine(DualMachine):
+    """One machine of one problem, for all rows: a regressor, or what one class looks like."""
+
+    warm_start: bool
+
+    def _train(self, X: Any, y: Any, sample_weight: Any, make_problem: MakeProblem) -> Data:
+        """Solve the problem that `make_problem` makes of the rows whose weight is not 0, and keep the machine.
+
+        `y` is a target for each row, or "no_validation" where there is none.
+        """
+        limits, listener = self._limits(), self._listener()
+        spec, data = self._training_rows(X, y)
+        weights = check_sample_weight(sample_weight, data.n)
+        rows = np.flatnonzero(weights > 0.0)
+        if not rows.size:
+            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+        targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
+        kernel = spec.resolve(data, None if sample_weight is None else weights)
+        gram = self._gram(kernel, data, rows)
+        problem = make_problem(gram, targets[rows], weights[rows])
+        solution = solve(problem, gram, limits=limits, start=self._last_point(problem, rows), callback=listener)
+        self.kernel_, self._rows = kernel, rows
+        coefficients = problem.coefficients(solution.beta)
+        used = np.flatnonzero(coefficients)
+        self._keep([solution], coefficients[used, None], np.array([solution.bias]), data, rows[used])
+        self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
+        self.n_support_ = np.array([used.size], dtype=np.int32)
+        self.n_iter_ = solution.n_iter
+        self._warn(gram, data, depth=4)
+        return data
+
+    def _last_point(self, problem: Problem, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
+        if not self.warm_start or not hasattr(self, "_rows"):
+            return None
+        last: npt.NDArray[np.float64] = self._solutions[0].beta
+        if last.size != problem.n or not np.array_equal(self._rows, rows):
+            raise ValueError(
+                "warm_start=True goes on from the last fit and needs the same rows, zero weights and kind of machine; "
+                "set warm_start=False to start anew."
+            )
+        return last
 
 
 def _say(text: str) -> None:

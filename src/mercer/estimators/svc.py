@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 
-from mercer import multiclass
-from mercer.data import Data, Precomputed
-from mercer.estimators.base import DualMachine
-from mercer.estimators.validation import check_labels, check_penalty, check_sample_weight, class_weights
+from mercer import problems
+from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.validation import check_choice, check_penalty
 from mercer.kernels import Gamma, Kernel
-from mercer.prediction import predicted_classes
 from mercer.solvers import Progress
 
+_LOSSES = ("hinge", "squared_hinge")
 
-class SVC(ClassifierMixin, DualMachine):
+
+class SVC(MarginClassifier):
     """Support vector classifier, solved exactly and certified.
 
     **Solves** for each pair of classes, with y_i = +1 or -1,
@@ -29,7 +27,9 @@ class SVC(ClassifierMixin, DualMachine):
     C_i being C times the weights of the row and of its class, through its dual
 
         max  sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j k(x_i, x_j)
-        s.t. 0 <= alpha_i <= C_i,   sum_i alpha_i y_i = 0.
+        s.t. 0 <= alpha_i <= C_i,   sum_i alpha_i y_i = 0;
+
+    with squared hinge loss, less sum_i alpha_i^2 / (4 C_i) and without upper bounds; without a bias, without the sum.
 
     Parameters
     ----------
@@ -52,6 +52,10 @@ class SVC(ClassifierMixin, DualMachine):
         Largest violation of the optimality conditions, in the sense of LIBSVM.
     tol_gap : float, optional
         Largest relative duality gap, besides.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        What C is the penalty of: max(0, 1 - y_i f(x_i)) or its square.
+    fit_intercept : bool, default=True
+        Whether there is a bias b. Add 1 to the kernel for one that is penalised like the other coefficients.
     class_weight : {"balanced"} or dict, optional
         Factors of C by class. "balanced" is n / (n_classes * n_k).
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -174,6 +178,8 @@ class SVC(ClassifierMixin, DualMachine):
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
+        loss: str = "hinge",
+        fit_intercept: bool = True,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -192,6 +198,8 @@ class SVC(ClassifierMixin, DualMachine):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
+        self.loss = loss
+        self.fit_intercept = fit_intercept
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Train the machine.
@@ -225,161 +233,11 @@ class SVC(ClassifierMixin, DualMachine):
         and a block of at most 4,096 rows and columns beyond the input. For a kernel without a proof that it is
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
-        limits, listener = self._limits(), self._listener()
         C = check_penalty(self.C)
-        multiclass.check_scheme("multi_class", self.multi_class)
-        self._check_shape(self.multi_class)
-        spec, data = self._training_rows(X, y)
-        classes, codes = check_labels(y)
-        weights = check_sample_weight(sample_weight, data.n)
-        rows = np.flatnonzero(weights > 0.0)
-        present = np.bincount(codes[rows], minlength=classes.size)
-        if (present == 0).any():
-            raise ValueError(
-                f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
-                f"{classes[present == 0].tolist()[0]!r}."
-            )
-        by_class = class_weights(self.class_weight, classes, codes, weights)
-        penalties = np.full(rows.size, np.inf) if np.isinf(C) else C * by_class[codes[rows]] * weights[rows]
-
-        kernel = spec.resolve(data, None if sample_weight is None else weights)
-        gram = self._gram(kernel, data, rows, keep_rows=classes.size > 2)
-        machines = multiclass.train(
-            gram,
-            codes[rows],
-            classes.size,
-            penalties,
-            scheme=self.multi_class,
-            limits=limits,
-            warm_start=self._last_machines(rows, codes) if self.warm_start else None,
-            callback=listener,
-        )
-        self.classes_, self.class_weight_, self.C_, self.kernel_ = classes, by_class, C, kernel
-        self._take(machines, data, rows, codes)
-        self._warn(gram, data)
+        squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
+        if not self.fit_intercept and np.isinf(C):
+            raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
+        duals = partial(problems.c_svc_each, squared=squared, bias=bool(self.fit_intercept))
+        self._train(X, y, sample_weight, C, duals)
+        self.C_ = C
         return self
-
-    def _check_shape(self, scheme: str) -> None:
-        """Refuse a shape of scores that there is none of."""
-        multiclass.check_scheme("decision_function_shape", self.decision_function_shape)
-        if scheme == "ovr" and self.decision_function_shape == "ovo":
-            raise ValueError(
-                "decision_function_shape='ovo' asks for the decision values of pairs of classes, but with "
-                "multi_class='ovr' there are no machines for pairs; set decision_function_shape='ovr', or "
-                "multi_class='ovo'."
-            )
-
-    def _last_machines(self, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> multiclass.Machines | None:
-        machines: multiclass.Machines | None = getattr(self, "machines_", None)
-        if machines is None:
-            return None
-        same = machines.scheme == self.multi_class and np.array_equal(self._rows, rows)
-        if not same or not np.array_equal(self._codes, codes):
-            raise ValueError(
-                "warm_start=True goes on from the last fit and needs the same rows, labels, zero weights and "
-                "multi_class; set warm_start=False to start anew."
-            )
-        return machines
-
-    def _take(
-        self, machines: multiclass.Machines, data: Data, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]
-    ) -> None:
-        """Store the trained machines under scikit-learn's names."""
-        self.machines_, self._rows, self._codes = machines, rows, codes
-        coefficients = machines.coefficients
-        chosen = np.flatnonzero(coefficients.any(axis=1))
-        chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
-        self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
-        self.n_support_ = np.bincount(codes[self.support_], minlength=self.classes_.size).astype(np.int32)
-        self.n_iter_ = np.array([solution.n_iter for solution in machines.solutions], dtype=np.int64)
-        self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
-
-    def _dual_coefficients(
-        self, machines: multiclass.Machines, support_codes: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float64]:
-        if machines.n_classes == 2 or machines.scheme == "ovr":
-            return np.ascontiguousarray(self._coefficients.T)
-        # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
-        dual = np.zeros((machines.n_classes - 1, support_codes.size))
-        ends = np.searchsorted(support_codes, np.arange(machines.n_classes + 1))
-        rows_of = [slice(*pair) for pair in pairwise(ends.tolist())]  # support vectors are sorted by class
-        for column, task in enumerate(machines.tasks):
-            i, j = task.positive, task.negative
-            assert j is not None
-            dual[j - 1, rows_of[i]] = self._coefficients[rows_of[i], column]
-            dual[i, rows_of[j]] = self._coefficients[rows_of[j], column]
-        return dual
-
-    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return decision values.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            For two classes: f(x), positive for ``classes_[1]``.
-        ndarray of shape (m, n_classes)
-            For more: one score a class; the largest wins. One-versus-one: votes, ties broken by confidence.
-        ndarray of shape (m, n_classes * (n_classes - 1) / 2)
-            With ``decision_function_shape="ovo"``: f of every pair (i, j), i < j, positive for class i.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`; or if ``decision_function_shape="ovo"`` is
-            asked of a machine that was fitted with ``multi_class="ovr"``.
-
-        Notes
-        -----
-        Costs m * n_SV kernel values, evaluated once for all the machines. scikit-learn's scores of one-versus-one are
-        the same.
-        """
-        raw = self._raw_decision(self._new_rows(X))
-        self._check_shape(self.machines_.scheme)
-        if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
-            return raw
-        return self.machines_.scores(raw)
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest score for each row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m,)
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
-
-        Notes
-        -----
-        Costs m * n_SV kernel values, in single precision where that settles the class. Ties in votes are broken by
-        confidence, as by scikit-learn with ``break_ties=True``; the smaller class wins a tie in scores.
-        """
-        data = self._new_rows(X)
-        machines = self.machines_
-        if isinstance(data, Precomputed):
-            return self.classes_[multiclass.winners(machines.scores(self._raw_decision(data)))]
-        winning = predicted_classes(
-            self.kernel_,
-            data,
-            self._support_rows(),
-            self._coefficients,
-            self.intercept_,
-            n_classes=machines.n_classes,
-            scheme=machines.scheme,
-            n_jobs=self.n_jobs,
-        )
-        return self.classes_[winning]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -184,6 +184,34 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     return classes, codes.astype(np.int64)
 
 
+def check_targets(y: Any) -> FloatArray:
+    """Return the targets of a regression, one finite number a row.
+
+    Raises
+    ------
+    ValueError
+        If `y` holds several targets a row, text, NaN or infinity.
+    """
+    targets = column_or_1d(y, warn=True).astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(targets))
+    if bad.size:
+        raise ValueError(f"y must hold finite numbers, got {targets[bad[0]]} in row {bad[0]}.")
+    return targets
+
+
+def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Return one of several words.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+    return value
+
+
 def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
     """Return one weight a row, all ones for None.
 
@@ -206,6 +234,19 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
             + (f" and {bad.size - 1} more." if bad.size > 1 else ".")
         )
     return weights
+
+
+def check_finite_penalty(C: Any) -> float:
+    """Return C as a float.
+
+    Raises
+    ------
+    ValueError
+        If C is not a finite number greater than 0.
+    """
+    if not isinstance(C, Real) or isinstance(C, bool) or not 0.0 < float(C) < np.inf:
+        raise ValueError(f"C must be a finite number > 0, got {C!r}.")
+    return float(C)
 
 
 def check_penalty(C: Any) -> float:
@@ -235,6 +276,32 @@ def check_number(name: str, value: Any, *, above: float | None = None, at_least:
     if not good:
         raise ValueError(f"{name} must be a number {bound}, got {value!r}.")
     return float(value)
+
+
+def check_share(name: str, value: Any, most: float) -> float:
+    """Return a share of rows.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number greater than 0 and at most `most`.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= most:
+        raise ValueError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}.")
+    return float(value)
+
+
+def check_quantile(quantile: Any) -> float:
+    """Return a quantile.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number between 0 and 1, both excluded.
+    """
+    if not isinstance(quantile, Real) or isinstance(quantile, bool) or not 0.0 < float(quantile) < 1.0:
+        raise ValueError(f"quantile must be a number > 0 and < 1, got {quantile!r}.")
+    return float(quantile)
 
 
 def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None = None) -> int | None:

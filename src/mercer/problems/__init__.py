@@ -8,4 +8,12 @@ from mercer.problems.base import inner as inner
 from mercer.problems.classification import Hinge as Hinge
 from mercer.problems.classification import c_svc as c_svc
 from mercer.problems.classification import c_svc_each as c_svc_each
+from mercer.problems.classification import half_width as half_width
 from mercer.problems.classification import nearest_points as nearest_points
+from mercer.problems.classification import nu_svc as nu_svc
+from mercer.problems.classification import nu_svc_each as nu_svc_each
+from mercer.problems.novelty import one_class as one_class
+from mercer.problems.novelty import svdd as svdd
+from mercer.problems.regression import epsilon_svr as epsilon_svr
+from mercer.problems.regression import nu_svr as nu_svr
+from mercer.problems.regression import quantile as quantile

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,21 +25,40 @@ def inner(a: FloatArray, b: FloatArray) -> float:
     return float(a @ b) if a.size < _SHORT else float(np.einsum("i,i->", a, b))
 
 
-class Loss(ABC):
-    """The part of the primal objective that depends on the decision values.
+def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float) -> FloatArray:
+    """Return what fills the `room` of the first in `order`, up to `total`: a point at bounds, but for one variable."""
+    point = np.zeros(room.size)
+    before = np.cumsum(room[order]) - room[order]
+    point[order] = np.clip(total - before, 0.0, room[order])
+    return point
 
-    Attributes
-    ----------
-    settles_by_side : bool
-        Whether a variable that is 0 and on the right side adds nothing to the primal objective, whatever its decision
-        value is.
+
+class Loss:
+    """What the primal objective charges for decision values: by default, what the dual's box and ridge say.
+
+    A box, a linear term q and a ridge d are the dual of the charge
+
+        max  -t (f_u + q_u) - 1/2 d_u t^2   over  lower_u <= t <= upper_u
+
+    on the decision value f_u, bias included: the hinge of a box from 0 to C with q = -1, the pinball of a box around
+    0, the squared hinge of a box without an upper end and a ridge, and so on. Losses that a box without an upper end
+    makes infinite have classes of their own.
     """
 
-    settles_by_side: bool = False
+    def settles_by_side(self, problem: Problem) -> bool:
+        """Whether a variable that is 0 and on the right side adds nothing to the primal, whatever its value is."""
+        return problem.ridge is not None or bool(np.isfinite(problem.upper - problem.lower).all())
 
-    @abstractmethod
-    def primal(self, quadratic: float, decision: FloatArray) -> float:
-        """Return the primal objective at ||w||^2 = `quadratic` and decision values f(x_i), bias included."""
+    def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
+        """Return the primal objective at ||w||^2 = `quadratic` and decision values f(x_u), bias included.
+
+        That is 1/2 ||w||^2 and what is charged for the decision values; the multipliers' share comes on top.
+        """
+        push = -(decision + problem.linear)
+        if problem.ridge is not None:
+            point = np.clip(push / problem.ridge, problem.lower, problem.upper)
+            return 0.5 * quadratic + inner(point, push - 0.5 * problem.ridge * point)
+        return 0.5 * quadratic + inner(np.where(push > 0.0, problem.upper, problem.lower), push)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +88,8 @@ class Problem:
         Added to the diagonal of K (squared losses).
     loss : Loss
         For the primal objective.
+    rows : ndarray of int64 of shape (n,), optional
+        Row that each variable belongs to, where a row has two (epsilon-insensitive losses); None: one each, in order.
     """
 
     name: str
@@ -80,11 +100,35 @@ class Problem:
     groups: IndexArray | None
     ridge: FloatArray | None
     loss: Loss
+    rows: IndexArray | None = None
 
     @property
     def n(self) -> int:
         """Number of variables."""
         return self.linear.size
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows that the variables belong to."""
+        return self.n if self.rows is None else int(self.rows.max(initial=-1)) + 1
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        """Return the coefficient of each row, (n_rows,): the sum of its variables."""
+        if self.rows is None:
+            return beta
+        sums = np.zeros(self.n_rows)
+        np.add.at(sums, self.rows, beta)
+        return sums
+
+    def primal(self, quadratic: float, values: FloatArray, multipliers: FloatArray) -> float:
+        """Return the primal objective at ||w||^2 = `quadratic`, K beta = `values` and the multiplier of each group.
+
+        For any multipliers it is no less than the dual objective of any feasible point: weak duality.
+        """
+        if not multipliers.size:
+            return self.loss.charge(self, quadratic, values)
+        level = multipliers[0] if multipliers.size == 1 else multipliers[self.groups]
+        return self.loss.charge(self, quadratic, values - level) - float(multipliers @ self._totals)
 
     @cached_property
     def n_groups(self) -> int:
@@ -101,6 +145,10 @@ class Problem:
         order = np.argsort(self.groups, kind="stable")
         ends = np.cumsum(np.bincount(self.groups, minlength=self.n_groups))
         return list(np.split(order, ends[:-1]))
+
+    def without_bias(self) -> Problem:
+        """Return the problem of the machine whose decision function has no bias: no sum is fixed."""
+        return replace(self, groups=None)
 
     def group_totals(self, beta: FloatArray) -> FloatArray:
         """Return the sum of `beta` over each group, rounded once."""

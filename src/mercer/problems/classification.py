@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, Loss, Problem, inner
+from mercer.problems.base import FloatArray, Loss, Problem, filled, inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,17 +26,13 @@ class Hinge(Loss):
     y: FloatArray
     C: FloatArray
 
-    @property
-    def settles_by_side(self) -> bool:  # type: ignore[override]
-        """With finite C: the slack of such a sample is 0. With infinite C, the smallest margin is scaled by."""
-        return bool(np.isfinite(self.C).all())
-
     def slacks(self, decision: FloatArray) -> FloatArray:
         """Return xi_i = max(0, 1 - y_i f(x_i))."""
         return np.maximum(0.0, 1.0 - self.y * decision)
 
-    def primal(self, quadratic: float, decision: FloatArray) -> float:
+    def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
         """Return the primal objective; see :class:`Loss`."""
+        del problem
         if np.isinf(self.C).any():
             margin = float((self.y * decision).min())
             return 0.5 * quadratic / margin**2 if margin > 0.0 else float("inf")
@@ -45,15 +41,15 @@ class Hinge(Loss):
 
 @dataclass(frozen=True, eq=False)
 class HullDistance(Loss):
-    """1/2 ||w||^2 alone: the nearest points have no slack to pay for."""
+    """1/2 ||w||^2 less the distance of two parallel planes, moved apart until each class is beyond its own."""
 
-    def primal(self, quadratic: float, decision: FloatArray) -> float:
-        """Return half of ||w||^2; see :class:`Loss`."""
-        del decision
-        return 0.5 * quadratic
+    def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
+        """Return half of ||w||^2, and how far the planes have to move; see :class:`Loss`."""
+        short = np.where(problem.lower == 0.0, -decision, decision)
+        return 0.5 * quadratic + sum(max(0.0, float(short[members].max())) for members in problem.members)
 
 
-def c_svc(y: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
+def c_svc(y: npt.ArrayLike, C: npt.ArrayLike, *, squared: bool = False) -> Problem:
     """Dual of the soft-margin support vector machine with hinge loss; C = inf is the maximal-margin machine.
 
     **Solves** max sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j k(x_i, x_j)
@@ -64,6 +60,9 @@ def c_svc(y: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
     y : array-like of shape (n,), values -1 and +1, both present
     C : float or array-like of shape (n,), > 0
         Penalty of each sample: C times its class weight and sample weight. Either all are infinite or none is.
+    squared : bool, default False
+        Whether the squares of the slacks are summed: the dual has no upper end of the box, but less
+        sum_i alpha_i^2 / (4 C_i). Without slack, where C is infinite, that is the same machine.
 
     Raises
     ------
@@ -84,10 +83,12 @@ def c_svc(y: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
     penalties[...] = C
     if signs.ndim != 1:
         raise ValueError("y must be a vector of -1 and +1 with both present.")
-    return c_svc_each([signs], [penalties])[0]
+    return c_svc_each([signs], [penalties], squared=squared)[0]
 
 
-def c_svc_each(signs: Sequence[FloatArray], penalties: Sequence[FloatArray]) -> list[Problem]:
+def c_svc_each(
+    signs: Sequence[FloatArray], penalties: Sequence[FloatArray], *, squared: bool = False, bias: bool = True
+) -> list[Problem]:
     """Return several problems at once, which takes a fraction of the time where they are small; see :func:`c_svc`."""
     y, C = np.concatenate(signs), np.concatenate(penalties)
     ends = list(accumulate(part.size for part in signs))
@@ -98,21 +99,100 @@ def c_svc_each(signs: Sequence[FloatArray], penalties: Sequence[FloatArray]) -> 
     unbounded = np.isinf(C)
     if unbounded.any() and not unbounded.all():
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
+    soft = squared and not unbounded.any()
     linear, start, groups = -y, np.zeros(y.size), np.zeros(y.size, dtype=np.int64)
-    lower, upper = np.where(y > 0.0, 0.0, -C), np.where(y > 0.0, C, 0.0)
+    ridge, most = (0.5 / C, np.full(y.size, np.inf)) if soft else (None, C)
+    lower, upper = np.where(y > 0.0, 0.0, -most), np.where(y > 0.0, most, 0.0)
     return [
         Problem(
-            name="C-SVC",
+            name="C-SVC, squared hinge" if soft else "C-SVC",
             linear=linear[first:end],
             lower=lower[first:end],
             upper=upper[first:end],
             start=start[first:end],
-            groups=groups[first:end],
-            ridge=None,
-            loss=Hinge(y[first:end], C[first:end]),
+            groups=groups[first:end] if bias else None,
+            ridge=None if ridge is None else ridge[first:end],
+            loss=Loss() if soft else Hinge(y[first:end], C[first:end]),
         )
         for first, end in zip(starts, ends, strict=True)
     ]
+
+
+def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
+    """Dual of the classifier whose parameter bounds shares of rows; see :func:`nu_svc_each`.
+
+    Examples
+    --------
+    >>> nu_svc([-1, 1, 1], 1.0, 0.5).start.tolist()
+    [-0.75, 0.75, 0.0]
+    """
+    signs = np.array(y, dtype=np.float64)
+    counts = np.empty(signs.shape)
+    counts[...] = weights
+    return nu_svc_each([signs], [counts], nu)[0]
+
+
+def nu_svc_each(signs: Sequence[FloatArray], weights: Sequence[FloatArray], nu: float) -> list[Problem]:
+    """Duals of classifiers whose parameter bounds shares of rows.
+
+    **Solves** for each of them min 1/2 ||w||^2 + sum_i v_i max(0, rho - y_i f(x_i)) - nu rho sum_i v_i over w, b and
+    rho >= 0, through
+
+        min 1/2 beta' K beta   s.t.  0 <= y_i beta_i <= v_i,
+
+    where the y_i beta_i of each class sum to nu/2 sum_i v_i. With the machine divided by rho, its
+    :func:`half_width`, every margin is held against 1: it is the C-SVC with C = 1 / rho.
+
+    Parameters
+    ----------
+    signs : sequence of ndarray, values -1 and +1, both present
+    weights : sequence of ndarray, > 0 and finite
+        v: how often each row counts.
+    nu : float, > 0
+        Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to twice
+        the share of the smaller class.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range; the feasible values of `nu` are named.
+
+    References
+    ----------
+    Schölkopf, Smola, Williamson & Bartlett (2000), section 4; Crisp & Burges (2000) for the feasible interval; Chang &
+    Lin (2001) for the equalities.
+    """
+    problems, most = [], np.inf
+    for y, v in zip(signs, weights, strict=True):
+        _require_two_classes(y, [0])
+        if not (np.isfinite(v) & (v > 0.0)).all():
+            raise ValueError("weights must be positive finite numbers.")
+        positive = y > 0.0
+        half = 0.5 * nu * float(v.sum())
+        most = min(most, 2.0 * min(float(v[positive].sum()), float(v[~positive].sum())) / float(v.sum()))
+        start = filled(np.flatnonzero(positive), v, half) - filled(np.flatnonzero(~positive), v, half)
+        lower, upper = np.where(positive, 0.0, -v), np.where(positive, v, 0.0)
+        groups = positive.astype(np.int64)
+        problems.append(Problem("nu-SVC", np.zeros(y.size), lower, upper, start, groups, None, Loss()))
+    if not 0.0 < nu <= most * (1.0 + _ROUNDED):
+        raise ValueError(
+            f"nu is infeasible: it must be > 0 and at most {most:.6g}, twice the share of the smaller class (by "
+            f"weight; of several classes, in the most unbalanced pair), got {nu}."
+        )
+    return problems
+
+
+_ROUNDED = 1e-12  # of a sum of weights
+
+
+def half_width(multipliers: FloatArray) -> float:
+    """Return half of the distance between the levels of the two sides: rho of nu-SVC, epsilon of nu-SVR.
+
+    Parameters
+    ----------
+    multipliers : ndarray of shape (2,)
+    """
+    return 0.5 * float(multipliers[1] - multipliers[0])
 
 
 def nearest_points(y: npt.ArrayLike) -> Problem:

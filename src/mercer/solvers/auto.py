@@ -59,7 +59,7 @@ def solve(
     ----------
     problem : Problem
     gram : Gram
-        Of the same n rows.
+        Of the same rows.
     limits : Limits, optional
         Tolerances and limits.
     start : ndarray of shape (n,), optional
@@ -92,8 +92,10 @@ def solve(
     >>> solution.beta.round(6).tolist(), round(solution.bias, 6), str(solution.status)
     ([0.0, -0.5, 0.5], -2.0, 'optimal')
     """
-    if problem.n != gram.n:
-        raise ValueError(f"problem and gram must be of the same size, got {problem.n} and {gram.n}.")
+    if problem.n_rows != gram.n:
+        raise ValueError(f"problem and gram must be of the same size, got {problem.n_rows} and {gram.n}.")
+    if problem.rows is not None:
+        gram = gram.restrict(problem.rows)
     with entered(interruption) as shared:
         whole = [np.arange(gram.n)], [(0, -1)]
         return solve_each(
@@ -201,7 +203,7 @@ def _try_small(
 
 def _is_astray(solution: Solution, problem: Problem) -> bool:
     """Whether rounding has led to a point that is worse than none at all."""
-    return not solution.certificate.gap < problem.loss.primal(0.0, np.zeros(problem.n))
+    return not solution.certificate.gap < problem.primal(0.0, np.zeros(problem.n), np.zeros(problem.n_groups))
 
 
 def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gram:

@@ -243,7 +243,7 @@ class BatchSMO(Solver[BatchState]):
 
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
-        wanted = max(room, min(state.problem.n / _SHARE, _ENOUGH))
+        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH))
         sizes = working_sets(state.gram)
         size = next((s for s in sizes if s >= wanted), sizes[-1])
         if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
@@ -252,6 +252,14 @@ class BatchSMO(Solver[BatchState]):
         chosen = select_working_set(*_variables(state), state.seen, state.previous, size)
         state.seen[chosen] = True
         state.holds_all = chosen.size < size
+        if state.problem.rows is not None:
+            # The other variable of a row that has one other than 0 violates less, and repeats its kernel values.
+            rows, moving = state.problem.rows[chosen], state.beta[chosen] != 0.0
+            taken = np.zeros(state.problem.n_rows, dtype=bool)
+            taken[rows[moving]] = True
+            kept = moving | ~taken[rows]
+            state.holds_all = state.holds_all and bool(kept.all())
+            chosen = chosen[kept]
         return chosen
 
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, conclude, evaluate
+from mercer.certificate import Evaluation, Evidence, bias_of, conclude, evaluate
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
@@ -124,9 +124,11 @@ def drive(
         evaluation = evaluated()
     if ended is Status.STALLED and evaluation is not None:
         evaluation = _best(problem, gram, evaluation, state, patience, convex)
+    multipliers = _rough_multipliers(problem, state) if evaluation is None else evaluation.multipliers
     solution = Solution(
         beta=state.beta,
-        bias=_rough_bias(problem, state) if evaluation is None else evaluation.bias,
+        bias=bias_of(multipliers),
+        multipliers=multipliers,
         ended=ended,
         n_iter=state.n_iter,
         seconds=time.perf_counter() - began,
@@ -222,9 +224,11 @@ def _trace_row(state: State, began: float) -> TraceRow:
     return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, state.dual)
 
 
-def _rough_bias(problem: Problem, state: State) -> float:
-    """The bias by the solver's own gradient, for a model whose certificate nobody waited for."""
-    if problem.n_groups == 0:
-        return 0.0
+def _rough_multipliers(problem: Problem, state: State) -> FloatArray:
+    """Those by the solver's own gradient, for a model whose certificate nobody waited for."""
     free = (state.beta > problem.lower) & (state.beta < problem.upper)
-    return -float(state.gradient[free].mean()) if free.any() else -float(np.median(state.gradient))
+    levels = [
+        gradient[chosen].mean() if chosen.any() else np.median(gradient)
+        for gradient, chosen in ((state.gradient[members], free[members]) for members in problem.members)
+    ]
+    return np.array(levels, dtype=np.float64)

@@ -210,6 +210,7 @@ class SmallProblems:
         solution = Solution(
             beta=beta,
             bias=evaluation.bias,
+            multipliers=evaluation.multipliers,
             ended=ended,
             trace=[TraceRow(share * seconds, n_iter, evaluation.violation, evaluation.dual)],
             solver=BatchSMO.name,

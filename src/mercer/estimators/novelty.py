@@ -1,0 +1,430 @@
+"""What one class looks like: the one-class support vector machine, and the smallest ball around the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import OutlierMixin
+
+from mercer import problems
+from mercer.data import Data, Precomputed
+from mercer.estimators.base import SingleMachine
+from mercer.estimators.validation import check_penalty, check_sample_weight, check_share
+from mercer.kernels import Gamma, Kernel
+from mercer.problems import Problem
+from mercer.solvers import Progress
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class NoveltyDetector(OutlierMixin, SingleMachine):
+    """What both share: scores, an offset, and the verdict by the sign of what is left.
+
+    Attributes
+    ----------
+    offset_ : ndarray of shape (1,)
+    """
+
+    offset_: FloatArray
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how much each row is like the training data, (m,); larger is more so.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs m * n_SV kernel values, in double precision.
+        """
+        return self._scores(self._new_rows(X))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return ``score_samples(X) - offset_``, (m,): negative outside.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            See :meth:`score_samples`.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """Return +1 for rows inside, -1 for rows outside, (m,).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of int64 of shape (m,)
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            See :meth:`score_samples`.
+        """
+        return np.where(self.decision_function(X) >= 0.0, 1, -1).astype(np.int64)
+
+    @property
+    def _doubt(self) -> float:
+        """How far below the offset a row on the border may score."""
+        certificate = self._solutions[0].certified
+        return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.rounding
+
+    def _scores(self, data: Data) -> FloatArray:
+        """Decision values without bias."""
+        return self._values(data, np.zeros(1))[:, 0]
+
+
+class OneClassSVM(NoveltyDetector):
+    """One-class support vector machine: a region that holds most of the data. Solved exactly and certified.
+
+    **Solves**, v_i being the weight of a row,
+
+        min  1/2 ||w||^2 + sum_i v_i max(0, rho - <w, phi(x_i)>) - nu rho sum_i v_i
+
+    over w and rho, through the dual
+
+        min  1/2 beta' K beta   s.t.  0 <= beta_i <= v_i,   sum_i beta_i = nu sum_i v_i.
+
+    Parameters
+    ----------
+    kernel, degree, gamma, coef0, tol
+        See :class:`SVC`.
+    nu : float, default=0.5
+        Bounds the share of training rows outside from above, and that of support vectors from below; 0 < nu <= 1.
+    shrinking, cache_size
+        Without effect; accepted for programs written for scikit-learn.
+    verbose, max_iter
+        See :class:`SVC`.
+    contamination : float, optional
+        Takes the place of `nu`, 0 < contamination <= 0.5, and is honoured: of the training rows, by weight, this share
+        is outside and no more, down to the last row that fits. Rows with the very same score share their side.
+    tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+        See :class:`SVC`.
+
+    Attributes
+    ----------
+    offset_ : ndarray of shape (1,)
+        rho, less what the optimality conditions leave open, so that no more than `nu` of the training rows are outside;
+        with `contamination`, on the border between two training rows.
+    intercept_ : ndarray of shape (1,)
+        -offset_.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        beta.
+    support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_, fit_status_, shape_fit_
+        See :class:`SVR`.
+    solution_, certificate_
+        See :class:`SVR`; of the machine before `contamination` moved its offset.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Warns
+    -----
+    ConvergenceWarning, IndefiniteKernelWarning
+        See :class:`SVC`.
+
+    Notes
+    -----
+    Differs from scikit-learn's: `contamination`; a weight of 0 is absence, a weight of k is k copies, also for
+    gamma="scale"; negative weights are errors.
+
+    At the optimum many rows lie on the border, and count as inside: of the training rows less than nu n are outside.
+    `contamination` divides them, by what the tolerance or rounding has made of their scores; that costs n * n_SV kernel
+    values more.
+
+    References
+    ----------
+    Schölkopf, Platt, Shawe-Taylor, Smola & Williamson (2001), Estimating the support of a high-dimensional
+    distribution, equations (3.4) and (3.8), proposition 3 for the bounds.
+
+    Examples
+    --------
+    >>> from mercer import OneClassSVM
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> machine = OneClassSVM(contamination=0.1).fit(X)
+    >>> int((machine.predict(X) == -1).sum()), str(machine.certificate_.status)
+    (15, 'optimal')
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: int = False,
+        max_iter: int = -1,
+        contamination: float | None = None,
+        tol_gap: float | None = None,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.contamination = contamination
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
+            See :meth:`SVC.fit`.
+        y : ignored
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts, >= 0; 0 leaves it out.
+
+        Returns
+        -------
+        OneClassSVM
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For parameters out of their range; for X that holds text, NaN or infinity; for negative weights; and for
+            kernel values that overflow.
+        """
+        del y
+        nu = check_share("nu", self.nu, 1.0)
+        share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
+
+        def problem(_: Any, __: FloatArray, weights: FloatArray) -> Problem:
+            return problems.one_class(weights, nu if share is None else share)
+
+        data = self._train(X, "no_validation", sample_weight, problem)
+        self.intercept_ += self._doubt
+        if share is not None:
+            weights = check_sample_weight(sample_weight, data.n)
+            self.intercept_ = np.array([-_border(self._scores(data), weights, share)])
+        self.offset_ = -self.intercept_
+        return self
+
+
+class SVDD(NoveltyDetector):
+    """Support vector data description: the smallest ball, in feature space, that leaves few rows outside.
+
+    **Solves** over the centre c and R^2
+
+        min  R^2 + sum_i C_i max(0, ||phi(x_i) - c||^2 - R^2),
+
+    C_i being C times the weight of the row, through the dual
+
+        max  sum_i beta_i k(x_i, x_i) - beta' K beta   s.t.  0 <= beta_i <= C_i,   sum_i beta_i = 1.
+
+    With C >= 1 no row is outside: that is the minimal enclosing ball. With C = 1 / (nu n) and a kernel whose k(x, x) is
+    the same for all x it is :class:`OneClassSVM`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of a unit of squared distance outside the ball, > 0, may be infinite. The penalties of all rows must sum
+        to 1 at least.
+    kernel, degree, gamma, coef0, tol
+        See :class:`SVC`.
+    verbose, max_iter, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+        See :class:`SVC`.
+
+    Attributes
+    ----------
+    radius_ : float
+        R, and what the optimality conditions leave open: rows on the border are inside.
+    offset_ : ndarray of shape (1,)
+        -R^2: scores are minus squared distances from the centre.
+    function_ : RKHSFunction
+        The centre c, a function of the kernel's space.
+    center_ : ndarray of shape (n_features,)
+        The centre; for the linear kernel only.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        beta: the weights of the rows in the centre.
+    intercept_ : ndarray of shape (1,)
+        b of the dual problem, (R^2 - ||c||^2) / 2.
+    support_, support_vectors_, n_support_, coef_, kernel_, n_iter_, fit_status_, shape_fit_
+        See :class:`SVR`.
+    solution_, certificate_
+        See :class:`SVR`; its objectives are half of those above.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Warns
+    -----
+    ConvergenceWarning, IndefiniteKernelWarning
+        See :class:`SVC`.
+
+    Notes
+    -----
+    `tol` bounds the violation in half squared distances: a row inside the ball may be outside by 2 tol.
+
+    With a precomputed kernel, new rows have no k(x, x): it is taken to be that of the training rows, which must be the
+    same for all of them.
+
+    References
+    ----------
+    Tax & Duin (2004), Support vector data description, equations (8) to (14).
+
+    Examples
+    --------
+    >>> from mercer import SVDD
+    >>> ball = SVDD(kernel="linear", tol=1e-6).fit([[0.0, 0.0], [4.0, 0.0], [2.0, 1.0]])
+    >>> round(ball.radius_, 6), ball.center_.round(6).tolist()
+    (2.0, [2.0, 0.0])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        verbose: int = False,
+        max_iter: int = -1,
+        tol_gap: float | None = None,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
+        """Find the ball.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
+            See :meth:`SVC.fit`.
+        y : ignored
+        sample_weight : array-like of shape (n,), optional
+            Factors of C, >= 0; 0 leaves a row out.
+
+        Returns
+        -------
+        SVDD
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For parameters out of their range; for penalties that sum to less than 1; for X that holds text, NaN or
+            infinity; for negative weights; and for kernel values that overflow.
+        """
+        del y
+        C = check_penalty(self.C)
+        lengths = np.zeros(0)
+
+        def problem(gram: Any, _: FloatArray, weights: FloatArray) -> Problem:
+            nonlocal lengths
+            lengths = gram.diag()
+            return problems.svdd(lengths, C * weights)
+
+        self._train(X, "no_validation", sample_weight, problem)
+        self.intercept_ += self._doubt
+        self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
+        certificate = self.certificate_
+        # D = 1/2 (sum beta k(x, x) - ||c||^2), and so ||c||^2 = sum beta k(x, x) - 2 D.
+        self._squared_norm = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
+        squared = self._squared_norm + 2.0 * float(self.intercept_[0])
+        self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
+        return self
+
+    @property
+    def center_(self) -> FloatArray:
+        """The centre, for the linear kernel."""
+        return self.coef_[0]
+
+    def _scores(self, data: Data) -> FloatArray:
+        """Minus squared distances from the centre."""
+        if not isinstance(data, Precomputed):
+            lengths: FloatArray | float = self.kernel_.diag(data)
+        elif self._length is None:
+            raise ValueError(
+                "distances of new rows need k(x, x), which a precomputed matrix between them and the training rows "
+                "does not hold, and which differs between the training rows; normalise the kernel so that it is 1, or "
+                "pass the kernel and the rows."
+            )
+        else:
+            lengths = self._length
+        return 2.0 * super()._scores(data) - lengths - self._squared_norm
+
+
+_SAME = 1e-9  # relative differences of k(x, x) that count as rounding
+
+
+def _border(scores: FloatArray, weights: FloatArray, share: float) -> float:
+    """A number above the scores of at most this share of the rows, by weight, and of as many as possible."""
+    order = np.argsort(scores, kind="stable")
+    order = order[weights[order] > 0.0]
+    ranked, below = scores[order], np.cumsum(weights[order])
+    count = int(np.searchsorted(below, share * below[-1] * (1.0 + 1e-12), side="right"))
+    while count and ranked[count] == ranked[count - 1]:
+        count -= 1
+    if not count:
+        return float(ranked[0])
+    middle = 0.5 * (ranked[count - 1] + ranked[count])
+    return float(middle if middle > ranked[count - 1] else ranked[count])

@@ -1,0 +1,154 @@
+"""Support vector classification by shares of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from mercer import problems
+from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.validation import check_share
+from mercer.kernels import Gamma, Kernel
+from mercer.solvers import Progress
+
+
+class NuSVC(MarginClassifier):
+    """Support vector classifier whose parameter bounds shares of rows, solved exactly and certified.
+
+    **Solves** for each pair of classes, with y_i = +1 or -1 and v_i the weight of the row times that of its class,
+
+        min  1/2 ||w||^2 + sum_i v_i max(0, rho - y_i f(x_i)) - nu rho sum_i v_i,    f(x) = <w, phi(x)> + b,
+
+    over w, b and rho >= 0, through the dual
+
+        min  1/2 sum_ij alpha_i alpha_j y_i y_j k(x_i, x_j)
+        s.t. 0 <= alpha_i <= v_i,   the alpha_i of each class sum to nu/2 sum_i v_i.
+
+    What it predicts by is f / rho, which holds margins against 1: the machine of :class:`SVC` with C = 1 / rho.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        Bounds the share of margin violations from above and that of support vectors from below, by weight. Feasible
+        are 0 < nu <= 2 min(n_1, n_2) / (n_1 + n_2) for every pair of classes, n_k being their weights.
+    kernel, degree, gamma, coef0
+        See :class:`SVC`.
+    shrinking, cache_size
+        Without effect; accepted for programs written for scikit-learn.
+    tol, class_weight, verbose, max_iter, decision_function_shape
+        See :class:`SVC`. With ``class_weight="balanced"`` every nu up to 1 is feasible.
+    break_ties, random_state
+        Without effect; accepted for programs written for scikit-learn. Ties always go by confidence.
+    multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+        See :class:`SVC`.
+
+    Attributes
+    ----------
+    dual_coef_, intercept_
+        Of the machines divided by rho, in LIBSVM's layout; see :class:`SVC`.
+    solution_, certificate_
+        Of the problem above, before that; see :class:`SVC`.
+    classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
+    shape_fit_, machines_, n_features_in_, feature_names_in_
+        See :class:`SVC`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        As :class:`SVC`; and where rho is 0, because `nu` is so small that weighted means of the classes coincide. Such
+        a machine is left as it is, and separates nothing.
+    IndefiniteKernelWarning
+        See :class:`SVC`.
+
+    Notes
+    -----
+    Differs from scikit-learn's NuSVC as :class:`SVC` from its SVC; and `class_weight` is not ignored.
+
+    References
+    ----------
+    Schölkopf, Smola, Williamson & Bartlett (2000), New support vector algorithms, section 4 and proposition 5; Chang &
+    Lin (2001), Training nu-support vector classifiers, for the dual with equalities and the feasible interval.
+
+    Examples
+    --------
+    >>> from mercer import NuSVC
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = NuSVC(nu=0.1).fit(X, y)
+    >>> str(machine.certificate_.status), round(machine.score(X, y), 3)
+    ('optimal', 0.987)
+    """
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: str | Mapping[Any, float] | None = None,
+        verbose: int = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        tol_gap: float | None = None,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVC:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
+            See :meth:`SVC.fit`.
+        y : array-like of shape (n,)
+            Labels of any kind that can be sorted.
+        sample_weight : array-like of shape (n,), optional
+            How often each row counts, >= 0; 0 leaves it out.
+
+        Returns
+        -------
+        NuSVC
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            Where `nu` is infeasible, naming what is feasible; and as :meth:`SVC.fit`.
+        """
+        nu = check_share("nu", self.nu, 1.0)
+        self._train(X, y, sample_weight, 1.0, partial(problems.nu_svc_each, nu=nu), problems.half_width)
+        return self

@@ -1,0 +1,501 @@
+"""Every machine of a quadratic dual: the objective it names, certified, and never worse than LIBSVM's."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+import sklearn.svm
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
+
+import plain
+from mercer import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, Spectrum, Status, problems
+
+TOL = 1e-6
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, what it minimises at given beta, decision values, targets and weights, and who else does.
+
+    `objective` takes 1/2 ||w||^2, decision values with bias, targets, and penalties or weights.
+    """
+
+    name: str
+    mine: object
+    objective: Callable[..., float]
+    peer: object = None
+    task: str = "regression"
+    penalty: float = 1.0
+
+
+def rho(f, share, v, y=1.0):
+    """The best level that margins y f are held against: where the derivative of the objective in it changes sign."""
+    margins = y * f
+    order = np.argsort(margins)
+    return margins[order][np.searchsorted(np.cumsum(v[order]), share * v.sum() * (1 - 1e-12))]
+
+
+def nu_svr_objective(quadratic, f, y, C, nu=0.4):
+    residuals = np.abs(y - f)
+    order = np.argsort(-residuals)
+    epsilon = residuals[order][np.searchsorted(np.cumsum(C[order]), nu * C.sum() * (1 - 1e-12))]
+    return quadratic + C @ (nu * epsilon + plain.epsilon_loss(y, f, epsilon))
+
+
+MACHINES = [
+    Machine(
+        "SVR",
+        SVR(C=2.0, epsilon=0.2),
+        lambda quadratic, f, y, C: quadratic + C @ plain.epsilon_loss(y, f, 0.2),
+        sklearn.svm.SVR(C=2.0, epsilon=0.2),
+        penalty=2.0,
+    ),
+    Machine(
+        "SVR without a tube",
+        SVR(C=2.0, epsilon=0.0),
+        lambda quadratic, f, y, C: quadratic + C @ np.abs(y - f),
+        sklearn.svm.SVR(C=2.0, epsilon=0.0),
+        penalty=2.0,
+    ),
+    Machine(
+        "SVR, squared",
+        SVR(C=2.0, epsilon=0.2, loss="squared_epsilon_insensitive"),
+        lambda quadratic, f, y, C: quadratic + C @ plain.epsilon_loss(y, f, 0.2) ** 2,
+        penalty=2.0,
+    ),
+    Machine(
+        "SVR without a bias",
+        SVR(C=2.0, epsilon=0.2, fit_intercept=False),
+        lambda quadratic, f, y, C: quadratic + C @ plain.epsilon_loss(y, f, 0.2),
+        penalty=2.0,
+    ),
+    Machine("NuSVR", NuSVR(C=2.0, nu=0.4), nu_svr_objective, sklearn.svm.NuSVR(C=2.0, nu=0.4), penalty=2.0),
+    Machine(
+        "QuantileSVR",
+        QuantileSVR(C=2.0, quantile=0.3),
+        lambda quadratic, f, y, C: quadratic + C @ plain.pinball(y, f, 0.3),
+        penalty=2.0,
+    ),
+    Machine(
+        "SVC, squared hinge",
+        SVC(C=2.0, loss="squared_hinge"),
+        lambda quadratic, f, y, C: quadratic + C @ np.maximum(0.0, 1.0 - y * f) ** 2,
+        task="classification",
+        penalty=2.0,
+    ),
+    Machine(
+        "SVC without a bias",
+        SVC(C=2.0, fit_intercept=False),
+        lambda quadratic, f, y, C: quadratic + C @ np.maximum(0.0, 1.0 - y * f),
+        task="classification",
+        penalty=2.0,
+    ),
+    Machine(
+        "OneClassSVM",
+        OneClassSVM(nu=0.3),
+        lambda quadratic, f, y, v: quadratic + v @ np.maximum(0.0, rho(f, 0.3, v) - f) - 0.3 * v.sum() * rho(f, 0.3, v),
+        sklearn.svm.OneClassSVM(nu=0.3),
+        task="novelty",
+    ),
+]
+KERNELS = {
+    "linear": ({"kernel": "linear"}, plain.linear),
+    "Gaussian": ({"kernel": "rbf", "gamma": 0.1}, lambda A, B: plain.gaussian(A, B, 0.1)),
+}
+
+
+def table(task, weighted):
+    """Rows of a bundled set, targets and weights, some of them 0."""
+    rng = np.random.default_rng(0)
+    if task == "regression":
+        X, y = load_diabetes(return_X_y=True)
+        X, y = scale(X), scale(y)
+    else:
+        X, y = load_breast_cancer(return_X_y=True)
+        X, y = scale(X), 2.0 * y - 1.0
+    rows = rng.permutation(len(X))[:200]
+    weights = rng.integers(0, 4, 200).astype(float) if weighted else np.ones(200)
+    return X[rows], y[rows], weights
+
+
+def fitted(machine, X, y, weights, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return clone(machine).set_params(**parameters).fit(X, y, sample_weight=weights)
+
+
+def point(machine, n):
+    beta = np.zeros(n)
+    beta[machine.support_] = machine.dual_coef_[0]
+    return beta
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weights"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
+def test_the_objective_is_the_one_it_names_and_the_least(case, kernel, weighted):
+    X, y, weights = table(case.task, weighted)
+    parameters, formula = KERNELS[kernel]
+    machine = fitted(case.mine, X, y, weights, tol=TOL, **parameters)
+    certificate, K = machine.certificate_, formula(X, X)
+    assert certificate.status is Status.OPTIMAL
+    assert -1e-10 <= certificate.relative_gap <= 1e-5
+    assert certificate.verify().status is Status.OPTIMAL
+
+    def objective(beta, bias):
+        return case.objective(0.5 * beta @ K @ beta, K @ beta + bias, y, case.penalty * weights)
+
+    bias = 0.0 if case.task == "novelty" else machine.intercept_[0]
+    ours = objective(point(machine, len(X)), bias)
+    assert certificate.primal == pytest.approx(ours, rel=1e-5, abs=1e-9)
+    assert ours - certificate.dual <= 1e-5 * max(1.0, abs(ours))
+    if case.peer is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            peer = clone(case.peer).set_params(tol=1e-3 * TOL, max_iter=300_000, **parameters)
+            peer.fit(X, y, sample_weight=weights)
+        beta = np.zeros(len(X))
+        beta[np.flatnonzero(weights)[peer.support_]] = peer.dual_coef_[0]  # it counts rows of weight 0 out
+        theirs = objective(beta, 0.0 if case.task == "novelty" else peer.intercept_[0])
+        assert ours <= theirs + 1e-5 * max(1.0, abs(theirs))
+        if peer.fit_status_ == 0:
+            assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-9)
+        for name in ("dual_coef_", "intercept_", "support_", "support_vectors_", "n_support_"):
+            mine, other = getattr(machine, name), getattr(peer, name)
+            assert (mine.dtype, mine.ndim) == (other.dtype, other.ndim), name
+            if name != "intercept_":
+                continue
+            assert mine.shape == other.shape
+        assert machine.predict(X).dtype == peer.predict(X).dtype
+        assert np.ndim(machine.n_iter_) == np.ndim(peer.n_iter_)
+
+
+@pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
+def test_a_weight_of_k_is_k_copies_and_0_is_absence(case):
+    X, y, weights = table(case.task, True)
+    one = fitted(case.mine, X, y, weights, tol=1e-7, gamma=0.1)
+    rows = np.repeat(np.arange(len(X)), weights.astype(int))
+    other = fitted(case.mine, X[rows], y[rows], None, tol=1e-7, gamma=0.1)
+    score = "predict" if case.task == "regression" else "decision_function"
+    np.testing.assert_allclose(getattr(one, score)(X), getattr(other, score)(X), atol=1e-4)
+    assert one.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
+def test_storage_and_precomputed_values_do_not_matter(case):
+    X, y, weights = table(case.task, True)
+    X[np.abs(X) < 0.5] = 0.0
+    dense = fitted(case.mine, X, y, weights, tol=1e-7, gamma=0.1)
+    sparse = fitted(case.mine, sp.csr_array(X), y, weights, tol=1e-7, gamma=0.1)
+    K = plain.gaussian(X, X, 0.1)
+    given = fitted(case.mine, K, y, weights, tol=1e-7, kernel="precomputed")
+    score = "predict" if case.task == "regression" else "decision_function"
+    expected = getattr(dense, score)(X)
+    np.testing.assert_allclose(getattr(sparse, score)(sp.csr_array(X)), expected, atol=1e-5)
+    np.testing.assert_allclose(getattr(given, score)(K), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
+def test_strings_pickles_warm_starts_callbacks_and_limits(case):
+    X, y, weights = table(case.task, False)
+    words = ["abba", "abab", "baab", "bbbb", "aaaa", "abbb", "baba", "aabb"] * 3
+    labels = np.where(np.arange(24) % 2 == 0, 1.0, -1.0)
+    assert fitted(case.mine, words, labels, None, kernel=Spectrum(2)).predict(words[:5]).shape == (5,)
+
+    machine = fitted(case.mine, X, y, weights, gamma=0.1, warm_start=True)
+    again = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(again.predict(X), machine.predict(X))
+    assert machine.fit(X, y).n_iter_ <= 1
+    assert machine.function_.norm**2 == pytest.approx(2.0 * halved(machine), rel=1e-6)
+
+    seen = []
+    stopped = clone(case.mine).set_params(gamma=0.1, callback=lambda progress: seen.append(progress) or True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # small machines are solved before anybody can ask to stop
+        stopped.fit(X, y)
+    assert seen
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        late = clone(case.mine).set_params(gamma=0.1, max_seconds=0.0).fit(X, y)
+    assert late.predict(X).shape == (200,)
+
+
+def halved(machine):
+    """1/2 ||w||^2, from the coefficients."""
+    beta = machine.dual_coef_[0]
+    rows = machine.support_vectors_
+    return 0.5 * beta @ plain.gaussian(rows, rows, 0.1) @ beta
+
+
+@pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
+def test_large_tables_take_working_sets_and_single_precision(case):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=3000)
+    y = np.where(y > 0.0, 1.0, -1.0) if case.task == "classification" else y
+    machine = fitted(case.mine, X, y, None, gamma=0.5)
+    certificate, verified = machine.certificate_, machine.certificate_.verify()
+    assert (certificate.status, verified.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    for name in ("primal", "dual"):
+        assert getattr(certificate, name) == pytest.approx(getattr(verified, name), rel=1e-9)
+    assert certificate.kkt_violation == pytest.approx(verified.kkt_violation, abs=1e-9)
+
+
+# nu and quantiles.
+
+
+def test_nu_bounds_shares_of_rows():
+    X, y, _ = table("regression", False)
+    for nu in (0.1, 0.5, 0.9):
+        machine = NuSVR(nu=nu, C=5.0, tol=TOL).fit(X, y)
+        outside = np.abs(y - machine.predict(X)) > machine.epsilon_ + 2e-6
+        assert outside.mean() <= nu <= machine.support_.size / 200
+        detector = OneClassSVM(nu=nu, tol=TOL).fit(X)
+        assert (detector.predict(X) == -1).mean() <= nu <= detector.support_.size / 200
+        quantile = QuantileSVR(quantile=nu, C=5.0, tol=TOL).fit(X, y)
+        f = quantile.predict(X)
+        assert (y < f - 2e-6).mean() <= nu
+        assert (y > f + 2e-6).mean() <= 1.0 - nu
+    X, y, _ = table("classification", False)
+    for nu in (0.05, 0.3, 0.6):
+        machine = NuSVC(nu=nu, tol=TOL).fit(X, y)
+        assert (y * machine.decision_function(X) < 1.0 - 1e-4).mean() <= nu <= machine.support_.size / 200
+
+
+def test_nu_svr_is_epsilon_svr_with_the_tube_that_it_finds():
+    X, y, weights = table("regression", True)
+    machine = NuSVR(nu=0.3, C=5.0, tol=1e-8).fit(X, y, weights)
+    other = SVR(epsilon=machine.epsilon_, C=5.0, tol=1e-8).fit(X, y, weights)
+    np.testing.assert_allclose(machine.predict(X), other.predict(X), atol=1e-6)
+
+
+def test_the_median_is_svr_without_a_tube():
+    X, y, weights = table("regression", True)
+    one = QuantileSVR(quantile=0.5, C=4.0, tol=1e-7).fit(X, y, weights)
+    other = SVR(epsilon=0.0, C=2.0, tol=1e-7).fit(X, y, weights)
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+def test_nu_svc_is_libsvms(load, kernel):
+    X, y = load(return_X_y=True)
+    X, (parameters, _) = scale(X), KERNELS[kernel]
+    mine = NuSVC(nu=0.2, tol=1e-6, **parameters).fit(X, y)
+    peer = sklearn.svm.NuSVC(nu=0.2, tol=1e-9, **parameters).fit(X, y)
+    assert mine.certificate_.status is Status.OPTIMAL
+    assert -1e-10 <= mine.certificate_.relative_gap <= 1e-4
+    np.testing.assert_allclose(mine.decision_function(X), peer.decision_function(X), rtol=1e-3, atol=1e-3)
+    for name in ("dual_coef_", "intercept_", "support_", "n_support_", "classes_", "n_iter_"):
+        ours, theirs = getattr(mine, name), getattr(peer, name)
+        assert ours.ndim == theirs.ndim, name
+    assert (mine.intercept_.shape, mine.dual_coef_.shape[0]) == (peer.intercept_.shape, peer.dual_coef_.shape[0])
+    # Divided by rho it is the C-SVC with C = 1 / rho.
+    if len(mine.classes_) == 2:
+        C = 1.0 / problems.half_width(mine.solution_.multipliers)
+        np.testing.assert_allclose(
+            mine.decision_function(X), SVC(C=C, tol=1e-6, **parameters).fit(X, y).decision_function(X), atol=2e-3
+        )
+
+
+def test_weights_and_class_weights_of_nu_svc_are_copies():
+    X, y, weights = table("classification", True)
+    rows = np.repeat(np.arange(len(X)), weights.astype(int))
+    one = NuSVC(nu=0.2, gamma=0.1, tol=1e-7).fit(X, y, weights)
+    other = NuSVC(nu=0.2, gamma=0.1, tol=1e-7).fit(X[rows], y[rows])
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-4)
+    one = NuSVC(nu=0.2, gamma=0.1, tol=1e-7, class_weight={-1.0: 2.0}).fit(X, y)
+    other = NuSVC(nu=0.2, gamma=0.1, tol=1e-7).fit(X, y, np.where(y < 0.0, 2.0, 1.0))
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-10)
+
+
+def test_classes_that_coincide_have_no_margin():
+    X, y = np.repeat(np.arange(6.0)[:, None], 2, axis=0), np.tile([0, 1], 6)
+    with pytest.warns(ConvergenceWarning, match="the margin rho of 1 of 1 machines is 0.*larger nu"):
+        machine = NuSVC(nu=0.5).fit(X, y)
+    assert np.isfinite(machine.decision_function(X)).all()
+
+
+# What one class looks like.
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.25, 0.5])
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+def test_contamination_is_honoured_on_the_training_data(load, share):
+    X = load().data
+    detector = OneClassSVM(contamination=share).fit(X)
+    verdict = detector.predict(X)
+    allowed = int(share * len(X) + 1e-9)
+    scores = np.sort(detector.score_samples(X))
+    while allowed and scores[allowed] == scores[allowed - 1]:  # equal rows
+        allowed -= 1
+    assert (verdict == -1).sum() == allowed
+    np.testing.assert_array_equal(verdict == -1, detector.decision_function(X) < 0.0)
+    np.testing.assert_array_equal(verdict, detector.fit_predict(X))
+
+
+def test_contamination_counts_weights():
+    X, _, weights = table("novelty", True)
+    detector = OneClassSVM(contamination=0.2).fit(X, sample_weight=weights)
+    outside = weights[detector.predict(X) == -1].sum()
+    assert 0.2 * weights.sum() - weights.max() < outside <= 0.2 * weights.sum()
+
+
+def ball_by_quadratic_programming(K, C):
+    """Radius squared and dual objective of the smallest ball, by a general optimiser."""
+    n = len(K)
+    found = scipy.optimize.minimize(
+        lambda beta: beta @ K @ beta - beta @ np.diag(K),
+        np.full(n, 1.0 / n),
+        jac=lambda beta: 2.0 * K @ beta - np.diag(K),
+        bounds=[(0.0, C)] * n,
+        constraints={"type": "eq", "fun": lambda beta: beta.sum() - 1.0, "jac": lambda beta: np.ones(n)},
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
+    beta = found.x
+    distances = np.diag(K) - 2.0 * K @ beta + beta @ K @ beta
+    inner = (beta > 1e-6) & (beta < C - 1e-6)
+    return distances[inner].mean(), -found.fun
+
+
+@pytest.mark.parametrize("C", [0.05, 0.3, 1.0, 7.0, np.inf])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_ball_is_that_of_a_general_optimiser(kernel, C):
+    X = scale(load_iris().data)[::4]
+    parameters, formula = KERNELS[kernel]
+    ball = SVDD(C=C, tol=1e-9, **parameters).fit(X)
+    squared, dual = ball_by_quadratic_programming(formula(X, X), C)
+    assert ball.certificate_.status is Status.OPTIMAL
+    assert 0.0 <= ball.certificate_.gap + 1e-12 <= 1e-7
+    assert 2.0 * ball.certificate_.dual == pytest.approx(dual, rel=1e-6)
+    assert ball.radius_**2 == pytest.approx(squared, rel=1e-4)
+    distances = -ball.score_samples(X)
+    centre = ball.function_
+    np.testing.assert_allclose(
+        distances, np.diag(formula(X, X)) - 2.0 * centre(X) + centre.norm**2, rtol=1e-9, atol=1e-9
+    )
+    charged = np.maximum(0.0, distances - ball.radius_**2)
+    cost = min(C, 1.0) * charged.sum()
+    assert ball.radius_**2 + cost == pytest.approx(2.0 * ball.certificate_.primal, rel=1e-6)
+    if C >= 1.0:
+        assert (ball.predict(X) == 1).all()
+        assert distances.max() == pytest.approx(ball.radius_**2, rel=1e-6)
+    if kernel == "linear":
+        np.testing.assert_allclose(((X - ball.center_) ** 2).sum(axis=1), distances, rtol=1e-9, atol=1e-9)
+
+
+def test_with_a_constant_diagonal_the_ball_is_the_one_class_machine():
+    X, _, weights = table("novelty", True)
+    detector = OneClassSVM(nu=0.3, gamma=0.1, tol=1e-7).fit(X, sample_weight=weights)
+    ball = SVDD(C=1.0 / (0.3 * weights.sum()), gamma=0.1, tol=1e-9).fit(X, sample_weight=weights)
+    beta = point(detector, 200) / (0.3 * weights.sum())
+    np.testing.assert_allclose(point(ball, 200), beta, atol=1e-6)
+    np.testing.assert_array_equal(ball.predict(X), detector.predict(X))
+
+
+def test_precomputed_values_of_a_ball():
+    X = scale(load_iris().data)
+    K = plain.gaussian(X, X, 0.1)
+    ball, given = SVDD(C=0.1, gamma=0.1).fit(X), SVDD(C=0.1, kernel="precomputed").fit(K)
+    np.testing.assert_allclose(given.decision_function(K), ball.decision_function(X), atol=1e-9)
+    with pytest.raises(ValueError, match=r"a precomputed matrix .* does not hold, and which differs"):
+        SVDD(C=0.1, kernel="precomputed").fit(X @ X.T).predict(X @ X.T)
+
+
+# Bad input.
+
+GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (SVR(epsilon=-0.1), r"epsilon must be a number >= 0, got -0\.1"),
+        (SVR(C=0.0), r"C must be a finite number > 0, got 0\.0"),
+        (SVR(C=np.inf), "C must be a finite number > 0, got inf"),
+        (SVR(loss="hinge"), "loss must be one of 'epsilon_insensitive', 'squared_epsilon_insensitive', got 'hinge'"),
+        (NuSVR(nu=0.0), r"nu must be a number > 0 and <= 1, got 0\.0"),
+        (NuSVR(nu=1.5), r"nu must be a number > 0 and <= 1, got 1\.5"),
+        (QuantileSVR(quantile=0.0), r"quantile must be a number > 0 and < 1, got 0\.0"),
+        (QuantileSVR(quantile=1), "quantile must be a number > 0 and < 1, got 1"),
+        (OneClassSVM(nu=1.1), r"nu must be a number > 0 and <= 1, got 1\.1"),
+        (OneClassSVM(contamination=0.6), r"contamination must be a number > 0 and <= 0\.5, got 0\.6"),
+        (SVDD(C=0.1), r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be 1\.66667 times"),
+        (SVDD(C=-1.0), "C must be a number > 0"),
+    ],
+)
+def test_parameters_out_of_their_range(machine, message):
+    with pytest.raises(ValueError, match=message):
+        machine.fit(*GOOD)
+
+
+def test_an_infeasible_nu_names_the_feasible_ones():
+    X, y = np.arange(10.0)[:, None], np.repeat([0, 1], [2, 8])
+    for machine in (NuSVC(), sklearn.svm.NuSVC()):
+        with pytest.raises(ValueError, match="nu is infeasible"):
+            machine.fit(X, y)
+    with pytest.raises(ValueError, match=r"must be > 0 and at most 0\.4, twice the share of the smaller class"):
+        NuSVC(nu=0.41).fit(X, y)
+    assert NuSVC(nu=0.4).fit(X, y).certificate_.status is Status.OPTIMAL
+    assert NuSVC(nu=1.0, class_weight="balanced").fit(X, y).certificate_.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("machine", [SVR(), NuSVR(), QuantileSVR()], ids=lambda machine: type(machine).__name__)
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0.0, 1.0, np.nan, 0.0, 0.0, 0.0], "NaN"),
+        ([0.0, 1.0, np.inf, 0.0, 0.0, 0.0], "infinity"),
+        (np.zeros((6, 2)), "y should be a 1d array"),
+        (["a"] * 6, "could not convert"),
+        ([0.0, 1.0], "inconsistent numbers of samples"),
+        (None, "y"),
+    ],
+)
+def test_targets_that_are_none(machine, y, message):
+    with pytest.raises(ValueError, match=message):
+        clone(machine).fit(GOOD[0], y)
+
+
+def test_weights_that_leave_nothing_and_starts_that_do_not_fit():
+    with pytest.raises(ValueError, match="sample_weight must be positive in one row at least"):
+        SVR().fit(*GOOD, sample_weight=np.zeros(6))
+    with pytest.raises(ValueError, match="sample_weight must hold finite numbers >= 0"):
+        OneClassSVM().fit(GOOD[0], sample_weight=[1, 1, -1, 1, 1, 1])
+    with pytest.raises(ValueError, match="at least two classes"):
+        NuSVC().fit(GOOD[0], np.zeros(6))
+    machine = SVR(warm_start=True).fit(*GOOD)
+    with pytest.raises(ValueError, match="warm_start=True goes on from the last fit"):
+        machine.fit(GOOD[0][1:], GOOD[1][1:])
+    with pytest.raises(ValueError, match="C = inf needs a bias"):
+        SVC(C=np.inf, fit_intercept=False).fit(GOOD[0], GOOD[1] > 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: problems.epsilon_svr([1.0, np.nan], 1.0, 0.1), "y must be a vector of finite numbers"),
+        (lambda: problems.epsilon_svr([1.0], [np.inf], 0.1), "C must be positive and finite for every sample, got inf"),
+        (lambda: problems.epsilon_svr([1.0], 1.0, -1.0), r"epsilon must be a number >= 0, got -1\.0"),
+        (lambda: problems.nu_svr([1.0], 1.0, 2.0), r"nu must be > 0 and <= 1, got 2\.0"),
+        (lambda: problems.quantile([1.0], 1.0, 1.0), r"quantile must be > 0 and < 1, got 1\.0"),
+        (lambda: problems.one_class([1.0, 0.0], 0.5), "weights must be a vector of positive finite numbers"),
+        (lambda: problems.one_class([1.0], 0.0), r"nu must be > 0 and <= 1, got 0\.0"),
+        (lambda: problems.svdd([1.0], -1.0), r"C must be positive for every sample, got -1\.0"),
+        (lambda: problems.nu_svc([1, -1], [1.0, np.nan], 0.5), "weights must be positive finite numbers"),
+        (lambda: problems.nu_svc([1, 1], 1.0, 0.5), "with both present"),
+    ],
+)
+def test_wrong_arguments_of_problems(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
