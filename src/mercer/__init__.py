@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
+    from mercer.estimators import KernelRidge as KernelRidge
     from mercer.features import GaussianBasis as GaussianBasis
     from mercer.features import Nystroem as Nystroem
     from mercer.features import PolynomialBasis as PolynomialBasis
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
+    "KernelRidge": "estimators",
     "GaussianBasis": "features",
     "Nystroem": "features",
     "PolynomialBasis": "features",

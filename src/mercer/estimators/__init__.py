@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+from mercer.estimators.kernel_ridge import KernelRidge as KernelRidge
 from mercer.estimators.svc import SVC as SVC
