@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
+    from mercer.estimators import KernelLogisticRegression as KernelLogisticRegression
     from mercer.estimators import KernelRidge as KernelRidge
+    from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
+    from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
+    from mercer.estimators import LogisticRegression as LogisticRegression
     from mercer.features import GaussianBasis as GaussianBasis
     from mercer.features import Nystroem as Nystroem
     from mercer.features import PolynomialBasis as PolynomialBasis
@@ -41,7 +45,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
+    "KernelLogisticRegression": "estimators",
     "KernelRidge": "estimators",
+    "LeastSquaresClassifier": "estimators",
+    "LeastSquaresSVC": "estimators",
+    "LogisticRegression": "estimators",
     "GaussianBasis": "features",
     "Nystroem": "features",
     "PolynomialBasis": "features",

@@ -3,4 +3,8 @@
 from __future__ import annotations
 
 from mercer.estimators.kernel_ridge import KernelRidge as KernelRidge
+from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
+from mercer.estimators.least_squares import LeastSquaresSVC as LeastSquaresSVC
+from mercer.estimators.logistic import KernelLogisticRegression as KernelLogisticRegression
+from mercer.estimators.logistic import LogisticRegression as LogisticRegression
 from mercer.estimators.svc import SVC as SVC

@@ -169,12 +169,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             For parameters out of their range; for X or y that hold text, NaN or infinity; for y of another length; for
             negative weights; and for kernel values that overflow.
         """
-        kernel, data, gram, columns, weights = self._read(X, y, sample_weight)
+        kernel, data, gram, targets, weights = self._read(X, y, sample_weight)
+        is_table, columns = targets.ndim == 2, targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
         penalty = self._penalties(columns.shape[1])
         solved = ridge.solve(gram, columns[rows], penalty, weights[rows], n_jobs=self.n_jobs)
         self.kernel_, self._solved, self._weights = kernel, solved, weights
-        self._penalty, self._n_dimensions = penalty, np.ndim(y)
+        self._penalty, self._has_columns = penalty, is_table
         self.__dict__.pop("_loo", None)
         self.alpha_ = float(penalty[0]) if (penalty == penalty[0]).all() else penalty
         self._keep(data, rows, solved.beta, solved.bias)
@@ -217,7 +218,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         chosen = np.array([_finite_penalty("alphas", one) for one in np.ravel(alphas).tolist()])
         if not chosen.size:
             raise ValueError("alphas must hold at least one penalty, got none.")
-        _, data, gram, columns, weights = clone(self)._read(X, y, sample_weight)
+        _, data, gram, targets, weights = clone(self)._read(X, y, sample_weight)
+        columns = targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
         found = ridge.path(gram, columns[rows], chosen, weights[rows], n_jobs=self.n_jobs)
         coefficients = np.zeros((chosen.size, data.n, columns.shape[1]))
@@ -225,7 +227,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         return replace(found, coefficients=coefficients)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, Data, Gram, FloatArray, FloatArray]:
-        """The resolved kernel, the rows, the Gram matrix of those of positive weight, targets (n, T) and weights."""
+        """The resolved kernel, the rows, the Gram matrix of those of positive weight, targets and weights."""
         spec, data = self._training_rows(X, y)
         targets = check_targets(y)
         weights = check_sample_weight(sample_weight, data.n)
@@ -233,8 +235,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         if not rows.size:
             raise ValueError("sample_weight must be positive somewhere, but all weights are zero.")
         kernel = spec.resolve(data, None if sample_weight is None else weights)
-        columns = targets if targets.ndim == 2 else targets[:, None]
-        return kernel, data, self._gram(kernel, data, rows), columns, weights
+        return kernel, data, self._gram(kernel, data, rows), targets, weights
 
     def _penalties(self, n_targets: int) -> FloatArray:
         if np.ndim(self.alpha) == 0:
@@ -245,7 +246,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         return np.broadcast_to(found, (n_targets,)).copy()
 
     def _shaped(self, columns: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(columns if self._n_dimensions == 2 else columns[:, 0])
+        return np.ascontiguousarray(columns if self._has_columns else columns[:, 0])
 
     @property
     def certificate_(self) -> LossCertificate:

@@ -78,12 +78,11 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
 
     Notes
     -----
-    Of any dual point c, with w_c = sum_i c_i phi(x_i), the gap is
+    For squared loss the coefficients are a dual point themselves. Other losses have conjugates that are infinite in
+    places; there c_i = -weights_i L'(g_i) / penalty is one, g being f with the biases that suit w best, so that the c_i
+    add up to 0. With w_c = sum_i c_i phi(x_i), the gap is
 
-        penalty/2 ||w - w_c||² - penalty b sum_i c_i + sum_i weights_i (L(f_i) + L*(u_i) - u_i f_i),
-
-    u_i = -penalty c_i / weights_i. For squared loss c is the point itself, and the first term is 0. Other losses have
-    conjugates that are infinite in places: c_i = -weights_i L'(f_i) / penalty then makes the last term 0.
+        penalty/2 ||w - w_c||² + sum_i weights_i (L(f_i) - L(g_i) - L'(g_i) (f_i - g_i)).
 
     Costs n² kernel values; twice that for losses other than the squared one.
     """
@@ -93,10 +92,12 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
     residual = penalty * beta / weights + loss.gradient(f)
     excess = loss.excess(residual)
     if excess is not None:
-        point, between = beta, float((weights * excess).sum())
+        point, gap = beta, float((weights * excess).sum()) - float((penalty * bias * beta.sum(axis=0)).sum())
     else:
-        away = weights * residual / penalty
-        point, between = beta - away, 0.5 * float((penalty * away * gram.matvec(away)).sum())
+        best = objective.balanced(f)
+        point = -weights * loss.gradient(best) / penalty
+        away = beta - point
+        gap = 0.5 * float((penalty * away * gram.matvec(away)).sum()) + objective.bregman(f, best)
     drift = np.abs(penalty * point.sum(axis=0)) if objective.has_bias else np.zeros(1)
     level = np.abs(penalty * beta.sum(axis=0)) if objective.has_bias else np.zeros(1)
     lengths = np.sqrt(np.abs(gram.diag()))[:, None] if gram.kernel.is_psd else np.ones((1, 1))
@@ -104,7 +105,7 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
     squares = float(np.square(lengths * beta).sum(axis=0).max(initial=0.0))
     return Evaluation(
         primal=0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f),
-        gap=between - (float((penalty * bias * point.sum(axis=0)).sum()) if objective.has_bias else 0.0),
+        gap=gap,
         violation=max(float(np.abs(residual).max(initial=0.0)), float(level.max()) / float(weights.sum())),
         dual_infeasibility=float(drift.max()),
         rounding=rounding_error(gram, size, squares, f),

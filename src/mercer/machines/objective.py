@@ -13,6 +13,9 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
+_MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # of the biases: Newton's method takes some five to get there
+
+
 class SmoothLoss(ABC):
     """A convex, differentiable loss L_i(f_i) of the T decision values of each row.
 
@@ -145,3 +148,33 @@ class Objective:
     def total_loss(self, f: FloatArray) -> float:
         """The weighted loss of all rows."""
         return float(np.einsum("i,i->", self.weights, self.loss.values(f)))
+
+    def bregman(self, f: FloatArray, other: FloatArray) -> float:
+        """By how much the weighted loss at f exceeds its tangent at `other`: at least 0."""
+        tangent = (self.loss.gradient(other) * (f - other)).sum(axis=1)
+        return float(self.weights @ np.maximum(0.0, self.loss.values(f) - self.loss.values(other) - tangent))
+
+    def balanced(self, f: FloatArray) -> FloatArray:
+        """Return decision values with the biases that suit them best, so that the weighted gradients add up to 0.
+
+        Newton's method in T variables; what it cannot reach, where no bias is best, is left.
+        """
+        if not self.has_bias:
+            return f
+        value = self.total_loss(f)
+        for _ in range(_MOST_SHIFTS):
+            gradient = (self.weights[:, None] * self.loss.gradient(f)).sum(axis=0)
+            units = np.eye(f.shape[1])
+            curves = [self.loss.curve(f, np.broadcast_to(unit, f.shape)) for unit in units]
+            second = np.array([self.weights @ curve for curve in curves])
+            shift = -np.linalg.pinv(second, hermitian=True) @ gradient
+            reached = self.total_loss(f + shift)
+            while not reached <= value and np.abs(shift).max() > _LEAST_SHIFT:
+                shift = 0.5 * shift
+                reached = self.total_loss(f + shift)
+            if not reached < value and np.abs(shift).max() <= _LEAST_SHIFT:
+                break
+            f, value = f + shift, reached
+            if np.abs(shift).max() <= _LEAST_SHIFT:
+                break
+        return f
