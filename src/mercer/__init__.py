@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mercer.certificate import Certificate as Certificate
     from mercer.estimators import SVC as SVC
+    from mercer.estimators import GradientKernelSVC as GradientKernelSVC
     from mercer.estimators import KernelLogisticRegression as KernelLogisticRegression
+    from mercer.estimators import KernelPerceptron as KernelPerceptron
     from mercer.estimators import KernelRidge as KernelRidge
     from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
     from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
@@ -45,7 +47,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "Certificate": "certificate",
     "SVC": "estimators",
+    "GradientKernelSVC": "estimators",
     "KernelLogisticRegression": "estimators",
+    "KernelPerceptron": "estimators",
     "KernelRidge": "estimators",
     "LeastSquaresClassifier": "estimators",
     "LeastSquaresSVC": "estimators",

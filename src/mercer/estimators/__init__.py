@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mercer.estimators.descent import GradientKernelSVC as GradientKernelSVC
+from mercer.estimators.descent import KernelPerceptron as KernelPerceptron
 from mercer.estimators.kernel_ridge import KernelRidge as KernelRidge
 from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
 from mercer.estimators.least_squares import LeastSquaresSVC as LeastSquaresSVC

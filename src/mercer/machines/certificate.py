@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import BlockBackend
-from mercer.certificate import relative_gap, rounding_error
+from mercer.certificate import relative_gap, rounding_error, worst_status
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
@@ -35,8 +36,12 @@ class Evaluation(NamedTuple):
 class Evidence(ABC):
     """What a certificate is about: enough to compute it again."""
 
-    objective: Objective
     convex: bool
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What a violation is large against."""
 
     @abstractmethod
     def evaluate(self, *, independent: bool = False) -> Evaluation:
@@ -58,6 +63,11 @@ class KernelEvidence(Evidence):
     bias: FloatArray
     convex: bool
     n_jobs: int | None
+
+    @property
+    def scale(self) -> float:
+        """That of the loss."""
+        return self.objective.loss.scale
 
     @classmethod
     def of(
@@ -144,6 +154,8 @@ class LossCertificate:
         Of the matrices that the fit held at a time.
     tol : float
         What was asked for.
+    parts : tuple of LossCertificate
+        Those of the machines for two classes, where there are several.
     """
 
     status: Status
@@ -159,6 +171,7 @@ class LossCertificate:
     seconds: float
     peak_memory_bytes: int
     tol: float
+    parts: tuple[LossCertificate, ...] = ()
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     def verify(self) -> LossCertificate:
@@ -169,6 +182,8 @@ class LossCertificate:
         ValueError
             If the training data are not at hand: a certificate that was pickled leaves them behind.
         """
+        if self.parts:
+            return combine([part.verify() for part in self.parts])
         if self.evidence is None:
             raise ValueError(
                 "the training data are not at hand: this certificate was pickled, which leaves them behind. Fit again."
@@ -199,7 +214,7 @@ class LossCertificate:
 
 def conclude(ended: Status, evidence: Evidence, found: Evaluation, tol: float) -> Status:
     """Return the status that an evaluation proves, given how the solver ended."""
-    bound = tol * evidence.objective.loss.scale
+    bound = tol * evidence.scale
     if not found.violation <= bound:  # nor where it is NaN
         return ended
     if not found.rounding <= bound:
@@ -221,13 +236,40 @@ def certify(
     """Return the certificate of an evaluated point; see :class:`LossCertificate` for the arguments."""
     return LossCertificate(
         status=conclude(ended, evidence, found, tol),
-        **_numbers(found),
+        **_numbers(found),  # type: ignore[arg-type]
         n_iter=n_iter,
         n_kernel_values=n_kernel_values,
         seconds=seconds,
         peak_memory_bytes=peak_memory_bytes,
         tol=tol,
         evidence=evidence,
+    )
+
+
+def combine(parts: Sequence[LossCertificate]) -> LossCertificate:
+    """Return the certificate of a machine made of machines for two classes, which is verified part by part.
+
+    Objectives and counts are sums, other numbers maxima, and the status is the worst.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    primal, dual = sum(part.primal for part in parts), sum(part.dual for part in parts)
+    return replace(
+        parts[0],
+        status=worst_status([part.status for part in parts]),
+        primal=primal,
+        dual=dual,
+        gap=sum(part.gap for part in parts),
+        relative_gap=relative_gap(primal, dual),
+        violation=max(part.violation for part in parts),
+        dual_infeasibility=max(part.dual_infeasibility for part in parts),
+        rounding=max(part.rounding for part in parts),
+        n_iter=sum(part.n_iter for part in parts),
+        n_kernel_values=sum(part.n_kernel_values for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        peak_memory_bytes=max(part.peak_memory_bytes for part in parts),
+        evidence=None,
+        parts=tuple(parts),
     )
 
 

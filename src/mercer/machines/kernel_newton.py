@@ -81,7 +81,7 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
     """
     loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
     here = Step(0, float("inf"), objective.total_loss(point.values))
-    product = _Product(gram)
+    product = KernelProduct(gram)
     for _ in product.prepare():
         yield here
     point.bytes_held = product.bytes_held
@@ -194,7 +194,7 @@ def _step_length(
     return 0.0
 
 
-class _Product:
+class KernelProduct:
     """Products with K: of the matrix, where that fits into the memory limit, or evaluated anew each time."""
 
     def __init__(self, gram: Gram) -> None:
@@ -212,4 +212,5 @@ class _Product:
         self._matrix, self.bytes_held = matrix, size
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
+        """Return K @ vectors."""
         return self._gram.matvec(vectors) if self._matrix is None else self._matrix @ vectors

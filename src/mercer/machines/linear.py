@@ -31,6 +31,11 @@ class LinearEvidence(Evidence):
     bias: FloatArray
     convex: bool = True
 
+    @property
+    def scale(self) -> float:
+        """That of the loss."""
+        return self.objective.loss.scale
+
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; it takes plain NumPy either way."""
         del independent
