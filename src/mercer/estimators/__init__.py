@@ -9,4 +9,7 @@ from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquar
 from mercer.estimators.least_squares import LeastSquaresSVC as LeastSquaresSVC
 from mercer.estimators.logistic import KernelLogisticRegression as KernelLogisticRegression
 from mercer.estimators.logistic import LogisticRegression as LogisticRegression
+from mercer.estimators.neighbours import KernelNeighborsClassifier as KernelNeighborsClassifier
+from mercer.estimators.neighbours import ParzenClassifier as ParzenClassifier
+from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier
 from mercer.estimators.svc import SVC as SVC
