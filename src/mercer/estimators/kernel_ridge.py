@@ -110,7 +110,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     >>> from mercer import KernelRidge
     >>> machine = KernelRidge(alpha=0.1, kernel="rbf", gamma=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
     >>> machine.predict([[1.0]]).round(3), machine.loo_residuals_.round(3)
-    (array([0.877]), array([-0.376,  1.   , -0.376]))
+    (array([0.883]), array([-0.37,  1.  , -0.37]))
     """
 
     memory_limit: int | None = None

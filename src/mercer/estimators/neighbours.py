@@ -83,7 +83,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = KernelNeighborsClassifier(prototypes="support_vectors").fit(X, y)
     >>> machine.prototype_indices_.size, round(machine.score(X, y), 2)
-    (59, 0.95)
+    (60, 0.97)
     """
 
     memory_limit: int | None = None

@@ -195,14 +195,14 @@ def _ascend(
     for _ in product.prepare():
         yield Step(0, float("inf"), float("inf"))
     share = np.zeros(y.size)
+    share_reach = ahead_reach = np.zeros(y.size)  # K (y mu), which is linear: one product with K less a step
     ahead, momentum, steepness, n_iter = share, 1.0, 1.0, 0
     best = -np.inf
     while True:
-        reach = product(s * ahead * y)
-        alpha = np.maximum(0.0, y * reach) / penalty
+        alpha = np.maximum(0.0, y * ahead_reach) / penalty
         values = product(s * alpha * y)
         slope = 1.0 - y * values
-        here = _dual(y, s, penalty, s * ahead, reach)
+        here = _dual(y, s, penalty, s * ahead, ahead_reach)
         while True:  # until the parabola lies below the dual
             new = onto_the_plane(y, s, ahead + slope / steepness)
             step = new - ahead
@@ -226,12 +226,13 @@ def _ascend(
                 return
         n_iter += 1
         if float((s * slope) @ (new - share)) < 0.0:
-            momentum, ahead = 1.0, new
+            momentum, ahead, ahead_reach = 1.0, new, new_reach
         else:
             later = 0.5 * (1.0 + (1.0 + 4.0 * momentum**2) ** 0.5)
-            ahead = new + (momentum - 1.0) / later * (new - share)
+            onward = (momentum - 1.0) / later
+            ahead, ahead_reach = new + onward * (new - share), new_reach + onward * (new_reach - share_reach)
             momentum = later
-        share = new
+        share, share_reach = new, new_reach
         steepness *= 0.95  # it may have been too steep where it was
         yield Step(n_iter, float("inf"), float("inf"))
 
