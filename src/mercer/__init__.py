@@ -10,10 +10,20 @@ if TYPE_CHECKING:
     from mercer.estimators import SVC as SVC
     from mercer.estimators import SVDD as SVDD
     from mercer.estimators import SVR as SVR
+    from mercer.estimators import GradientKernelSVC as GradientKernelSVC
+    from mercer.estimators import KernelLogisticRegression as KernelLogisticRegression
+    from mercer.estimators import KernelNeighborsClassifier as KernelNeighborsClassifier
+    from mercer.estimators import KernelPerceptron as KernelPerceptron
+    from mercer.estimators import KernelRidge as KernelRidge
+    from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
+    from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
+    from mercer.estimators import LogisticRegression as LogisticRegression
     from mercer.estimators import NuSVC as NuSVC
     from mercer.estimators import NuSVR as NuSVR
     from mercer.estimators import OneClassSVM as OneClassSVM
+    from mercer.estimators import ParzenClassifier as ParzenClassifier
     from mercer.estimators import QuantileSVR as QuantileSVR
+    from mercer.estimators import RBFNetworkClassifier as RBFNetworkClassifier
     from mercer.features import GaussianBasis as GaussianBasis
     from mercer.features import Nystroem as Nystroem
     from mercer.features import PolynomialBasis as PolynomialBasis
@@ -52,6 +62,16 @@ _HOMES = {
     "NuSVR": "estimators",
     "OneClassSVM": "estimators",
     "QuantileSVR": "estimators",
+    "GradientKernelSVC": "estimators",
+    "KernelLogisticRegression": "estimators",
+    "KernelNeighborsClassifier": "estimators",
+    "KernelPerceptron": "estimators",
+    "KernelRidge": "estimators",
+    "LeastSquaresClassifier": "estimators",
+    "LeastSquaresSVC": "estimators",
+    "LogisticRegression": "estimators",
+    "ParzenClassifier": "estimators",
+    "RBFNetworkClassifier": "estimators",
     "GaussianBasis": "features",
     "Nystroem": "features",
     "PolynomialBasis": "features",

@@ -64,9 +64,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         tags.input_tags.pairwise = self._takes_values()
         return tags
 
+    def _kernel_asked_for(self) -> Kernel:
+        return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+
     def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
         """The kernel as it was asked for, and the rows."""
-        spec = as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+        spec = self._kernel_asked_for()
         data = check_rows(self, X, spec, reset=True, y=y)
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")

@@ -1,0 +1,72 @@
+"""What machines share whose function is a sum over all the training rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
+from mercer.decision import decision_values
+from mercer.estimators.base import KernelMachine
+from mercer.gram import Gram
+from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.machines.certificate import LossCertificate
+from mercer.status import IndefiniteKernelWarning, Status
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+class EveryRowMachine(KernelMachine):
+    """A machine f_t(x) = sum_i beta_it k(x_i, x) + b_t over all the rows that it was trained on."""
+
+    def _keep(self, data: Data, rows: IndexArray, beta: FloatArray, bias: FloatArray) -> None:
+        """Store coefficients (n_rows, T) of the chosen rows; those of all others are 0."""
+        coefficients = np.zeros((data.n, beta.shape[1]))
+        coefficients[rows] = beta
+        self._coefficients, self._bias, self._rows = coefficients, bias, rows
+        self.X_fit_ = data.array if isinstance(data, Precomputed) else _stored(data)
+
+    def _values(self, X: Any) -> FloatArray:
+        """Return f of each row and output, (m, T)."""
+        data = self._new_rows(X)
+        if isinstance(data, Precomputed):
+            return data.values(np.arange(data.p)) @ self._coefficients + self._bias
+        return decision_values(self.kernel_, data, self._fit_rows(), self._coefficients, self._bias, n_jobs=self.n_jobs)
+
+    def _fit_rows(self) -> Data:
+        stored = self.X_fit_
+        if isinstance(self.kernel_, PrecomputedKernel):
+            return Precomputed(stored)
+        return as_structured(stored) if stored.dtype == object else as_data(stored)
+
+    def _gram_of_fit(self) -> Gram:
+        """The Gram matrix of the rows that took part."""
+        gram = Gram(self.kernel_, self._fit_rows(), n_jobs=self.n_jobs)
+        return gram if self._rows.size == gram.n else gram.restrict(self._rows)
+
+    def _warn(self, gram: Gram, certificate: LossCertificate) -> None:
+        if not gram.is_convex:
+            warnings.warn(
+                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
+                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum.",
+                IndefiniteKernelWarning,
+                stacklevel=3,
+            )
+        if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
+            warnings.warn(
+                f"{type(self).__name__} ended as `{certificate.status}`: violation {certificate.violation:.3g} "
+                f"(tolerance {certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
+                + certificate.status.advice,
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _stored(data: Data) -> Any:
+    assert isinstance(data, (Structured, Vectors))
+    return data.stored

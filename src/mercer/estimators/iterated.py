@@ -1,0 +1,45 @@
+"""What estimators share that iterate, without being box-constrained duals: limits and listeners."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from numbers import Integral
+
+from mercer.estimators.validation import check_callback, check_number
+from mercer.solvers import Limits, Progress
+
+
+class Iterated:
+    """An estimator with a tolerance, limits, a callback and progress on stderr."""
+
+    tol: float
+    max_iter: int
+    max_seconds: float | None
+    verbose: int
+    callback: Callable[[Progress], object] | None
+
+    def _limits(self) -> Limits:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
+            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+        return Limits(
+            tol=check_number("tol", self.tol, above=0.0),
+            max_iter=int(self.max_iter),
+            max_seconds=None
+            if self.max_seconds is None
+            else check_number("max_seconds", self.max_seconds, at_least=0.0),
+        )
+
+    def _listener(self) -> Callable[[Progress], object] | None:
+        """What the solver reports to, where anybody listens."""
+        check_callback(self.callback)
+        return self._report if self.verbose > 1 or self.callback is not None else None
+
+    def _report(self, progress: Progress) -> object:
+        if self.verbose > 1:
+            print(
+                f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
+                f"violation {progress.violation:.3g} (tolerance {progress.tol:g})",
+                file=sys.stderr,
+            )
+        return None if self.callback is None else self.callback(progress)

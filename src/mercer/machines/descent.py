@@ -1,0 +1,274 @@
+"""A kernel machine that is penalised in its coefficients: hinge loss and sum of alpha², by gradient steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.backends import BlockBackend
+from mercer.certificate import relative_gap, rounding_error
+from mercer.data import Data
+from mercer.gram import Gram
+from mercer.kernels import Kernel
+from mercer.machines.certificate import Evaluation, Evidence, LossCertificate, certify
+from mercer.machines.iteration import Step, iterate
+from mercer.machines.kernel_newton import KernelProduct
+from mercer.solution import Limits, TraceRow
+from mercer.solvers.base import Callback
+from mercer.status import Status
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+SOLVERS = ("accelerated", "descent")
+_LOOK = 20  # steps between looks at the gap, which cost as much as one
+
+
+@dataclass(eq=False)
+class Point:
+    """alpha >= 0 and b, and multipliers mu of the margins, 0 <= mu_i <= s_i with sum_i y_i mu_i = 0."""
+
+    alpha: FloatArray
+    bias: float
+    multipliers: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientEvidence(Evidence):
+    """A point of this machine, on the rows `idx` of `data`."""
+
+    kernel: Kernel
+    data: Data
+    idx: IndexArray | None
+    y: FloatArray
+    weights: FloatArray
+    penalty: float
+    point: Point
+    n_jobs: int | None
+    convex: bool = True  # whatever the kernel is: margins are linear in alpha
+
+    @property
+    def scale(self) -> float:
+        """The violation is the relative gap."""
+        return 1.0
+
+    def evaluate(self, *, independent: bool = False) -> Evaluation:
+        """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
+        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
+        gram = Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs)
+        gram = gram if self.idx is None else gram.restrict(self.idx)
+        y, s, point = self.y, self.weights, self.point
+        beta = s * point.alpha * y
+        found = gram.matvec(np.column_stack([beta, y * point.multipliers]))
+        values = found[:, 0] + point.bias
+        primal = _primal(y, s, self.penalty, point.alpha, values)
+        dual = _dual(y, s, self.penalty, point.multipliers, found[:, 1])
+        return Evaluation(
+            primal=primal,
+            gap=primal - dual,
+            violation=max(0.0, relative_gap(primal, dual)),
+            dual_infeasibility=abs(float((y * point.multipliers).sum())),
+            rounding=rounding_error(gram, gram.value_bound(), float(beta @ beta), values),
+        )
+
+
+def _primal(y: FloatArray, s: FloatArray, penalty: float, alpha: FloatArray, values: FloatArray) -> float:
+    return float(s @ np.maximum(0.0, 1.0 - y * values)) + 0.5 * penalty * float(s @ np.square(alpha))
+
+
+def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray, reach: FloatArray) -> float:
+    """The dual objective; `reach` is K (y mu)."""
+    return float(multipliers.sum()) - 0.5 / penalty * float(s @ np.square(np.maximum(0.0, y * reach)))
+
+
+@dataclass(frozen=True, eq=False)
+class Descended:
+    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, the certificate, and the trace."""
+
+    beta: FloatArray
+    bias: float
+    alpha: FloatArray
+    certificate: LossCertificate
+    n_iter: int
+    trace: list[TraceRow] = field(repr=False)
+
+
+def minimise(
+    y: FloatArray,
+    gram: Gram,
+    weights: FloatArray,
+    penalty: float,
+    *,
+    solver: str,
+    learning_rate: float | None = None,
+    limits: Limits,
+    callback: Callback | None = None,
+) -> Descended:
+    """Minimise sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i² over alpha >= 0 and b, and certify it.
+
+    h(x) = sum_i s_i alpha_i y_i k(x_i, x) + b: a row of weight s is s rows, each with its alpha. The dual is
+
+        max  sum_i mu_i - sum_i s_i max(0, y_i sum_j mu_j y_j k(x_j, x_i))² / (2 penalty)
+        s.t. 0 <= mu_i <= s_i,  sum_i y_i mu_i = 0,
+
+    with alpha_i = max(0, y_i sum_j mu_j y_j k(x_j, x_i)) / penalty at the optimum.
+
+    Parameters
+    ----------
+    solver : {"accelerated", "descent"}
+        "descent" takes the textbook's steps in alpha and b, along minus the subgradient. "accelerated" climbs the dual,
+        which has a gradient, by Nesterov's method.
+    learning_rate : float, optional
+        Of "descent"; by default 1 / (penalty t) in step t.
+
+    Notes
+    -----
+    A step costs two products with K.
+    """
+    began, before = time.perf_counter(), gram.n_values
+    product = KernelProduct(gram)
+    point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
+    steps = (
+        _ascend(y, weights, penalty, product, point, limits.tol)
+        if solver == "accelerated"
+        else _descend(y, weights, penalty, product, point, limits.tol, learning_rate)
+    )
+    ended = iterate(steps, limits, callback=callback, stage=solver)
+    evidence = CoefficientEvidence(gram.kernel, gram.data, gram.idx, y, weights, penalty, point, gram.n_threads)
+    certificate = certify(
+        evidence,
+        evidence.evaluate(),
+        ended.status or Status.STALLED,
+        tol=limits.tol,
+        n_iter=ended.n_iter,
+        n_kernel_values=gram.n_values - before + gram.n**2,
+        seconds=time.perf_counter() - began,
+        peak_memory_bytes=product.bytes_held + gram.peak_bytes,
+    )
+    beta = weights * point.alpha * y
+    return Descended(beta, point.bias, point.alpha, certificate, ended.n_iter, ended.trace)
+
+
+def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:
+    """Return the b that minimises sum_i s_i max(0, 1 - y_i (values_i + b)): a weighted quantile of y - values."""
+    corners = y - values
+    order = np.argsort(corners, kind="stable")
+    passed = np.cumsum(s[order])
+    wanted = float(s[y > 0].sum())  # the slope left of all corners is minus that, and each corner adds its weight
+    first = int(np.searchsorted(passed, wanted * (1.0 - 1e-12)))
+    low = corners[order[min(first, y.size - 1)]]
+    flat = first + 1 < y.size and passed[first] <= wanted * (1.0 + 1e-12)
+    return float(0.5 * (low + corners[order[first + 1]]) if flat else low)
+
+
+def onto_the_plane(y: FloatArray, s: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the point m with 0 <= m <= 1 and sum_i y_i s_i m_i = 0 that is nearest, a row counting s_i times."""
+    high = float(np.abs(share).max()) + 1.0
+    low = -high
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        if float((y * s) @ np.clip(share - middle * y, 0.0, 1.0)) > 0.0:
+            low = middle
+        else:
+            high = middle
+    point = np.clip(share - 0.5 * (low + high) * y, 0.0, 1.0)
+    moved = point - float((y * s) @ point) * y / s  # what the rounded level left: one with room takes it
+    room = np.flatnonzero((moved >= 0.0) & (moved <= 1.0))
+    if room.size:
+        point[room[0]] = moved[room[0]]
+    return point
+
+
+def _ascend(
+    y: FloatArray, s: FloatArray, penalty: float, product: KernelProduct, point: Point, tol: float
+) -> Iterator[Step]:
+    """Nesterov's method on the dual, with a step length that is searched, and restarts where momentum points back.
+
+    In terms of shares m_i = mu_i / s_i, in which a row counts s_i times: copies of a row all take its steps.
+    """
+    for _ in product.prepare():
+        yield Step(0, float("inf"), float("inf"))
+    share = np.zeros(y.size)
+    share_reach = ahead_reach = np.zeros(y.size)  # K (y mu), which is linear: one product with K less a step
+    ahead, momentum, steepness, n_iter = share, 1.0, 1.0, 0
+    best = -np.inf
+    while True:
+        alpha = np.maximum(0.0, y * ahead_reach) / penalty
+        values = product(s * alpha * y)
+        slope = 1.0 - y * values
+        here = _dual(y, s, penalty, s * ahead, ahead_reach)
+        while True:  # until the parabola lies below the dual
+            new = onto_the_plane(y, s, ahead + slope / steepness)
+            step = new - ahead
+            new_reach = product(s * new * y)
+            there = _dual(y, s, penalty, s * new, new_reach)
+            parabola = here + float((s * slope) @ step) - 0.5 * steepness * float(s @ np.square(step))
+            if there >= parabola - 1e-12 * max(1.0, abs(here)):
+                break
+            steepness *= 2.0
+        if n_iter % _LOOK == 0:
+            alpha = np.maximum(0.0, y * new_reach) / penalty
+            values = product(s * alpha * y)
+            bias = best_bias(y, s, values)
+            primal = _primal(y, s, penalty, alpha, values + bias)
+            gap = relative_gap(primal, there)
+            if gap < relative_gap(primal, best) or n_iter == 0:
+                point.alpha, point.bias, point.multipliers, best = alpha, bias, s * new, there
+            yield Step(n_iter, gap, primal)
+            if gap <= 0.5 * tol:
+                point.alpha, point.bias, point.multipliers = alpha, bias, s * new
+                return
+        n_iter += 1
+        if float((s * slope) @ (new - share)) < 0.0:
+            momentum, ahead, ahead_reach = 1.0, new, new_reach
+        else:
+            later = 0.5 * (1.0 + (1.0 + 4.0 * momentum**2) ** 0.5)
+            onward = (momentum - 1.0) / later
+            ahead, ahead_reach = new + onward * (new - share), new_reach + onward * (new_reach - share_reach)
+            momentum = later
+        share, share_reach = new, new_reach
+        steepness *= 0.95  # it may have been too steep where it was
+        yield Step(n_iter, float("inf"), float("inf"))
+
+
+def _descend(
+    y: FloatArray,
+    s: FloatArray,
+    penalty: float,
+    product: KernelProduct,
+    point: Point,
+    tol: float,
+    learning_rate: float | None,
+) -> Iterator[Step]:
+    """The textbook's steps: alpha <- max(0, alpha - rate dE/dalpha), b <- b - rate dE/db.
+
+    In terms of each of the s_i copies of a row, dE/dalpha_i = penalty alpha_i - sum over the rows inside the margin of
+    s_j y_i y_j k(x_i, x_j). The certificate's multipliers are the average over the steps of who was inside.
+    """
+    for _ in product.prepare():
+        yield Step(0, float("inf"), float("inf"))
+    average, n_iter = np.zeros(y.size), 0
+    while True:
+        values = product(s * point.alpha * y) + point.bias
+        primal = _primal(y, s, penalty, point.alpha, values)
+        inside = (y * values < 1.0).astype(np.float64)
+        if n_iter % _LOOK == 0:
+            point.multipliers = s * onto_the_plane(y, s, average)
+            dual = _dual(y, s, penalty, point.multipliers, product(y * point.multipliers))
+            gap = relative_gap(primal, dual)
+            yield Step(n_iter, gap, primal)
+            if gap <= tol or not np.isfinite(primal):
+                return
+        else:
+            yield Step(n_iter, float("inf"), primal)
+        n_iter += 1
+        rate = 1.0 / (penalty * n_iter) if learning_rate is None else learning_rate
+        point.alpha = np.maximum(0.0, point.alpha - rate * (penalty * point.alpha - y * product(s * inside * y)))
+        point.bias = point.bias + rate * float(inside @ (s * y))
+        average = average + (inside - average) / n_iter

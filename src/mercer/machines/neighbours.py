@@ -1,0 +1,81 @@
+"""Nearest rows in a kernel's space."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.neighbors import NearestNeighbors
+
+from mercer.data import Data, Precomputed, Vectors
+from mercer.geometry.matrices import BLOCK_VALUES, blocks
+from mercer.kernels import RBF, Kernel, Linear
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+def nearest(
+    kernel: Kernel, data: Data, prototypes: Data, own: FloatArray, count: int, *, n_jobs: int | None = None
+) -> tuple[FloatArray, IndexArray]:
+    """Return the squared distances to the `count` nearest prototypes, and which they are, each (m, count).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Resolved.
+    data : Data
+        The m rows.
+    prototypes : Data
+    own : ndarray of shape (n_prototypes,)
+        k(z, z) of each prototype.
+    count : int
+    n_jobs : int, optional
+
+    Returns
+    -------
+    squares : ndarray
+        k(x, x) + k(z, z) - 2 k(x, z), ascending.
+    indices : ndarray
+
+    Notes
+    -----
+    Dense rows with the linear or the Gaussian kernel, whose distances order as those of the rows do, go to
+    scikit-learn's trees. Others cost m times n_prototypes kernel values and sorting each row of them; the first
+    prototype comes first where distances are equal.
+    """
+    if isinstance(kernel, (Linear, RBF)) and _is_dense(data) and _is_dense(prototypes):
+        assert isinstance(data, Vectors)
+        assert isinstance(prototypes, Vectors)
+        found = NearestNeighbors(n_neighbors=count, n_jobs=n_jobs).fit(prototypes.float64())
+        distances, indices = found.kneighbors(data.float64())
+        squares = np.square(distances)
+        return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
+    squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
+    lengths = kernel.diag(data)
+    for part, block in blocks(kernel, data.like(prototypes), prototypes, n_jobs=n_jobs):
+        squares[part], indices[part] = _first(own - 2.0 * block, count)
+    return squares + lengths[:, None], indices
+
+
+def nearest_by_values(
+    data: Precomputed, columns: IndexArray, own: FloatArray, count: int
+) -> tuple[FloatArray, IndexArray]:
+    """Return the same for rows of kernel values, of which `columns` are the prototypes'.
+
+    The squares are k(z, z) - 2 k(x, z) only: nobody knows k(x, x), and it does not matter for the order.
+    """
+    squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
+    height = max(1, BLOCK_VALUES // max(1, columns.size))
+    for first in range(0, data.n, height):
+        part = slice(first, min(first + height, data.n))
+        squares[part], indices[part] = _first(own - 2.0 * data.rows(part).values(columns), count)
+    return squares, indices
+
+
+def _first(away: FloatArray, count: int) -> tuple[FloatArray, IndexArray]:
+    order = np.argsort(away, axis=1, kind="stable")[:, :count]
+    return np.take_along_axis(away, order, axis=1), order
+
+
+def _is_dense(data: Data) -> bool:
+    return isinstance(data, Vectors) and isinstance(data.stored, np.ndarray)

@@ -1,0 +1,180 @@
+"""What these machines minimise: a penalty on ||w||² and a smooth loss of the decision values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, log_softmax, softmax
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+_MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # of the biases: Newton's method takes some five to get there
+
+
+class SmoothLoss(ABC):
+    """A convex, differentiable loss L_i(f_i) of the T decision values of each row.
+
+    Attributes
+    ----------
+    scale : float
+        What a derivative is large against.
+    """
+
+    scale: float = 1.0
+
+    @abstractmethod
+    def values(self, f: FloatArray) -> FloatArray:
+        """Return the loss of each row, (n,), for decision values of shape (n, T)."""
+
+    @abstractmethod
+    def gradient(self, f: FloatArray) -> FloatArray:
+        """Return the derivatives with respect to the decision values, (n, T)."""
+
+    @abstractmethod
+    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the second derivatives applied to a direction, (n, T)."""
+
+    def excess(self, residual: FloatArray) -> FloatArray | None:
+        """Return by how much L(f) + L*(u) exceeds u f at u = L'(f) - `residual`, by row and output.
+
+        None where the conjugate L* is infinite in places, so that a dual point must be made of L'(f) itself.
+        """
+        del residual
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Squared(SmoothLoss):
+    """1/2 (y - f)², for targets of shape (n, T)."""
+
+    y: FloatArray
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """The largest target."""
+        return float(np.abs(self.y).max(initial=0.0)) or 1.0
+
+    def values(self, f: FloatArray) -> FloatArray:
+        """Half the squared residuals of each row."""
+        return 0.5 * np.square(self.y - f).sum(axis=1)
+
+    def gradient(self, f: FloatArray) -> FloatArray:
+        """The residuals f - y."""
+        return f - self.y
+
+    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
+        """The direction itself."""
+        del f
+        return direction
+
+    def excess(self, residual: FloatArray) -> FloatArray:
+        """Half the square."""
+        return 0.5 * np.square(residual)
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic(SmoothLoss):
+    """ln(1 + exp(-y f)), for signs of shape (n,) and one decision value."""
+
+    y: FloatArray
+
+    def values(self, f: FloatArray) -> FloatArray:
+        """Minus the log-likelihood of each row."""
+        return np.logaddexp(0.0, -self.y * f[:, 0])
+
+    def gradient(self, f: FloatArray) -> FloatArray:
+        """Minus y times the probability of the other class."""
+        return (-self.y * expit(-self.y * f[:, 0]))[:, None]
+
+    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
+        """P (1 - p) times the direction."""
+        return (expit(f) * expit(-f)) * direction
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(SmoothLoss):
+    """ln sum_k exp(f_k) - f_y, for class numbers of shape (n,) and one decision value a class."""
+
+    codes: IndexArray
+
+    def values(self, f: FloatArray) -> FloatArray:
+        """Minus the log-likelihood of each row."""
+        return -log_softmax(f, axis=1)[np.arange(self.codes.size), self.codes]
+
+    def gradient(self, f: FloatArray) -> FloatArray:
+        """Probabilities, minus 1 for the row's own class."""
+        p = softmax(f, axis=1)
+        p[np.arange(self.codes.size), self.codes] -= 1.0
+        return p
+
+    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
+        """P v - p (p' v), row by row."""
+        p = softmax(f, axis=1)
+        along = p * direction
+        return along - p * along.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """A penalty and a weighted loss.
+
+    **Solves**
+
+        min  sum_t penalty_t / 2 ||w_t||² + sum_i weights_i L_i(f(x_i)),    f_t(x) = <w_t, phi(x)> + b_t
+
+    At the optimum, penalty_t beta_it = -weights_i dL_i/df_t with w_t = sum_i beta_it phi(x_i), and the beta_it of an
+    output with a bias add up to 0.
+
+    Parameters
+    ----------
+    loss : SmoothLoss
+    weights : ndarray of shape (n,)
+        All positive.
+    penalty : ndarray of shape (T,)
+        0 allows any w.
+    has_bias : bool
+    """
+
+    loss: SmoothLoss
+    weights: FloatArray
+    penalty: FloatArray
+    has_bias: bool
+
+    def total_loss(self, f: FloatArray) -> float:
+        """The weighted loss of all rows."""
+        return float(np.einsum("i,i->", self.weights, self.loss.values(f)))
+
+    def bregman(self, f: FloatArray, other: FloatArray) -> float:
+        """By how much the weighted loss at f exceeds its tangent at `other`: at least 0."""
+        tangent = (self.loss.gradient(other) * (f - other)).sum(axis=1)
+        return float(self.weights @ np.maximum(0.0, self.loss.values(f) - self.loss.values(other) - tangent))
+
+    def balanced(self, f: FloatArray) -> FloatArray:
+        """Return decision values with the biases that suit them best, so that the weighted gradients add up to 0.
+
+        Newton's method in T variables; what it cannot reach, where no bias is best, is left.
+        """
+        if not self.has_bias:
+            return f
+        value = self.total_loss(f)
+        for _ in range(_MOST_SHIFTS):
+            gradient = (self.weights[:, None] * self.loss.gradient(f)).sum(axis=0)
+            units = np.eye(f.shape[1])
+            curves = [self.loss.curve(f, np.broadcast_to(unit, f.shape)) for unit in units]
+            second = np.array([self.weights @ curve for curve in curves])
+            shift = -np.linalg.pinv(second, hermitian=True) @ gradient
+            reached = self.total_loss(f + shift)
+            while not reached <= value and np.abs(shift).max() > _LEAST_SHIFT:
+                shift = 0.5 * shift
+                reached = self.total_loss(f + shift)
+            if not reached < value and np.abs(shift).max() <= _LEAST_SHIFT:
+                break
+            f, value = f + shift, reached
+            if np.abs(shift).max() <= _LEAST_SHIFT:
+                break
+        return f

@@ -1,0 +1,104 @@
+"""The perceptron: rows that are misclassified are added to the normal vector, pass after pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.gram import Gram
+from mercer.machines.iteration import Step, iterate
+from mercer.solution import Limits
+from mercer.solvers.base import Callback
+from mercer.status import Status
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Learnt:
+    """A perceptron, and how it came about.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n,)
+        How often each row was a mistake.
+    values : ndarray of shape (n,)
+        f(x_i) = sum_j alpha_j y_j k(x_j, x_i).
+    w : ndarray of shape (p,) or None
+        The normal vector, in the primal form.
+    n_mistakes, n_passes : int
+    stopped : Status or None
+        What ended it before its passes were over.
+    """
+
+    alpha: FloatArray
+    values: FloatArray
+    w: FloatArray | None = None
+    n_mistakes: int = 0
+    n_passes: int = 0
+    stopped: Status | None = None
+
+    def criterion(self, y: FloatArray) -> float:
+        """The perceptron criterion: the sum of -y f(x) over the rows with y f(x) <= 0."""
+        return float(np.maximum(0.0, -y * self.values).sum())
+
+    def separates(self, y: FloatArray) -> bool:
+        """Whether every row has y f(x) > 0: a further pass would change nothing."""
+        return bool((y * self.values > 0.0).all())
+
+
+def learn(
+    y: FloatArray,
+    gram: Gram,
+    *,
+    rows: Any = None,
+    max_passes: int,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+) -> Learnt:
+    """Run the (batch) perceptron over the rows in their order, until a pass has no mistake or `max_passes` are over.
+
+    A row is a mistake when y f(x) <= 0. In the primal form, `rows` (n, p) being given, w is kept; in the dual one, the
+    counts alpha. Both make the same mistakes, but for rounding.
+
+    Notes
+    -----
+    Each mistake costs n kernel values, which are kept within the Gram matrix's memory limit where it keeps rows; or n p
+    multiplications.
+    """
+    machine = Learnt(np.zeros(y.size), np.zeros(y.size), None if rows is None else np.zeros(rows.shape[1]))
+    ended = iterate(
+        _passes(machine, y, gram, rows, max_passes),
+        Limits(max_seconds=max_seconds),
+        callback=callback,
+        stage="perceptron",
+    )
+    machine.stopped = ended.status
+    return machine
+
+
+def _passes(machine: Learnt, y: FloatArray, gram: Gram, rows: Any, max_passes: int) -> Iterator[Step]:
+    while machine.n_passes < max_passes:
+        before, at = machine.n_mistakes, 0
+        while True:
+            wrong = np.flatnonzero(y[at:] * machine.values[at:] <= 0.0)
+            if not wrong.size:
+                break
+            at += int(wrong[0])
+            machine.alpha[at] += 1.0
+            machine.n_mistakes += 1
+            if machine.w is None:
+                machine.values += y[at] * gram.block(np.array([at]))[0]
+            else:
+                row = rows[[at]]
+                machine.w += y[at] * (row.toarray() if hasattr(row, "toarray") else row)[0]
+                machine.values = rows @ machine.w
+            at += 1
+            yield Step(machine.n_mistakes, float(wrong.size), machine.criterion(y))
+        machine.n_passes += 1
+        if machine.n_mistakes == before:
+            return

@@ -1,0 +1,286 @@
+"""Regularised least squares in a kernel's space: one linear system, in closed form."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import threadpoolctl
+from scipy.linalg import eigh, lapack
+
+from mercer.gram import Gram
+from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, evaluate
+from mercer.machines.objective import Objective, Squared
+from mercer.problems import inner
+from mercer.status import Status
+
+FloatArray = npt.NDArray[np.float64]
+
+TOL = 1e-6
+"""Largest residual of the system, in units of the largest target: more digits than data have, and it leaves room for
+systems that lose half of those of float64."""
+
+_STRIP = 256  # rows of the triangle that are evaluated at a time, so that little beyond it is
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Coefficients that solve the system, and their certificate.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n, T)
+    bias : ndarray of shape (T,)
+    certificate : LossCertificate
+    is_definite : bool
+        Whether the matrix of the system is positive definite, as far as float64 can tell. Else the coefficients are the
+        ones of least norm among those with the smallest residual.
+    """
+
+    beta: FloatArray
+    bias: FloatArray
+    certificate: LossCertificate
+    is_definite: bool
+
+
+def solve(
+    gram: Gram,
+    Y: FloatArray,
+    penalty: FloatArray,
+    weights: FloatArray,
+    *,
+    has_bias: bool = False,
+    n_jobs: int | None = None,
+) -> Solved:
+    """Solve (K + diag(penalty / weights)) beta + 1 b = Y, with the beta of each target adding up to 0 if it has a bias.
+
+    **Solves** for each target t
+
+        min  penalty_t / 2 ||w_t||² + 1/2 sum_i weights_i (y_it - f_t(x_i))²
+
+    Parameters
+    ----------
+    gram : Gram
+        Of the n rows.
+    Y : ndarray of shape (n, T)
+    penalty : ndarray of shape (T,)
+        At least 0, all equal where there is a bias.
+    weights : ndarray of shape (n,)
+        All positive.
+    has_bias : bool
+    n_jobs : int, optional
+        Threads of LAPACK; None leaves them to it.
+
+    Notes
+    -----
+    One penalty: half of K, one Cholesky factorisation in its place, n³/3 multiplications and 8 n² bytes. Several:
+    one eigendecomposition, some 9 n³ and 24 n² bytes. Where the matrix is not positive definite, that too.
+    """
+    began, before = time.perf_counter(), gram.n_values
+    beta, bias, size, definite = None, np.zeros(Y.shape[1]), 1, True
+    with _blas(n_jobs):
+        if (penalty == penalty[0]).all():
+            factor = _factor(gram, penalty[0] / weights)
+            if factor is not None:
+                beta, bias = _substitute(factor, Y, has_bias)
+                del factor
+        if beta is None:
+            spectrum, size = Spectrum.of(gram, weights), 3
+            definite = bool((spectrum.values[0] + penalty > spectrum.cut).all())
+            beta, bias = spectrum.solve(Y, penalty, has_bias=has_bias)
+    objective = Objective(Squared(Y), weights, penalty, has_bias)
+    convex = gram.is_convex
+    found = evaluate(objective, gram, beta, bias)
+    certificate = certify(
+        KernelEvidence.of(objective, gram, beta, bias, convex=convex),
+        found,
+        Status.STALLED,
+        tol=TOL,
+        n_iter=0,
+        n_kernel_values=gram.n_values - before,
+        seconds=time.perf_counter() - began,
+        peak_memory_bytes=size * 8 * gram.n**2 + gram.peak_bytes,
+    )
+    return Solved(beta, bias, certificate, definite)
+
+
+def leave_one_out(
+    gram: Gram,
+    beta: FloatArray,
+    penalty: FloatArray,
+    weights: FloatArray,
+    *,
+    has_bias: bool = False,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Return y_i - f(x_i) for each row and target with f trained without row i, (n, T), for what :func:`solve` found.
+
+    It is beta_i / (A⁻¹)_ii, A being the matrix of the system, or with a bias the bordered one [Cawley & Talbot 2004].
+    NaN where a row cannot be left out: nothing is left to train on, or the system has no inverse.
+
+    Notes
+    -----
+    Costs half of K anew, its factor and the factor's inverse, 2n³/3 multiplications, and 8 n² bytes; an
+    eigendecomposition where the penalties differ.
+    """
+    with _blas(n_jobs):
+        factor = _factor(gram, penalty[0] / weights) if (penalty == penalty[0]).all() else None
+        if factor is None:
+            return Spectrum.of(gram, weights).leave_one_out(beta, penalty, has_bias=has_bias)
+        border = lapack.dpotrs(factor.T, np.ones((gram.n, 1)), lower=1)[0][:, 0] if has_bias else None
+        inverse, info = lapack.dtrtri(factor.T, lower=1, overwrite_c=1)
+        assert info == 0
+    rows = inverse.T  # row i holds column i of the inverse factor, from the diagonal on
+    diagonal = np.array([inner(row[i:], row[i:]) for i, row in enumerate(rows)])
+    return _left_out(beta, diagonal[:, None], border)
+
+
+def _left_out(beta: FloatArray, diagonal: FloatArray, border: FloatArray | None) -> FloatArray:
+    """Residuals from the inverse's diagonal, less what the border takes of it; `border` is A⁻¹1."""
+    if border is not None:
+        total = border.sum(axis=0)
+        taken = np.square(border) / total
+        own = diagonal - (taken if taken.ndim == 2 else taken[:, None])
+        diagonal = np.where(own > 1e-12 * diagonal, own, np.nan)  # a row without which the border is singular
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isfinite(diagonal), beta / diagonal, np.nan)
+
+
+def _factor(gram: Gram, ridge: FloatArray) -> FloatArray | None:
+    """The Cholesky factor of K + diag(ridge), transposed, in the upper triangle; None where there is none."""
+    n = gram.n
+    matrix = np.empty((n, n))
+    every = np.arange(n)
+    for first in range(0, n, _STRIP):
+        last = min(first + _STRIP, n)
+        for _ in gram.fill_block(matrix[first:last, first:], every[first:last], every[first:]):
+            pass
+    matrix[every, every] += ridge
+    least = n * np.finfo(np.float64).eps * matrix[every, every]  # of a pivot that is more than rounding
+    _, info = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    return matrix if info == 0 and (np.square(matrix[every, every]) > least).all() else None
+
+
+def _substitute(factor: FloatArray, Y: FloatArray, has_bias: bool) -> tuple[FloatArray, FloatArray]:
+    n, n_targets = Y.shape
+    right = np.asfortranarray(np.column_stack([Y, np.ones(n)]) if has_bias else Y)
+    solution, info = lapack.dpotrs(factor.T, right, lower=1)
+    assert info == 0
+    if not has_bias:
+        return np.ascontiguousarray(solution), np.zeros(n_targets)
+    border = solution[:, -1]
+    bias = solution[:, :-1].sum(axis=0) / border.sum()
+    return np.ascontiguousarray(solution[:, :-1] - border[:, None] * bias), bias
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues, ascending, and eigenvectors of D K D with D = diag(sqrt(weights)): they serve all penalties.
+
+    `cut` is what rounding leaves of an eigenvalue 0.
+    """
+
+    values: FloatArray
+    vectors: FloatArray = field(repr=False)
+    roots: FloatArray = field(repr=False)
+
+    @classmethod
+    def of(cls, gram: Gram, weights: FloatArray) -> Spectrum:
+        """Evaluate K and decompose it."""
+        matrix = np.empty((gram.n, gram.n))
+        for _ in gram.fill_block(matrix, None, None):
+            pass
+        roots = np.sqrt(weights)
+        matrix *= roots
+        matrix *= roots[:, None]
+        values, vectors = eigh(matrix.T, overwrite_a=True, check_finite=False, driver="evd")
+        return cls(values, vectors, roots)
+
+    @property
+    def cut(self) -> float:
+        """What rounding leaves of an eigenvalue 0."""
+        return float(np.abs(self.values).max(initial=0.0)) * self.values.size * float(np.finfo(np.float64).eps)
+
+    def _inverses(self, penalty: FloatArray) -> FloatArray:
+        """1 / (eigenvalue + penalty), 0 where that is not known from 0; (n, T)."""
+        sums = self.values[:, None] + penalty
+        return np.where(np.abs(sums) > self.cut, 1.0 / np.where(sums == 0.0, 1.0, sums), 0.0)
+
+    def solve(self, Y: FloatArray, penalty: FloatArray, *, has_bias: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Return coefficients (n, T) and biases (T,), each target with its penalty."""
+        inverses = self._inverses(penalty)
+
+        def apply(right: FloatArray) -> FloatArray:
+            return self.roots[:, None] * (self.vectors @ (inverses * (self.vectors.T @ (self.roots[:, None] * right))))
+
+        beta = apply(Y)
+        if not has_bias:
+            return beta, np.zeros(Y.shape[1])
+        border = apply(np.ones_like(Y))
+        bias = beta.sum(axis=0) / border.sum(axis=0)
+        return beta - border * bias, bias
+
+    def leave_one_out(self, beta: FloatArray, penalty: FloatArray, *, has_bias: bool = False) -> FloatArray:
+        """Return the leave-one-out residuals of coefficients that :meth:`solve` returned, (n, T)."""
+        inverses = self._inverses(penalty)
+        diagonal = np.empty((self.values.size, penalty.size))
+        for first in range(0, self.values.size, _STRIP):  # no second matrix of squares
+            part = slice(first, first + _STRIP)
+            diagonal[part] = np.square(self.roots[part, None] * self.vectors[part]) @ inverses
+        border = None
+        if has_bias:
+            ones = inverses * (self.vectors.T @ self.roots)[:, None]
+            border = self.roots[:, None] * (self.vectors @ ones)
+        return _left_out(beta, np.where(diagonal > 0.0, diagonal, np.nan), border)
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Machines without a bias for several penalties, by one eigendecomposition.
+
+    Attributes
+    ----------
+    penalties : ndarray of shape (n_penalties,)
+    coefficients : ndarray of shape (n_penalties, n, T)
+    leave_one_out_errors : ndarray of shape (n_penalties, T)
+        Weighted mean of the squared leave-one-out residuals.
+    best : int
+        The penalty with the least error over all targets; the larger one at a tie.
+    """
+
+    penalties: FloatArray
+    coefficients: FloatArray = field(repr=False)
+    leave_one_out_errors: FloatArray
+    best: int
+
+
+def path(
+    gram: Gram, Y: FloatArray, penalties: FloatArray, weights: FloatArray, *, n_jobs: int | None = None
+) -> RidgePath:
+    """Compare penalties by their closed-form leave-one-out errors; see :func:`solve` for the arguments.
+
+    Notes
+    -----
+    Costs one eigendecomposition, some 9 n³ multiplications, and n² (2T + 1) more for each penalty.
+    """
+    with _blas(n_jobs):
+        spectrum = Spectrum.of(gram, weights)
+        errors = np.empty((penalties.size, Y.shape[1]))
+        coefficients = np.empty((penalties.size, *Y.shape))
+        for i, penalty in enumerate(penalties):
+            each = np.full(Y.shape[1], penalty)
+            coefficients[i], _ = spectrum.solve(Y, each)
+            residuals = spectrum.leave_one_out(coefficients[i], each)
+            errors[i] = weights @ np.square(residuals) / weights.sum()
+    total = np.where(np.isfinite(errors), errors, np.inf).sum(axis=1)
+    ties = np.flatnonzero(total == total.min())
+    return RidgePath(penalties, coefficients, errors, int(ties[penalties[ties].argmax()]))
+
+
+def _blas(n_jobs: int | None) -> threadpoolctl.threadpool_limits:
+    """Limits LAPACK to the threads asked for."""
+    return threadpoolctl.threadpool_limits(
+        limits=n_jobs if n_jobs is not None and n_jobs > 0 else None, user_api="blas"
+    )

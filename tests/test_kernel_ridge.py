@@ -1,0 +1,235 @@
+"""Kernel ridge regression: scikit-learn's numbers, leave-one-out by refitting, weights as copies, every refusal."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes
+from sklearn.kernel_ridge import KernelRidge as Theirs
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
+from mercer.machines import ridge
+
+X, Y = load_diabetes(return_X_y=True)
+X, Y = scale(X)[:150], Y[:150]
+POSITIVE = X - X.min()
+TWO = np.column_stack([Y, X[:, 0] * 50])
+KERNELS = {
+    "linear": {},
+    "rbf": {"gamma": 0.05},
+    "poly": {"degree": 2},
+    "polynomial": {"gamma": 0.1, "coef0": 0.5},
+    "laplacian": {},
+    "chi2": {"gamma": 0.1},
+    "cosine": {},
+}
+WEIGHTS = {"none": None, "whole": np.arange(150) % 4 + 0.0, "fractions": np.random.default_rng(0).random(150) + 0.1}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_weight = pytest.mark.parametrize("weights", WEIGHTS)
+
+
+@parametrize_with_checks([KernelRidge(), KernelRidge(kernel="rbf")], expected_failed_checks=lambda _: {})
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@every_kernel
+@every_weight
+@pytest.mark.parametrize("alpha", [1.0, [0.1], [0.5, 20.0]], ids=str)
+def test_the_same_as_scikit_learn(kernel, weights, alpha):
+    y = TWO if np.size(alpha) == 2 else Y
+    ours = KernelRidge(alpha, kernel=kernel, **KERNELS[kernel]).fit(POSITIVE, y, WEIGHTS[weights])
+    theirs = Theirs(alpha, kernel=kernel, **KERNELS[kernel]).fit(POSITIVE, y, WEIGHTS[weights])
+    expected = theirs.predict(POSITIVE)
+    assert ours.dual_coef_.shape == theirs.dual_coef_.shape
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-8 * np.abs(theirs.dual_coef_).max())
+    np.testing.assert_allclose(ours.predict(POSITIVE), expected, atol=1e-8 * np.abs(expected).max())
+    assert ours.certificate_.status is Status.OPTIMAL
+    assert ours.score(POSITIVE, y) == pytest.approx(theirs.score(POSITIVE, y), abs=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [1.0, [0.5, 20.0]], ids=str)
+@every_weight
+def test_the_certificate_is_true(weights, penalty):
+    machine = KernelRidge(penalty, kernel="rbf", gamma=0.05).fit(X, TWO, WEIGHTS[weights])
+    s = np.ones(150) if WEIGHTS[weights] is None else WEIGHTS[weights]
+    K, beta, alpha = rbf_kernel(X, gamma=0.05), machine.dual_coef_, np.broadcast_to(penalty, 2)
+    f, on = K @ beta, s > 0
+    primal = 0.5 * (alpha * (beta * f).sum(axis=0)).sum() + 0.5 * (s[:, None] * (TWO - f) ** 2).sum()
+    # The dual, for any beta: alpha_t (beta'y - 1/2 beta'K beta) - 1/2 alpha_t² sum beta² / s.
+    dual = (alpha * ((beta * TWO).sum(axis=0) - 0.5 * (beta * f).sum(axis=0))).sum() - 0.5 * (
+        alpha**2 * (beta[on] ** 2 / s[on, None]).sum(axis=0)
+    ).sum()
+    certificate = machine.certificate_
+    assert certificate.primal == pytest.approx(primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(dual, rel=1e-10)
+    assert 0.0 <= certificate.gap <= 1e-10 * primal
+    assert certificate.violation <= 1e-6 * np.abs(TWO).max()
+    again = certificate.verify()
+    assert again.status is Status.OPTIMAL
+    assert again.primal == pytest.approx(primal, rel=1e-12)
+
+
+def test_a_wrong_point_is_not_certified():
+    machine = KernelRidge(kernel="rbf").fit(X, Y)
+    evidence = machine.certificate_.evidence
+    evidence.beta[3] += 0.01
+    found = machine.certificate_.verify()
+    assert found.status is Status.STALLED
+    assert found.gap > 1e-6
+    assert found.violation == pytest.approx(0.01 * (1.0 + 1.0), rel=1e-6)  # alpha + k(x, x)
+
+
+@every_kernel
+@every_weight
+def test_leave_one_out_is_refitting(kernel, weights):
+    machine = KernelRidge(kernel=kernel, **KERNELS[kernel])
+    s = WEIGHTS[weights]
+    found = clone(machine).fit(POSITIVE, TWO, s).loo_residuals_
+    for i in (0, 1, 17, 149):
+        kept = np.arange(150) != i
+        without = clone(machine).fit(POSITIVE[kept], TWO[kept], None if s is None else s[kept])
+        expected = TWO[i] - without.predict(POSITIVE[i : i + 1])[0]
+        if s is not None and s[i] == 0.0:
+            assert np.isnan(found[i]).all()
+        else:
+            np.testing.assert_allclose(found[i], expected, atol=1e-8 * np.abs(TWO).max())
+
+
+def test_leave_one_out_predicts_what_cross_validation_does():
+    machine = KernelRidge([0.5, 20.0], kernel="rbf", gamma=0.05).fit(X, TWO)
+    expected = TWO - cross_val_predict(clone(machine), X, TWO, cv=LeaveOneOut())
+    np.testing.assert_allclose(machine.loo_residuals_, expected, atol=1e-8 * np.abs(TWO).max())
+
+
+def test_a_path_of_penalties():
+    alphas = [1e-3, 0.1, 1.0, 10.0]
+    s = WEIGHTS["whole"]
+    machine = KernelRidge(kernel="rbf", gamma=0.05)
+    path = machine.path(X, TWO, alphas, s)
+    for i, alpha in enumerate(alphas):
+        fitted = clone(machine).set_params(alpha=alpha).fit(X, TWO, s)
+        errors = np.nansum(s[:, None] * fitted.loo_residuals_**2, axis=0) / s.sum()
+        np.testing.assert_allclose(path.leave_one_out_errors[i], errors, rtol=1e-8)
+        np.testing.assert_allclose(path.coefficients[i], fitted.dual_coef_, atol=1e-9 * np.abs(fitted.dual_coef_).max())
+    assert path.best == path.leave_one_out_errors.sum(axis=1).argmin()
+    assert not hasattr(machine, "n_features_in_")
+    with pytest.raises(ValueError, match="alphas must hold at least one penalty"):
+        machine.path(X, Y, [])
+    with pytest.raises(ValueError, match="alphas must be a number >= 0"):
+        machine.path(X, Y, [-1.0])
+
+
+@every_kernel
+def test_a_weight_is_as_many_copies(kernel):
+    s = WEIGHTS["whole"].astype(int)
+    machine = KernelRidge(kernel=kernel, **KERNELS[kernel])
+    weighted = clone(machine).fit(POSITIVE, Y, s).predict(POSITIVE)
+    copied = clone(machine).fit(np.repeat(POSITIVE, s, axis=0), np.repeat(Y, s)).predict(POSITIVE)
+    np.testing.assert_allclose(weighted, copied, atol=1e-8 * np.abs(Y).max())
+    absent = clone(machine).fit(POSITIVE[s > 0], Y[s > 0], s[s > 0]).predict(POSITIVE)
+    np.testing.assert_allclose(weighted, absent, atol=1e-10 * np.abs(Y).max())
+
+
+def test_a_linear_kernel_is_ridge_regression():
+    machine = KernelRidge(2.0).fit(X, Y)
+    expected = Ridge(2.0, fit_intercept=False).fit(X, Y)
+    np.testing.assert_allclose(machine.predict(X), expected.predict(X), atol=1e-9 * np.abs(Y).max())
+
+
+def test_many_rows_take_the_same_blocks(monkeypatch):
+    monkeypatch.setattr(ridge, "_STRIP", 7)
+    machine = KernelRidge(kernel="rbf").fit(X, Y)
+    np.testing.assert_allclose(machine.predict(X), Theirs(kernel="rbf").fit(X, Y).predict(X), atol=1e-8)
+    assert machine.certificate_.n_kernel_values < 2 * 150**2
+
+
+@pytest.mark.parametrize("stored", [sp.csr_array, sp.csr_matrix, np.asfortranarray, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", RBF(gamma=0.1) + Linear()], ids=str)
+def test_storage_does_not_matter(stored, kernel):
+    rounded = np.round(2 * X)
+    expected = KernelRidge(kernel=kernel).fit(rounded, Y).predict(rounded)
+    found = KernelRidge(kernel=kernel).fit(stored(rounded), Y).predict(stored(rounded))
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(Y).max())
+
+
+def test_kernels_of_every_kind():
+    K = rbf_kernel(X, gamma=0.1)
+    expected = KernelRidge(kernel="rbf", gamma=0.1).fit(X, Y, WEIGHTS["whole"])
+    for machine, rows in (
+        (KernelRidge(kernel=RBF(gamma=0.1)), X),
+        (KernelRidge(kernel=rbf_kernel, kernel_params={"gamma": 0.1}), X),
+        (KernelRidge(kernel="precomputed"), K),
+    ):
+        machine.fit(rows, Y, WEIGHTS["whole"])
+        np.testing.assert_allclose(machine.predict(rows), expected.predict(X), atol=1e-8 * np.abs(Y).max())
+        np.testing.assert_allclose(machine.loo_residuals_, expected.loo_residuals_, atol=1e-8 * np.abs(Y).max())
+    words = ["abab", "abba", "baba", "aaaa"]
+    assert KernelRidge(1e-6, kernel=Spectrum(2)).fit(words, [1.0, 2.0, 3.0, 4.0]).predict(["aaaa"]).shape == (1,)
+    grid = GridSearchCV(KernelRidge(kernel="precomputed"), {"alpha": [0.1, 1.0]}).fit(K, Y)
+    assert grid.best_score_ == pytest.approx(
+        GridSearchCV(Theirs(kernel="precomputed"), {"alpha": [0.1, 1.0]}).fit(K, Y).best_score_
+    )
+
+
+def test_a_singular_system_has_the_solution_of_least_norm():
+    twice = np.vstack([X[:20], X[:20]])
+    for y in (np.concatenate([Y[:20], Y[:20]]), np.concatenate([Y[:20], Y[:20] + 1.0])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ours = KernelRidge(0.0, kernel="rbf").fit(twice, y)
+        assert "not positive definite" in str(caught[0].message)
+        expected = np.linalg.lstsq(rbf_kernel(twice), y)[0]
+        np.testing.assert_allclose(ours.dual_coef_, expected, atol=1e-6 * np.abs(expected).max())
+        consistent = y[0] == y[20]
+        assert (ours.certificate_.status is Status.OPTIMAL) == consistent
+        assert any("ended as `stalled`" in str(w.message) for w in caught) != consistent
+
+
+def test_a_kernel_that_is_not_positive_semidefinite_claims_no_optimum():
+    with pytest.warns(IndefiniteKernelWarning):
+        machine = KernelRidge(200.0, kernel="sigmoid").fit(X, Y)
+    assert machine.certificate_.status is Status.STATIONARY
+
+
+def test_a_machine_pickles_without_its_evidence():
+    machine = pickle.loads(pickle.dumps(KernelRidge(kernel="rbf").fit(X, Y)))
+    assert machine.certificate_.status is Status.OPTIMAL
+    with pytest.raises(ValueError, match="training data are not at hand"):
+        machine.certificate_.verify()
+    np.testing.assert_array_equal(machine.predict(X), KernelRidge(kernel="rbf").fit(X, Y).predict(X))
+    machine.loo_residuals_  # noqa: B018 - from the rows that it holds
+
+
+BAD = {
+    "alpha must be a number >= 0": ({"alpha": -1.0}, {}),
+    "alpha must be a number >= 0, got 'one'": ({"alpha": "one"}, {}),
+    "alpha must be a finite number": ({"alpha": np.inf}, {}),
+    "alpha must be one number or one for each of the 1 targets": ({"alpha": [1.0, 2.0]}, {}),
+    "kernel must be": ({"kernel": "gauss"}, {}),
+    "Input y contains NaN": ({}, {"y": np.where(np.arange(150) == 3, np.nan, Y)}),
+    "sample_weight must hold finite numbers >= 0": ({}, {"sample_weight": -np.ones(150)}),
+    "all weights are zero": ({}, {"sample_weight": np.zeros(150)}),
+    "inconsistent numbers of samples": ({}, {"y": Y[:-1]}),
+    "could not convert string to float": ({}, {"y": np.array(["a"] * 150)}),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_refused(message):
+    parameters, changed = BAD[message]
+    with pytest.raises(ValueError, match=message):
+        KernelRidge(**parameters).fit(**{"X": X, "y": Y, **changed})
+
+
+def test_overflow_is_refused():
+    with pytest.raises(ValueError, match="overflow"):
+        KernelRidge().fit(X * 1e200, Y)

@@ -1,0 +1,182 @@
+"""Classifiers by least squares: against dense linear algebra, scikit-learn, refitting, and weights as copies."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.linear_model import RidgeClassifier
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import plain
+from mercer import RBF, LeastSquaresClassifier, LeastSquaresSVC, Linear, Status
+
+CANCER, WINE, IRIS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris))
+TABLES = {"2 classes": (scale(CANCER[0])[:120], CANCER[1][:120]), "3 classes": (scale(WINE[0]), WINE[1])}
+WEIGHTS = {
+    "none": lambda n: None,
+    "whole": lambda n: np.arange(n) % 3 + 0.0,
+    "fractions": lambda n: 0.1 + np.arange(n) % 7,
+}
+MACHINES = {
+    "linear": LeastSquaresClassifier(0.5),
+    "least norm": LeastSquaresClassifier(),
+    "rbf": LeastSquaresSVC(C=2.0, gamma=0.05),
+    "poly": LeastSquaresSVC(kernel="poly", coef0=1.0, degree=2, class_weight="balanced"),
+    "sum": LeastSquaresSVC(kernel=RBF(gamma=0.1) + 0.1 * Linear()),
+}
+every_table = pytest.mark.parametrize("table", TABLES)
+every_machine = pytest.mark.parametrize("name", MACHINES)
+every_weight = pytest.mark.parametrize("weights", WEIGHTS)
+
+
+@parametrize_with_checks(
+    [
+        LeastSquaresSVC(),
+        LeastSquaresSVC(class_weight="balanced"),
+        LeastSquaresClassifier(),
+        LeastSquaresClassifier(1.0),
+    ],
+    expected_failed_checks=lambda _: {},
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@every_table
+@every_weight
+def test_the_bordered_system(table, weights):
+    X, y = TABLES[table]
+    s = WEIGHTS[weights](len(y))
+    machine = LeastSquaresSVC(C=3.0, gamma=0.02).fit(X, y, s)
+    s = np.ones(len(y)) if s is None else s
+    on, classes = np.flatnonzero(s > 0), np.unique(y)
+    K = plain.gaussian(X, X, 0.02)
+    n = on.size
+    system = np.ones((n + 1, n + 1))
+    system[-1, -1] = 0.0
+    system[:n, :n] = K[np.ix_(on, on)] + np.diag(1.0 / (3.0 * s[on]))
+    columns = [classes[1]] if classes.size == 2 else classes
+    for t, label in enumerate(columns):
+        signs = np.where(y == label, 1.0, -1.0)
+        expected = np.linalg.solve(system, np.append(signs[on], 0.0))
+        np.testing.assert_allclose(machine.dual_coef_[t, on], expected[:n], atol=1e-9)
+        assert machine.intercept_[t] == pytest.approx(expected[n], abs=1e-9)
+    assert not machine.dual_coef_[:, s == 0].any()
+    certificate = machine.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert certificate.verify().status is Status.OPTIMAL
+    beta, Y = machine.dual_coef_.T, np.array([np.where(y == label, 1.0, -1.0) for label in columns]).T
+    f = K @ beta + machine.intercept_
+    primal = 0.5 / 3.0 * (beta * (K @ beta)).sum() + 0.5 * (s[:, None] * (Y - f) ** 2).sum()
+    assert certificate.primal == pytest.approx(primal, rel=1e-12)
+    assert abs(certificate.gap) <= 1e-12 * primal
+
+
+@every_table
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
+@every_weight
+def test_the_linear_machine_is_that_of_scikit_learn(table, alpha, weights):
+    X, y = TABLES[table]
+    s = WEIGHTS[weights](len(y))
+    ours = LeastSquaresClassifier(alpha).fit(X, y, s)
+    theirs = RidgeClassifier(alpha, solver="cholesky").fit(X, y, s)
+    np.testing.assert_allclose(ours.coef_, np.atleast_2d(theirs.coef_), atol=1e-9)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-9)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.decision_function(X).shape == theirs.decision_function(X).shape
+    certificate = ours.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert abs(certificate.gap) <= 1e-12 * certificate.primal
+
+
+def test_least_norm_where_there_are_many_solutions():
+    X, y = TABLES["2 classes"]
+    few = LeastSquaresClassifier().fit(X[:20], y[:20])
+    signs = np.where(y[:20] == 1, 1.0, -1.0)
+    centred = X[:20] - X[:20].mean(axis=0)
+    np.testing.assert_allclose(few.coef_[0], np.linalg.pinv(centred) @ (signs - signs.mean()), atol=1e-9)
+    assert few.certificate_.status is Status.OPTIMAL
+    assert np.isnan(few.loo_score_)  # every row is interpolated: without it, nobody knows
+
+
+def test_the_linear_kernel_is_the_linear_machine():
+    X, y = TABLES["3 classes"]
+    kernel = LeastSquaresSVC(C=4.0, kernel="linear").fit(X, y)
+    linear = LeastSquaresClassifier(0.25).fit(X, y)
+    np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), atol=1e-9)
+    np.testing.assert_allclose(kernel.loo_decision_, linear.loo_decision_, atol=1e-9)
+
+
+@every_table
+@every_machine
+@every_weight
+def test_leave_one_out_is_refitting(table, name, weights):
+    X, y = TABLES[table]
+    s = np.ones(len(y)) if weights == "none" else WEIGHTS[weights](len(y))
+    machine = clone(MACHINES[name]).fit(X, y, s)
+    fixed = dict(zip(machine.classes_.tolist(), machine.class_weight_.tolist(), strict=True))
+    for i in (1, 50, 100):
+        kept = np.arange(len(y)) != i
+        without = clone(machine).set_params(class_weight=fixed)
+        if hasattr(machine, "kernel_"):
+            without.set_params(kernel=machine.kernel_)
+        without.fit(X[kept], y[kept], s[kept])
+        if s[i] > 0:
+            expected = without.decision_function(X[i : i + 1])
+            np.testing.assert_allclose(machine.loo_decision_[i : i + 1], expected, atol=1e-8)
+    assert 0.8 < machine.loo_score_ < 1.0
+
+
+@every_table
+@every_machine
+def test_a_weight_is_as_many_copies(table, name):
+    X, y = TABLES[table]
+    s = np.arange(len(y)) % 3
+    weighted = clone(MACHINES[name]).fit(X, y, s).decision_function(X)
+    copied = clone(MACHINES[name]).fit(np.repeat(X, s, axis=0), np.repeat(y, s)).decision_function(X)
+    absent = clone(MACHINES[name]).fit(X[s > 0], y[s > 0], s[s > 0]).decision_function(X)
+    np.testing.assert_allclose(weighted, copied, atol=1e-8)
+    np.testing.assert_allclose(weighted, absent, atol=1e-8)
+
+
+@every_machine
+def test_a_class_weight_is_a_sample_weight(name):
+    X, y = TABLES["2 classes"]
+    weighted = clone(MACHINES[name]).set_params(class_weight={1: 3.0}).fit(X, y).decision_function(X)
+    machine = clone(MACHINES[name]).set_params(class_weight=None)
+    if name == "poly":
+        machine.set_params(gamma=1.0 / X.shape[1] / X.var())
+        weighted = clone(machine).set_params(class_weight={1: 3.0}).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(machine.fit(X, y, np.where(y == 1, 3.0, 1.0)).decision_function(X), weighted, atol=1e-9)
+
+
+@every_machine
+@pytest.mark.parametrize("stored", [sp.csr_array, sp.csr_matrix, lambda X: X.astype(np.float32)])
+def test_storage_and_labels_do_not_matter(name, stored):
+    X, y = np.round(IRIS[0] * 2), np.array(["a", "b", "c"])[IRIS[1]]
+    expected = clone(MACHINES[name]).fit(X, y)
+    machine = clone(MACHINES[name]).fit(stored(X), y)
+    np.testing.assert_allclose(machine.decision_function(stored(X)), expected.decision_function(X), atol=1e-7)
+    np.testing.assert_array_equal(machine.predict(X), machine.classes_[machine.decision_function(X).argmax(axis=1)])
+    assert machine.score(X, y) >= 0.8
+
+
+BAD = {
+    "C must be a number > 0": (LeastSquaresSVC(C=0.0), {}),
+    "C must be a finite number": (LeastSquaresSVC(C=np.inf), {}),
+    "alpha must be a number >= 0": (LeastSquaresClassifier(-1.0), {}),
+    "alpha must be a finite number": (LeastSquaresClassifier(np.inf), {}),
+    "one class only": (LeastSquaresSVC(), {"y": np.zeros(178)}),
+    "class_weight names classes": (LeastSquaresClassifier(class_weight={7: 1.0}), {}),
+    "all weights are zero in class": (LeastSquaresClassifier(), {"sample_weight": (WINE[1] > 0) * 1.0}),
+    "sample_weight must hold finite numbers": (LeastSquaresSVC(), {"sample_weight": np.full(178, -1.0)}),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_refused(message):
+    machine, changed = BAD[message]
+    with pytest.raises(ValueError, match=message):
+        clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})

@@ -1,0 +1,305 @@
+"""Logistic regression: a generic optimiser, duality by hand, weights as copies, and where there is no optimum."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression as Theirs
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status
+from mercer.data import as_data
+
+CANCER, WINE, IRIS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris))
+TABLES = {"2 classes": (scale(CANCER[0])[:100], CANCER[1][:100]), "3 classes": (scale(WINE[0])[::2], WINE[1][::2])}
+WEIGHTS = {
+    "none": lambda n: None,
+    "whole": lambda n: np.arange(n) % 3 + 0.0,
+    "fractions": lambda n: 0.1 + np.arange(n) % 7,
+}
+KERNELS = {
+    "rbf": RBF(gamma=0.05),
+    "linear": Linear(),
+    "sum": RBF(gamma=0.1) + 0.1 * Linear(),
+    "function": lambda A, B: np.exp(-0.01 * ((A[:, None] - B) ** 2).sum(axis=2)),
+}
+MACHINES = {
+    "rbf": KernelLogisticRegression(2.0, kernel=RBF(gamma=0.05), tol=1e-9),
+    "no bias": KernelLogisticRegression(kernel=RBF(gamma=0.05), fit_intercept=False, tol=1e-9),
+    "linear": LogisticRegression(tol=1e-10),
+    "linear, no bias": LogisticRegression(0.3, fit_intercept=False, tol=1e-10),
+}
+every_table = pytest.mark.parametrize("table", TABLES)
+every_weight = pytest.mark.parametrize("weights", WEIGHTS)
+every_machine = pytest.mark.parametrize("name", MACHINES)
+
+
+@parametrize_with_checks(
+    [
+        KernelLogisticRegression(),
+        KernelLogisticRegression(class_weight="balanced"),
+        LogisticRegression(),
+        LogisticRegression(solver="gradient", tol=1e-4),
+    ],
+    expected_failed_checks=lambda _: {},
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def generic(features, y, variance, s, has_bias=True):
+    """The objective's minimum by a generic optimiser; `features` are columns in which w is a plain vector."""
+    n, p = features.shape
+    classes, codes = np.unique(y, return_inverse=True)
+    n_outputs = 1 if classes.size == 2 else classes.size
+    design = np.hstack([features, np.ones((n, 1))]) if has_bias else features
+
+    def objective(v):
+        V = v.reshape(design.shape[1], n_outputs)
+        f = design @ V
+        if n_outputs == 1:
+            f = np.hstack([np.zeros((n, 1)), f])
+        top = f.max(axis=1, keepdims=True)
+        total = np.log(np.exp(f - top).sum(axis=1)) + top[:, 0]
+        slopes = np.exp(f - total[:, None])
+        slopes[np.arange(n), codes] -= 1.0
+        slopes = (s[:, None] * slopes)[:, -n_outputs:]
+        penalised = np.where(np.arange(design.shape[1])[:, None] < p, V, 0.0)
+        value = s @ (total - f[np.arange(n), codes]) + 0.5 / variance * (penalised**2).sum()
+        return value, (design.T @ slopes + penalised / variance).ravel()
+
+    found = minimize(
+        objective,
+        np.zeros(design.shape[1] * n_outputs),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 50},
+    )
+    return found.fun, design @ found.x.reshape(design.shape[1], n_outputs)
+
+
+@every_table
+@every_weight
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sum"])
+@pytest.mark.parametrize("variance", [0.1, 10.0])
+def test_the_kernel_machine_is_optimal(table, weights, kernel, variance):
+    X, y = TABLES[table]
+    s = WEIGHTS[weights](len(y))
+    machine = KernelLogisticRegression(variance, kernel=KERNELS[kernel], tol=1e-8).fit(X, y, s)
+    K = KERNELS[kernel].block(as_data(X), as_data(X))
+    values, vectors = np.linalg.eigh(K)
+    features = vectors * np.sqrt(np.maximum(values, 0.0))
+    least, f = generic(features, y, variance, np.ones(len(y)) if s is None else s)
+    certificate = machine.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert certificate.violation <= machine.tol
+    assert -1e-13 <= certificate.relative_gap < 1e-6
+    assert certificate.primal == pytest.approx(least, rel=1e-7)
+    ours = machine.decision_function(X)
+    ours = ours[:, None] if ours.ndim == 1 else ours
+    if ours.shape[1] > 1:  # adding a number to all classes changes nothing
+        ours, f = ours - ours.mean(axis=1, keepdims=True), f - f.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(ours, f, atol=5e-3)
+    again = certificate.verify()
+    assert again.status is Status.OPTIMAL
+    assert again.primal == pytest.approx(certificate.primal, rel=1e-12)
+
+
+@every_table
+@every_weight
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("variance", [0.1, 10.0])
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+def test_the_linear_machine_is_optimal(table, weights, has_bias, variance, stored):
+    X, y = TABLES[table]
+    s = WEIGHTS[weights](len(y))
+    machine = LogisticRegression(variance, fit_intercept=has_bias).fit(stored(X), y, s)
+    least, _ = generic(X, y, variance, np.ones(len(y)) if s is None else s, has_bias)
+    assert machine.certificate_.primal == pytest.approx(least, rel=1e-8)
+    assert -1e-13 <= machine.certificate_.relative_gap < 1e-7
+    assert machine.certificate_.status is Status.OPTIMAL
+    theirs = Theirs(C=variance, fit_intercept=has_bias, tol=1e-10, max_iter=10000).fit(X, y, s)
+    np.testing.assert_allclose(machine.coef_, theirs.coef_, atol=1e-3)
+    np.testing.assert_allclose(machine.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
+    assert machine.decision_function(X).shape == theirs.decision_function(X).shape
+
+
+def test_duality_by_hand():
+    """max sum_i H(a_i) - v/2 ||sum_i a_i y_i phi_i||², sum_i a_i y_i = 0, with the entropy H."""
+    X, y = TABLES["2 classes"]
+    for tol in (1e-1, 1e-3, 1e-8):
+        machine = KernelLogisticRegression(3.0, kernel="rbf", gamma=0.05, tol=tol).fit(X, y)
+        K, signs = rbf_kernel(X, gamma=0.05), np.where(y == 1, 1.0, -1.0)
+        f, certificate = machine.decision_function(X), machine.certificate_
+        beta = machine.dual_coef_[0]
+        primal = beta @ K @ beta / 6.0 + np.logaddexp(0.0, -signs * f).sum()
+        assert certificate.primal == pytest.approx(primal, rel=1e-12)
+        start = f - machine.intercept_[0]
+        # The bias that suits w best, by bisection.
+        low, high = -50.0, 50.0
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            a = 1.0 / (1.0 + np.exp(signs * (start + middle)))
+            low, high = (middle, high) if signs @ a > 0 else (low, middle)
+        dual = -1.5 * (signs * a) @ K @ (signs * a) - (a * np.log(a) + (1 - a) * np.log1p(-a)).sum()
+        assert certificate.dual == pytest.approx(dual, rel=1e-9)
+        assert certificate.gap >= -1e-12 * primal
+
+
+@every_table
+def test_gradient_descent_gets_to_the_same_point(table):
+    X, y = TABLES[table]
+    newton = LogisticRegression(0.1).fit(X, y)
+    descent = LogisticRegression(0.1, solver="gradient", tol=1e-7).fit(X, y)
+    assert descent.certificate_.status is Status.OPTIMAL
+    assert descent.n_iter_ > 10 * newton.n_iter_
+    np.testing.assert_allclose(descent.coef_, newton.coef_, atol=1e-5)
+    objectives = [row.dual for row in descent.trace_]
+    assert all(b <= a for a, b in pairwise(objectives))
+
+
+def test_the_step_of_the_textbook():
+    """w <- w - rate (sum_i x_i (p_i - t_i) + w / alpha), from w = 0, where p = 1/2."""
+    X, y = TABLES["2 classes"]
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        one = LogisticRegression(0.5, solver="gradient", learning_rate=0.01, max_iter=1).fit(X, y)
+    np.testing.assert_allclose(one.coef_[0], -0.01 * X.T @ (0.5 - y))
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        two = LogisticRegression(0.5, solver="gradient", learning_rate=0.01, max_iter=2).fit(X, y)
+    p = 1.0 / (1.0 + np.exp(-one.decision_function(X)))
+    np.testing.assert_allclose(two.coef_[0], one.coef_[0] - 0.01 * (X.T @ (p - y) + one.coef_[0] / 0.5))
+
+
+def test_a_rate_that_is_too_large_is_not_certified():
+    X, y = TABLES["2 classes"]
+    with pytest.warns(ConvergenceWarning), np.errstate(over="ignore", invalid="ignore"):
+        machine = LogisticRegression(solver="gradient", learning_rate=100.0, max_iter=50).fit(X, y)
+    assert machine.certificate_.status is not Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", ["newton", "gradient"])
+def test_maximum_likelihood(solver):
+    X, y = scale(CANCER[0][:, [1, 4]]), CANCER[1]
+    machine = LogisticRegression(np.inf, solver=solver).fit(X, y)
+    theirs = Theirs(C=np.inf, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(machine.coef_, theirs.coef_, atol=1e-3)
+    assert machine.certificate_.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", ["newton", "gradient"])
+@pytest.mark.parametrize("kind", ["separable", "touching", "3 classes"])
+def test_no_maximum_no_certificate(solver, kind):
+    x = np.arange(10.0) - 4.5
+    X, y = np.column_stack([x, np.cos(x)]), (x > 0).astype(int)
+    if kind == "touching":  # separated, but for two rows in the same place
+        X, y = np.vstack([X * [[1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]), np.append(y, [0, 1])
+    if kind == "3 classes":
+        y = (x > 0).astype(int) + (x > 2)
+    with pytest.warns(ConvergenceWarning, match="likelihood has no maximum|max_iter"):
+        machine = LogisticRegression(np.inf, solver=solver, max_iter=3000).fit(X, y)
+    assert machine.certificate_.status is not Status.OPTIMAL
+    assert machine.certificate_.verify().status is not Status.OPTIMAL
+    assert LogisticRegression(100.0).fit(X, y).certificate_.status is Status.OPTIMAL
+
+
+@every_table
+@every_machine
+def test_a_weight_is_as_many_copies(table, name):
+    X, y = TABLES[table]
+    s = np.arange(len(y)) % 3
+    weighted = clone(MACHINES[name]).fit(X, y, s).predict_proba(X)
+    copied = clone(MACHINES[name]).fit(np.repeat(X, s, axis=0), np.repeat(y, s)).predict_proba(X)
+    absent = clone(MACHINES[name]).fit(X[s > 0], y[s > 0], s[s > 0]).predict_proba(X)
+    np.testing.assert_allclose(weighted, copied, atol=1e-7)
+    np.testing.assert_allclose(weighted, absent, atol=1e-7)
+
+
+@every_machine
+def test_class_weights(name):
+    X, y = TABLES["2 classes"]
+    balanced = clone(MACHINES[name]).set_params(class_weight="balanced").fit(X, y)
+    by_hand = clone(MACHINES[name]).fit(X, y, (len(y) / 2 / np.bincount(y))[y])
+    np.testing.assert_allclose(balanced.predict_proba(X), by_hand.predict_proba(X), atol=1e-7)
+
+
+@every_table
+@every_machine
+def test_probabilities(table, name):
+    X, y = TABLES[table]
+    machine = clone(MACHINES[name]).fit(X, y)
+    p = machine.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.exp(machine.predict_log_proba(X)), p, atol=1e-12)
+    np.testing.assert_array_equal(machine.predict(X), machine.classes_[p.argmax(axis=1)])
+    assert np.isfinite(machine.predict_log_proba(1e4 * X)).all()
+    if "no bias" not in name:  # what a bias is for: expected numbers of each class are the observed ones
+        np.testing.assert_allclose(p.sum(axis=0), np.bincount(y), atol=1e-4)
+
+
+def test_kernels_of_every_kind():
+    X, y = TABLES["2 classes"]
+    K = rbf_kernel(X, gamma=0.01)
+    expected = KernelLogisticRegression(kernel="rbf", gamma=0.01).fit(X, y)
+    for machine, rows in (
+        (KernelLogisticRegression(kernel="precomputed"), K),
+        (KernelLogisticRegression(kernel=KERNELS["function"]), X),
+        (KernelLogisticRegression(kernel="rbf", gamma=0.01), sp.csr_array(X)),
+        (KernelLogisticRegression(kernel="rbf", gamma=0.01, memory_limit=1000), X),  # products are evaluated anew
+    ):
+        machine.fit(rows, y)
+        np.testing.assert_allclose(machine.decision_function(rows), expected.decision_function(X), atol=1e-4)
+        assert machine.certificate_.status is Status.OPTIMAL
+    words = KernelLogisticRegression(kernel=Spectrum(2)).fit(["abab", "abba", "bbbb", "bbba"], [0, 0, 1, 1])
+    assert words.predict(["abab"]) == [0]
+
+
+def test_it_stops_when_asked():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    y = (X[:, 0] > 0).astype(int)
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine = KernelLogisticRegression(callback=lambda progress: seen.append(progress) or True).fit(X, y)
+    assert len(seen) == 1
+    assert machine.certificate_.gap > 0.0
+    for limit, status in (
+        ({"max_iter": 0}, "max_iter"),
+        ({"max_iter": 2}, "max_iter"),
+        ({"max_seconds": 0.0}, "time_limit"),
+    ):
+        with pytest.warns(ConvergenceWarning, match=status):
+            machine = KernelLogisticRegression(**limit).fit(X, y)
+        assert str(machine.certificate_.status) == status
+        assert machine.certificate_.gap > 0.0
+        machine.predict(X)
+
+
+BAD = {
+    "prior_variance must be a number > 0": (LogisticRegression(0.0), {}),
+    "prior_variance must be a finite number": (KernelLogisticRegression(np.inf), {}),
+    "solver must be": (LogisticRegression(solver="sgd"), {}),
+    "learning_rate must be": (LogisticRegression(learning_rate=-1.0), {}),
+    "tol must be": (KernelLogisticRegression(tol=0.0), {}),
+    "max_iter must be": (LogisticRegression(max_iter=1.5), {}),
+    "max_seconds must be": (KernelLogisticRegression(max_seconds=-1.0), {}),
+    "callback must be": (KernelLogisticRegression(callback=3), {}),
+    "one class only": (LogisticRegression(), {"y": np.zeros(178)}),
+    "all weights are zero in class": (KernelLogisticRegression(), {"sample_weight": (WINE[1] > 0) * 1.0}),
+    "sample_weight must hold finite numbers": (LogisticRegression(), {"sample_weight": np.full(178, -1.0)}),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_refused(message):
+    machine, changed = BAD[message]
+    with pytest.raises(ValueError, match=message), warnings.catch_warnings():
+        clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})

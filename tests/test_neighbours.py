@@ -1,0 +1,170 @@
+"""Classifiers that remember rows: votes, sums and networks, against plain NumPy and scikit-learn."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import scale
+from sklearn.svm import SVC as Libsvm  # noqa: N811
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import (
+    RBF,
+    SVC,
+    GaussianBasis,
+    KernelNeighborsClassifier,
+    LogisticRegression,
+    ParzenClassifier,
+    RBFNetworkClassifier,
+    Spectrum,
+    kernel_distance,
+)
+
+IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
+TABLES = {"2 classes": (scale(CANCER[0])[:150], CANCER[1][:150]), "3 classes": (scale(WINE[0]), WINE[1])}
+every_table = pytest.mark.parametrize("table", TABLES)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of the SVC that chooses prototypes
+@parametrize_with_checks(
+    [
+        KernelNeighborsClassifier(3),
+        KernelNeighborsClassifier(3, kernel="poly", coef0=1.0, prototypes="support_vectors"),
+        ParzenClassifier(),
+        ParzenClassifier(class_weight="balanced"),
+        RBFNetworkClassifier(),
+    ],
+    expected_failed_checks=lambda _: {},
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@every_table
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("k", [1, 4, 7])
+def test_plain_kernels_vote_as_euclidean_neighbours(table, kernel, k):
+    X, y = TABLES[table]
+    ours = KernelNeighborsClassifier(k, kernel=kernel).fit(X[::2], y[::2])
+    theirs = KNeighborsClassifier(k).fit(X[::2], y[::2])
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X))
+    sparse = KernelNeighborsClassifier(k, kernel=kernel).fit(sp.csr_array(X[::2]), y[::2])
+    np.testing.assert_array_equal(sparse.predict(sp.csr_array(X)), theirs.predict(X))
+
+
+@every_table
+@pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.1), "poly", RBF(gamma=0.1) * 2.0 + 1.0], ids=str)
+@pytest.mark.parametrize("prototypes", ["all", "support_vectors"])
+def test_neighbours_by_the_kernels_distance(table, kernel, prototypes):
+    X, y = TABLES[table]
+    machine = KernelNeighborsClassifier(3, kernel=kernel, prototypes=prototypes).fit(X[::2], y[::2])
+    away = kernel_distance(machine.kernel_, X, X[::2][machine.prototype_indices_])
+    distances, indices = machine.kneighbors(X)
+    np.testing.assert_allclose(distances, np.sort(away, axis=1)[:, :3], atol=2e-6)
+    order = np.argsort(away, axis=1, kind="stable")[:, :3]
+    clear = np.diff(np.sort(away, axis=1)[:, :4], axis=1).min(axis=1) > 1e-5
+    np.testing.assert_array_equal(indices[clear], machine.prototype_indices_[order][clear])
+    votes = y[::2][indices]
+    expected = np.array([np.bincount(row, minlength=3).argmax() for row in votes])
+    np.testing.assert_array_equal(machine.predict(X), expected)
+    if prototypes == "support_vectors":
+        assert machine.prototype_indices_.tolist() == sorted(machine.svc_.support_.tolist())
+        if kernel != "linear" and isinstance(kernel, RBF):
+            libsvm = Libsvm(gamma=0.1).fit(X[::2], y[::2])
+            assert abs(machine.prototype_indices_.size - libsvm.support_.size) <= 2
+
+
+def test_given_kernel_values():
+    X, y = TABLES["3 classes"]
+    K = polynomial_kernel(X, degree=2)
+    expected = KernelNeighborsClassifier(3, kernel="poly", degree=2, coef0=1.0, gamma="auto").fit(X[::2], y[::2])
+    given = KernelNeighborsClassifier(3, kernel="precomputed").fit(K[::2, ::2], y[::2])
+    np.testing.assert_array_equal(given.predict(K[:, ::2]), expected.predict(X))
+    distances, indices = given.kneighbors(K[:, ::2])
+    assert np.isnan(distances).all()
+    np.testing.assert_array_equal(indices, expected.kneighbors(X)[1])
+    few = KernelNeighborsClassifier(3, kernel="precomputed", prototypes="support_vectors").fit(K[::2, ::2], y[::2])
+    assert few.prototype_indices_.size < 89
+    assert few.score(K[:, ::2], y) > 0.7
+
+
+def test_strings_have_neighbours():
+    words, y = ["abab", "abba", "bbbb", "bbba"], [0, 0, 1, 1]
+    for machine in (KernelNeighborsClassifier(1, kernel=Spectrum(2)), ParzenClassifier(kernel=Spectrum(2))):
+        assert machine.fit(words, y).predict(words).tolist() == y
+
+
+def test_more_neighbours_than_rows():
+    machine = KernelNeighborsClassifier(50).fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    assert machine.predict([[0.0]]) == [1]
+    assert machine.kneighbors([[0.0]])[1].shape == (1, 3)
+
+
+@every_table
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize("weights", [None, "whole"])
+def test_every_row_speaks_for_its_class(table, class_weight, weights):
+    X, y = TABLES[table]
+    s = None if weights is None else np.arange(len(y)) % 3
+    machine = ParzenClassifier(gamma=0.1, class_weight=class_weight).fit(X[::2], y[::2], None if s is None else s[::2])
+    s = np.ones(len(y))[::2] if s is None else s[::2]
+    K = rbf_kernel(X, X[::2], gamma=0.1)
+    sums = np.array([K[:, y[::2] == k] @ s[y[::2] == k] for k in np.unique(y)]).T
+    if class_weight:
+        sums = sums / [s[y[::2] == k].sum() for k in np.unique(y)] * s.sum() / np.unique(y).size
+    expected = sums[:, 1] - sums[:, 0] if sums.shape[1] == 2 else sums
+    np.testing.assert_allclose(machine.decision_function(X), expected, atol=1e-9)
+    np.testing.assert_array_equal(machine.predict(X), sums.argmax(axis=1))
+
+
+@every_table
+@pytest.mark.parametrize("centers", ["kmeans", "random", "given"])
+def test_a_network_is_a_basis_and_a_linear_machine(table, centers):
+    X, y = TABLES[table]
+    network = RBFNetworkClassifier(15, centers=X[:9] if centers == "given" else centers, gamma=0.05).fit(X, y)
+    basis = GaussianBasis(network.centers_, gamma=0.05)
+    expected = LogisticRegression().fit(basis.fit_transform(X), y)
+    np.testing.assert_allclose(network.predict_proba(X), expected.predict_proba(basis.transform(X)), atol=1e-9)
+    assert network.centers_.shape == (9 if centers == "given" else 15, X.shape[1])
+    assert network.score(X, y) > 0.8
+    other = RBFNetworkClassifier(15, machine=SVC(kernel="linear")).fit(sp.csr_array(X), y)
+    assert not hasattr(other, "predict_proba")
+    assert other.decision_function(sp.csr_array(X)).shape[0] == len(y)
+    assert other.machine_.certificate_.status == "optimal"
+
+
+@every_table
+@pytest.mark.parametrize("centers", ["kmeans", "random"])
+def test_a_weight_is_as_many_copies(table, centers):
+    X, y = TABLES[table]
+    s = np.arange(len(y)) % 3
+    network = RBFNetworkClassifier(12, centers=centers, machine=LogisticRegression(tol=1e-10))
+    weighted = clone(network).fit(X, y, s)
+    copied = clone(network).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
+    np.testing.assert_allclose(weighted.centers_, copied.centers_, atol=1e-9)
+    np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=1e-6)
+
+
+BAD = {
+    "n_neighbors must be an integer >= 1": (KernelNeighborsClassifier(0), {}),
+    "n_neighbors must be an integer >= 1, got None": (KernelNeighborsClassifier(None), {}),
+    "prototypes must be": (KernelNeighborsClassifier(prototypes="some"), {}),
+    "one class only": (ParzenClassifier(), {"y": np.zeros(178)}),
+    "sample_weight must hold finite numbers": (ParzenClassifier(), {"sample_weight": np.full(178, -1.0)}),
+    "centers must be": (RBFNetworkClassifier(centers="best"), {}),
+    "centers must have the 13 columns": (RBFNetworkClassifier(centers=[[0.0]]), {}),
+    "centers must be finite": (RBFNetworkClassifier(centers=np.full((2, 13), np.nan)), {}),
+    "n_components must be an integer >= 1": (RBFNetworkClassifier(0), {}),
+    "n_components must be an integer >= 1, got None": (RBFNetworkClassifier(None), {}),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_refused(message):
+    machine, changed = BAD[message]
+    with pytest.raises(ValueError, match=message):
+        clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})
