@@ -164,11 +164,10 @@ class Mercer(Estimator):
         return _claims(self.machine.certificate_)
 
     def limit(self) -> Callable[[], object]:
-        """Return what evaluates K[:, SV] once, with the engine's own tiles."""
-        beta = np.zeros(self.task.y.size)
-        beta[self.model().support] = 1.0
-        gram = self._gram()
-        return lambda: gram.matvec(beta)
+        """Return what evaluates K[:, SV] once, with the engine's own tiles, in the precision that fits begin in."""
+        support, gram = np.unique(self.model().support), self._gram()
+        ones, out = np.ones(support.size), np.zeros(self.task.y.size)
+        return lambda: list(gram.accumulate(out, support, ones, single=True))
 
 
 class OneThread(Mercer):

@@ -302,9 +302,9 @@ tolerance {TOL:g}); mercer's time includes its certificate. *× peer*: how many 
 (of scikit-learn-intelex the faster of its types of input); of several problems the geometric mean, and *worst* the
 smallest. *Both true*: the same, against the peer at a tolerance tightened (/10, /100) until its true violation is at
 most {TRUE_ENOUGH:g}. *Goal*: what the project has set itself. *× limit*: mercer's time by the time to evaluate
-K[:, SV] once with its own tiles; the goal beside it is the factor at which the harder of the two goals is met (a fit
-at 1 takes no longer than one look at its result). *Certified*: mercer's status is `optimal`, that is true, and so is
-its certificate. *Violation* and *dual* (relative to the best of the row): recomputed from each result over all
-training rows, in float64, in NumPy; *certificate*: the violation that mercer reports. *MB*: peak memory of the first
-run beyond what its process used before, which held the rows. "> " marks lower bounds: somebody was stopped, or never
-came within {TRUE_ENOUGH:g}."""
+K[:, SV] once with its own tiles, in single precision; the goal beside it is the factor at which the harder of the two
+goals is met (a fit at 1 takes no longer than one look at its result). *Certified*: mercer's status is `optimal`, that
+is true, and so is its certificate. *Violation* and *dual* (relative to the best of the row): recomputed from each
+result over all training rows, in float64, in NumPy; *certificate*: the violation that mercer reports. *MB*: peak memory
+of the first run beyond what its process used before, which held the rows. "> " marks lower bounds: somebody was
+stopped, or never came within {TRUE_ENOUGH:g}."""

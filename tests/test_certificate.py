@@ -17,7 +17,7 @@ from mercer.backends import NativeBackend
 from mercer.certificate import Certificate, combine, conclude, evaluate, relative_gap, worst_status
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.kernels import RBF, Callable, Linear, Op, Polynomial, Sigmoid
+from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, nearest_points
 from mercer.solvers import Limits, solve
 from mercer.status import Status
@@ -555,3 +555,42 @@ def test_certificates_are_values():
     assert isinstance(certificate, Certificate)
     with pytest.raises(AttributeError):
         certificate.status = Status.OPTIMAL
+
+
+def true_violation(K, y, C, beta):
+    """From a matrix in extended precision."""
+    g = (K @ beta.astype(np.longdouble)) - y
+    grow, shrink = beta < np.where(y > 0, C, 0.0), beta > np.where(y > 0, 0.0, -C)
+    return float(g[shrink].max() - g[grow].min())
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5, 1e7, 1.7e9])
+@pytest.mark.parametrize("kernel", [center(Linear()), 1e3 * center(1e-3 * Linear() + 1.0)], ids=repr)
+def test_centring_far_rows_is_not_believed(kernel, offset):
+    rng = np.random.default_rng(0)
+    X = offset + rng.normal(size=(400, 3))
+    y = np.where(X[:, 0] - offset + rng.normal(size=400) > 0.0, 1.0, -1.0)
+    data = as_data(X)
+    solution = solve(c_svc(y, 10.0), Gram(kernel.resolve(data), data))
+    away = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    if solution.status is Status.OPTIMAL:
+        assert true_violation(away @ away.T, y, 10.0, solution.beta) <= 1.1e-3
+    if offset in (0.0, 1e7, 1.7e9):
+        assert solution.status is (Status.OPTIMAL if offset == 0.0 else Status.STALLED)
+
+
+@pytest.mark.parametrize("offset", [1.0, 1e5, 1e7, 1e10])
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_close_sparse_rows_far_from_nothing_are_not_believed(offset, C):
+    rng = np.random.default_rng(0)
+    X = np.maximum(offset + rng.normal(size=(300, 5)), 0.0)
+    y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    kernel, data = ChiSquared(gamma=0.2 * offset), as_data(sp.csr_array(X))
+    solution = solve(c_svc(y, C), Gram(kernel, data))
+    x, z = X[:, None].astype(np.longdouble), X[None].astype(np.longdouble)
+    terms = (x - z) ** 2 / np.where(x + z > 0.0, x + z, 1.0)
+    if solution.status is Status.OPTIMAL:
+        K = np.exp(-0.2 * np.longdouble(offset) * terms.sum(axis=2))
+        assert true_violation(K, y, C, solution.beta) <= 1.1e-3
+    assert solution.status is Status.OPTIMAL or offset > 1e4
+    solution.certificate.verify()  # has an answer

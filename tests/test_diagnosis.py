@@ -176,7 +176,9 @@ def test_what_is_repaired_is_positive_semidefinite(repair, n):
     np.testing.assert_allclose(repaired.eigenvalues, np.linalg.eigvalsh(G), atol=1e-13)
     np.testing.assert_array_equal(repaired.matrix, repaired.matrix.T)
     assert diagnose(repaired.matrix).verdict == "not refuted"
-    assert np.linalg.norm(repaired.matrix - G) == pytest.approx(repaired.change)
+    assert np.linalg.norm(repaired.matrix - A) == pytest.approx(repaired.change)
+    assert np.linalg.norm(A - G) == pytest.approx(repaired.skew)
+    assert ("both sides were made equal" in str(repaired)) is (n > 1)
     expected = {
         "clip": np.maximum(repaired.eigenvalues, 0.0),
         "flip": np.abs(repaired.eigenvalues),

@@ -252,7 +252,6 @@ def test_zero_has_no_points():
         (lambda f: f([[1.0, 2.0]]), ValueError, "X must have 1 columns"),
         (lambda f: f + RKHSFunction(f.kernel, [[1.0, 2.0]], [1.0]), ValueError, "number of features"),
         (lambda f: RKHSFunction("rbf", [[1.0]], [1.0]), TypeError, "kernel must be a Kernel"),
-        (lambda f: RKHSFunction(RBF(), [[1.0]], [1.0]), ValueError, "kernel.resolve"),
         (lambda f: RKHSFunction(f.kernel, [[1.0]], [1.0, 2.0]), ValueError, "one number for each of the 1 points"),
         (lambda f: RKHSFunction(f.kernel, [[1.0]], [np.inf]), ValueError, "coefficients must be finite"),
         (lambda f: RKHSFunction(Sigmoid(1.0, -2.0), [[1.0]], [1.0]).norm, ValueError, "has no norm"),
@@ -277,6 +276,12 @@ def test_decision_function_of_a_machine(kernel, store):
     slack = machine.certificate_.examples().slack
     assert f.norm**2 == pytest.approx(2.0 * (machine.certificate_.primal - 2.0 * slack.sum()), rel=1e-10)
     assert f.points.n == len(machine.support_)
+
+
+def test_a_function_takes_its_rules_from_its_points():
+    X = table(30, 3)
+    assert RKHSFunction(RBF(), X, np.ones(30)).kernel == RBF().resolve(X)
+    assert RBF(gamma="median").resolve(X).gamma == RBF(gamma="median").resolve(as_data(X)).gamma
 
 
 def test_decision_function_of_a_machine_on_strings():

@@ -4,6 +4,7 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from mercer import SVC, gram_matrix
 from mercer.backends import Layout, NativeBackend, select_backend
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
+from mercer.gram import Gram
 from mercer.kernels import (
     RBF,
     Bilinear,
@@ -817,3 +819,40 @@ def test_composites_of_given_values_take_them_everywhere():
     assert diagnose(kernel, K).verdict == "not refuted"
     with pytest.raises(ValueError, match=r"values of these rows with themselves are not at hand: .* normalize"):
         SVC(kernel=normalize(2.0 * Precomputed())).fit(K, y).predict(K)
+
+
+def test_a_row_at_the_mean_has_no_direction():
+    for seed in range(20):
+        X = np.random.default_rng(seed).normal(size=(50, 2))
+        data = as_data(np.vstack([X, X.mean(axis=0)]) + 3.0)
+        kernel = normalize(center(Linear())).resolve(data)
+        K = kernel.block(data, data)
+        assert not K[-1].any()
+        np.testing.assert_allclose(np.diagonal(K)[:-1], 1.0)
+        close(Gram(kernel, data).block(), K)
+
+
+def test_a_function_cannot_change_the_table():
+    X = rows(20)
+    before = X.copy()
+
+    def careless(A, B):
+        A /= np.linalg.norm(A, axis=1)[:, None]
+        return A @ B.T
+
+    for given_ in (X, sp.csr_array(X)):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            SVC(kernel=careless).fit(given_, np.arange(20) % 2)
+        assert any("gets two blocks of rows, read-only" in note for note in caught.value.__notes__)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_names_of_columns_are_known_wherever_a_table_is_taken():
+    table = pd.DataFrame(rows(20)[:, :3], columns=list("abc"))
+    kernel = RBF(0.5).on(["c", "a"])
+    expected = RBF(gamma=0.5).on([2, 0])
+    np.testing.assert_allclose(gram_matrix(kernel, table), gram_matrix(expected, table))
+    assert diagnose(kernel, table).verdict == "proved"
+    assert kernel.resolve(table) == expected.resolve(table)
+    with pytest.raises(ValueError, match=r"X must hold finite numbers: .* row 3, column 'b' is nan"):
+        gram_matrix(Linear(), table.mask((table.index == 3)[:, None] & np.array([False, True, False])))

@@ -307,6 +307,11 @@ def test_precomputed_refusals():
     y = np.array([0, 1] * 3)
     with pytest.raises(ValueError, match=r"a precomputed kernel matrix must be square in fit, got shape \(6, 4\)"):
         SVC(kernel="precomputed").fit(K[:, :4], y)
+    skew = K.copy()
+    skew[1, 4] = 0.25
+    for given_ in (skew, sp.csr_array(skew), skew.astype(np.float32)):
+        with pytest.raises(ValueError, match=r"must be symmetric, but row \d, column \d .* differ by 0.25"):
+            SVC(kernel="precomputed").fit(given_, y)
     machine = SVC(kernel="precomputed").fit(K, y)
     with pytest.raises(ValueError, match="4 features"):
         machine.predict(K[:, :4])

@@ -226,7 +226,7 @@ HEAD = """\
 
 A kernel says what is similar, and with that what a machine can learn. All of them on this page are objects: they add,
 multiply and take powers, print as the formula that makes them, run natively unless they are Python functions, and know
-whether they are proved to be kernels.
+whether they are proved to be kernels. All are in `mercer.kernels`; the commonest are in `mercer` too.
 
 ```python
 from sklearn.datasets import load_iris

@@ -227,7 +227,7 @@ def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple
 
 def _rounding(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
     if gram.kernel.is_psd:
-        lengths = np.sqrt(np.abs(gram.diag()))
+        lengths = np.sqrt(gram.magnitudes())
         size, terms = float(lengths.max(initial=0.0)), lengths * beta
     else:
         size, terms = gram.value_bound(), beta

@@ -210,6 +210,13 @@ class Gram:
         diagonal = self._store.diagonal
         return diagonal if self._idx is None else diagonal[self._idx]
 
+    def magnitudes(self) -> FloatArray:
+        """Return the sizes of the numbers whose rounding k(x_i, x_i) has, (n,)."""
+        if not self.kernel.loses_digits:
+            return np.abs(self.diag())
+        sizes = self._store.magnitudes
+        return sizes if self._idx is None else sizes[self._idx]
+
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """What there is to say about the kernel on these rows, for people; :attr:`is_convex` costs less.
@@ -481,6 +488,10 @@ class _Store:
     @cached_property
     def diagonal(self) -> FloatArray:
         return self.kernel.diag(self.data)
+
+    @cached_property
+    def magnitudes(self) -> FloatArray:
+        return self.kernel.magnitudes(self.data)
 
     @property
     def arena(self) -> Arena:

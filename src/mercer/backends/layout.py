@@ -110,12 +110,17 @@ class Layout:
     def sq_reach(self, data: Data, step: tuple[Op, View | float]) -> float:
         """Return the largest squared distance to the centre of what a step of the program looks at."""
         rows, centre = self.rows(data), self.centre(data)
-        argument = self.arguments[self.program.index(step)]
-        if argument == 0.0:
-            return float(rows.sq_norms(centre).max(initial=0.0))
-        chosen = self.columns[int(argument) - 1]
-        part = Columns(tuple(chosen)).of(rows)
+        chosen = self._chosen(self.arguments[self.program.index(step)])
+        part = self._part(rows, step)
         return float(part.sq_norms(None if centre is None else centre[chosen]).max(initial=0.0))
+
+    def sum_reach(self, data: Data, step: tuple[Op, View | float]) -> float:
+        """Return the largest sum of absolute entries of what a step of the program looks at."""
+        return float(np.max(abs(self._part(self.rows(data), step).stored).sum(axis=1), initial=0.0))
+
+    def _part(self, rows: Vectors, step: tuple[Op, View | float]) -> Vectors:
+        argument = self.arguments[self.program.index(step)]
+        return rows if argument == 0.0 else Columns(tuple(self.columns[int(argument) - 1])).of(rows)
 
     def _chosen(self, argument: float) -> slice | list[int]:
         return slice(None) if argument == 0.0 else self.columns[int(argument) - 1]

@@ -67,7 +67,9 @@ def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
     if pairing.norm is None:
         return out
     norms = [np.bincount(s.indices, pairing.norm(s.data), minlength=s.shape[0]) for s in sides]
-    return np.add.outer(*norms) - 2.0 * out
+    total = np.add.outer(*norms)
+    # What is left of close rows may be less than rounding: it is no distance below 0.
+    return total if pairing.shared is None else np.maximum(total - 2.0 * out, 0.0)
 
 
 def row_sums(rows: Vectors) -> FloatArray:

@@ -15,6 +15,8 @@ from mercer.data.checks import FloatArray, Rows, bounded_index, float_table, row
 from mercer.data.vectors import CSR
 
 _UNKNOWN = -1  # a row of which only its column is known
+_ASYMMETRY = 1e-5  # of the largest entry
+_SQUARE = 512  # rows and columns that are looked at together, so that both sides stay in the cache
 
 
 class Precomputed(Data):
@@ -109,6 +111,28 @@ class Precomputed(Data):
         view.copied_bytes = 0
         view._measure()
         return view
+
+    def asymmetry(self) -> tuple[int, int, float] | None:
+        """Return the place of an entry of a square matrix that differs from the one across, and by how much; or None.
+
+        What rounding does to two sides that were computed apart is no difference.
+        """
+        given = self.array
+        if sp.issparse(given):
+            apart = abs(given - given.T).tocoo()
+            most = _ASYMMETRY * float(abs(given).max()) if given.nnz else 0.0
+            at = int(apart.data.argmax()) if apart.nnz else 0
+            found = (int(apart.row[at]), int(apart.col[at]), float(apart.data[at])) if apart.nnz else (0, 0, 0.0)
+            return found if found[2] > most else None
+        most = _ASYMMETRY * max(float(given.max(initial=0.0)), -float(given.min(initial=0.0)))
+        for first in range(0, self.n, _SQUARE):
+            for second in range(first, self.n, _SQUARE):
+                rows, columns = slice(first, first + _SQUARE), slice(second, second + _SQUARE)
+                apart = np.abs(given[rows, columns] - given[columns, rows].T)
+                if apart.max(initial=0.0) > most:
+                    i, j = np.unravel_index(int(apart.argmax()), apart.shape)
+                    return first + int(i), second + int(j), float(apart[i, j])
+        return None
 
     def diagonal(self) -> FloatArray:
         """Return the kernel value of each row with itself, (n,)."""

@@ -73,6 +73,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         data = check_rows(self, X, spec, reset=True, y=y)
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
+        if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
+            i, j, apart = found
+            raise ValueError(
+                f"a precomputed kernel matrix must be symmetric, but row {i}, column {j} and row {j}, column {i} "
+                f"differ by {apart:g}: give 0.5 * (K + K.T) where both mean the same."
+            )
         return spec, data
 
     def _gram(self, kernel: Kernel, data: Data, rows: npt.NDArray[np.int64], *, keep_rows: bool = False) -> Gram:

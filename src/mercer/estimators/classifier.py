@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from mercer import multiclass
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
-from mercer.estimators.validation import check_labels, check_sample_weight, class_weights
+from mercer.estimators.labels import read_labels
 from mercer.prediction import predicted_classes
 
 
@@ -39,17 +39,9 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         multiclass.check_scheme("multi_class", self.multi_class)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
-        classes, codes = check_labels(y)
-        weights = check_sample_weight(sample_weight, data.n)
-        rows = np.flatnonzero(weights > 0.0)
-        present = np.bincount(codes[rows], minlength=classes.size)
-        if (present == 0).any():
-            raise ValueError(
-                f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
-                f"{classes[present == 0].tolist()[0]!r}."
-            )
-        by_class = class_weights(self.class_weight, classes, codes, weights)
-        penalties = np.full(rows.size, np.inf) if np.isinf(C) else C * by_class[codes[rows]] * weights[rows]
+        labels = read_labels(y, sample_weight, self.class_weight, data.n)
+        classes, codes, rows, weights = labels.classes, labels.codes, labels.rows, labels.sample_weight
+        penalties = C * labels.class_weight[codes[rows]] * weights[rows] if np.isfinite(C) else np.full(rows.size, C)
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows, keep_rows=classes.size > 2)
@@ -65,7 +57,7 @@ class MarginClassifier(ClassifierMixin, DualMachine):
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
             callback=listener,
         )
-        self.classes_, self.class_weight_, self.kernel_ = classes, by_class, kernel
+        self.classes_, self.class_weight_, self.kernel_ = classes, labels.class_weight, kernel
         self._take(machines, data, rows, codes)
         self._warn(gram, data, depth=4)
 

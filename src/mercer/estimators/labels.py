@@ -1,4 +1,4 @@
-"""Labels, weights and class weights of a classifier that trains on all classes at once."""
+"""Labels, weights and class weights of a classifier."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Labels(NamedTuple):
 
     classes: npt.NDArray[Any]
     codes: IndexArray
+    sample_weight: FloatArray
     weights: FloatArray
     rows: IndexArray
     class_weight: FloatArray
@@ -52,7 +53,7 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int) -> Labels
             f"{classes[present == 0].tolist()[0]!r}."
         )
     by_class = class_weights(class_weight, classes, codes, own)
-    return Labels(classes, codes, own * by_class[codes], rows, by_class)
+    return Labels(classes, codes, own, own * by_class[codes], rows, by_class)
 
 
 def one_column_for_two(values: FloatArray) -> FloatArray:

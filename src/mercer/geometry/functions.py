@@ -69,8 +69,8 @@ class RKHSFunction:
     def __init__(self, kernel: Kernel, points: Any, coefficients: npt.ArrayLike) -> None:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel must be a Kernel, got {kernel!r}: mercer.kernels.as_kernel makes one of a name")
-        kernel.lower()  # says so where a rule is not resolved yet
         rows = as_rows(kernel, points)
+        kernel = kernel.resolve(rows)
         values = np.array(coefficients, dtype=np.float64)
         if values.shape != (rows.n,):
             raise ValueError(f"coefficients must be one number for each of the {rows.n} points, got {values.shape}")

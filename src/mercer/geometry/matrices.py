@@ -58,6 +58,7 @@ def blocks(
 
     Examples
     --------
+    >>> from mercer.data import as_data
     >>> from mercer.kernels import Linear
     >>> rows = as_data([[1.0], [2.0]])
     >>> [block.tolist() for _, block in blocks(Linear(), rows, rows)]

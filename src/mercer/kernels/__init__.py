@@ -1,7 +1,7 @@
 """Kernels: what is similar. Pure mathematics, which knows nothing of storage, caches or devices."""
 
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, as_rows
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
 from mercer.kernels.distances import (
     RBF,
@@ -15,7 +15,7 @@ from mercer.kernels.distances import (
 from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
-from mercer.kernels.reading import NAMES, as_kernel, as_rows, from_dict
+from mercer.kernels.reading import NAMES, as_kernel, from_dict
 from mercer.kernels.repairs import Repaired, clip, flip, shift
 from mercer.kernels.sets import Jaccard, SetIntersection
 from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid

@@ -27,7 +27,7 @@ class Derived(Kernel):
         """True where all parts are proved positive semidefinite: the operation keeps it."""
         return True if all(part.is_psd for part in self.parts) else None
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with the rules in its parts replaced by numbers."""
         return self.with_parts(tuple(part.resolve(X, weights) for part in self.parts))
 
@@ -70,6 +70,12 @@ class Composite(Derived):
         if program is not None:
             return diag_of(self, program, A)
         return self._joined([part.diag(A) for part in self.parts])
+
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        if not self.loses_digits:
+            return super().magnitudes(A)
+        return self._joined([part.magnitudes(A) for part in self.parts])
 
     def _joined(self, values: list[FloatArray]) -> FloatArray:
         first, *others = values
@@ -370,6 +376,15 @@ class Exp(_Unary):
     def step(self) -> Step:
         """The exponential."""
         return Op.EXP, 0.0
+
+    @property
+    def loses_digits(self) -> bool:
+        """True: the error of the exponent is a share of the value."""
+        return True
+
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return k(x, x) times 1 + the size of the exponent; see `Kernel`."""
+        return finite(self, self.diag(A) * (1.0 + self.kernel.magnitudes(A)))
 
     def __repr__(self) -> str:
         return f"exp({self.kernel!r})"

@@ -7,12 +7,13 @@ from collections.abc import Callable as Function
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import Data, Structured, Vectors
+from mercer.data import Data, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.data import Precomputed as GivenValues
 from mercer.data.pairings import (
     CHI_SQUARED,
     HAMMING,
@@ -116,6 +117,15 @@ class Kernel(ABC):
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64; never by way of an n × n matrix."""
 
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return, for each row x of A, the size of the numbers whose rounding k(x, x) has, (A.n,) in float64."""
+        return np.abs(self.diag(A))
+
+    @property
+    def loses_digits(self) -> bool:
+        """Whether `magnitudes` may be larger than values are, as where numbers are subtracted."""
+        return any(part.loses_digits for part in self.parts)
+
     @abstractmethod
     def lower(self) -> Program | None:
         """Return the kernel as a program over tiles, or None where it has none (a function, given values)."""
@@ -133,18 +143,28 @@ class Kernel(ABC):
         steps = dict.fromkeys(step for part in self.parts for step in part.proof)
         return (*steps, f"{self!r} is {self.rule}")
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+    def resolve(self, X: Any, weights: npt.ArrayLike | None = None) -> Self:
         """Return the kernel with every rule that depends on data (gamma "scale", "median", ...) replaced by its number.
 
         What was found, and why, is in its `reasons`.
 
         Parameters
         ----------
-        X : Data
+        X : Data, or what makes such: array-like, sparse matrix, dataframe, strings, sets
             The rows that a machine is fitted on.
         weights : array-like of shape (n,), optional
             Weights of the rows: a weight acts as repetition, 0 as absence.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X does not hold rows that the kernel takes, or a rule finds no number in them.
         """
+        return cast(Self, self._resolved(as_rows(self, X), weights))
+
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+        """Return what `resolve` does, from data."""
+        del X, weights  # no rules
         return self
 
     @property
@@ -379,3 +399,24 @@ def _plain(value: object) -> object:
     if isinstance(value, slice):
         raise ValueError(f"{value} of columns is written once it is resolved: call kernel.resolve(X) first")
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def as_rows(kernel: Kernel, X: Any) -> Data:
+    """Return X as the data that the kernel takes, with names of columns where it has some; data as they are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X does not hold rows of finite numbers, or of strings or sets where the kernel takes those.
+    """
+    if isinstance(X, Data):
+        return X
+    if kernel.is_structured or looks_structured(X):
+        return as_structured(X)
+    rows = GivenValues(X) if kernel.takes_values else as_data(X)
+    names = list(getattr(X, "columns", []))
+    rows.names = names if names and all(isinstance(name, str) for name in names) else None
+    problem = rows.finite_problem(rows.names)
+    if problem is not None:
+        raise ValueError(f"X must hold finite numbers: {problem}")
+    return rows

@@ -14,10 +14,10 @@ from scipy import linalg
 
 from mercer.data import Data, as_structured
 from mercer.data import Precomputed as GivenValues
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, as_rows
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import FloatArray
-from mercer.kernels.reading import as_kernel, as_rows
+from mercer.kernels.reading import as_kernel
 from mercer.kernels.standard import Linear, Precomputed
 
 MAX_POINTS = 2000
@@ -425,5 +425,7 @@ def _has_factor(G: FloatArray, shift: float) -> bool:
 def value_roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
     """Unit roundoff of the precision that the values were computed in."""
     by_others = kernel.lower() is None
-    single = by_others and (data.dtype == np.float32 or bool(np.array_equal(G, G.astype(np.float32))))
+    with np.errstate(over="ignore"):  # what is too large for single precision was not computed in it
+        fits = bool(np.array_equal(G, G.astype(np.float32))) and not np.array_equal(G, np.rint(G))  # those are exact
+    single = by_others and (data.dtype == np.float32 or fits)
     return float(np.finfo(np.float32 if single else np.float64).eps) / 2

@@ -31,7 +31,7 @@ class _OfDistance(Lowered):
     schema: ClassVar[Schema] = {"gamma": "gamma"}
     rule = "exp(-gamma D) of a distance D of negative type"
 
-    def __init__(self, *, gamma: Gamma | None = None, sigma: float | None = None, width: float | None = None) -> None:
+    def __init__(self, gamma: Gamma | None = None, *, sigma: float | None = None, width: float | None = None) -> None:
         object.__setattr__(self, "gamma", given_gamma(self, gamma, sigma, width))
 
     @property
@@ -39,7 +39,7 @@ class _OfDistance(Lowered):
         """True: it is positive semidefinite for every gamma >= 0."""
         return True
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Self:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Self:
         """Return the kernel with gamma as a number."""
         resolved = type(self)(gamma=resolve_gamma(self.gamma, X, weights))
         if self.distance in NONNEGATIVE:

@@ -79,7 +79,7 @@ class HistogramIntersection(Lowered):
         """True: it is an inner product of indicators."""
         return True
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> HistogramIntersection:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> HistogramIntersection:
         """Return itself, if these rows have no negative entries."""
         refuse_negative(self, self.lower(), vectors(self, X))
         return self

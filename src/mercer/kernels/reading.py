@@ -7,8 +7,6 @@ from collections.abc import Callable as Function
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mercer.data import Data, as_data, as_structured, looks_structured
-from mercer.data import Precomputed as GivenValues
 from mercer.kernels import algebra, distances, maps, sets, standard, strings, transforms, words
 from mercer.kernels.base import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
@@ -173,12 +171,3 @@ def _list(names: Iterable[str]) -> str:
 
 def _one_of(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
-
-
-def as_rows(kernel: Kernel, X: Any) -> Data:
-    """Return X as the data that the kernel takes; data are returned as they are."""
-    if isinstance(X, Data):
-        return X
-    if kernel.is_structured or looks_structured(X):
-        return as_structured(X)
-    return GivenValues(X) if kernel.takes_values else as_data(X)

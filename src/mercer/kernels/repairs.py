@@ -27,12 +27,15 @@ class Repaired:
         Frobenius norm of the change.
     eigenvalues : ndarray of shape (n,)
         Of the symmetric part of the matrix that was given, ascending.
+    skew : float
+        Frobenius norm of what was left out for not being symmetric.
     """
 
     how: str
     matrix: FloatArray
     change: float
     eigenvalues: FloatArray
+    skew: float
     _turn: FloatArray | None
 
     def new_rows(self, values: npt.ArrayLike) -> FloatArray:
@@ -68,7 +71,8 @@ class Repaired:
             "flip": f"the signs of {negative} negative eigenvalues were turned",
             "shift": f"{max(0.0, -float(self.eigenvalues[0])):.3g} was added to the diagonal",
         }
-        return f"{self.how}: {done[self.how]}, a change of {self.change:.3g} in Frobenius norm"
+        first = "both sides were made equal, to their mean, and " if self.skew > 0.0 else ""
+        return f"{self.how}: {first}{done[self.how]}, a change of {self.change:.3g} in Frobenius norm"
 
 
 def clip(matrix: Any) -> Repaired:
@@ -136,15 +140,15 @@ def shift(matrix: Any) -> Repaired:
     array([[2., 2.],
            [2., 2.]])
     """
-    G = _symmetric_part(matrix)
+    G, skew = _symmetric(matrix)
     eigenvalues = linalg.eigvalsh(G, check_finite=False)
     by = max(0.0, -float(eigenvalues[0]))
     G[np.diag_indices_from(G)] += by
-    return Repaired("shift", G, by * float(np.sqrt(G.shape[0])), eigenvalues, None)
+    return Repaired("shift", G, float(np.hypot(skew, by * np.sqrt(G.shape[0]))), eigenvalues, skew, None)
 
 
 def _turned(how: str, matrix: Any) -> Repaired:
-    G = _symmetric_part(matrix)
+    G, skew = _symmetric(matrix)
     eigenvalues, V = linalg.eigh(G, check_finite=False)
     negative = eigenvalues < 0.0
     factor = 1.0 if how == "clip" else 2.0
@@ -152,11 +156,12 @@ def _turned(how: str, matrix: Any) -> Repaired:
     N = V[:, negative]
     turn = np.eye(G.shape[0]) - factor * (N @ N.T)
     repaired = G - factor * ((N * eigenvalues[negative]) @ N.T)
-    change = factor * float(np.linalg.norm(eigenvalues[negative]))
-    return Repaired(how, 0.5 * (repaired + repaired.T), change, eigenvalues, turn)
+    change = float(np.hypot(skew, factor * np.linalg.norm(eigenvalues[negative])))
+    return Repaired(how, 0.5 * (repaired + repaired.T), change, eigenvalues, skew, turn)
 
 
-def _symmetric_part(matrix: Any) -> FloatArray:
+def _symmetric(matrix: Any) -> tuple[FloatArray, float]:
+    """The symmetric part of a matrix, and the Frobenius norm of the rest."""
     given = Precomputed(matrix)
     if given.n != given.p or given.n == 0:
         raise ValueError(f"a matrix to be repaired must be square, got shape {given.shape}")
@@ -165,4 +170,4 @@ def _symmetric_part(matrix: Any) -> FloatArray:
         raise ValueError(f"a matrix to be repaired must be finite, but {problem}")
     G = given.array.toarray() if sp.issparse(given.array) else given.array
     G = G.astype(np.float64, copy=False)
-    return 0.5 * (G + G.T)
+    return 0.5 * (G + G.T), 0.5 * float(np.linalg.norm(G - G.T))

@@ -106,7 +106,7 @@ class Polynomial(Lowered):
         """True for coef0 >= 0 or degree 0, else None."""
         return True if self.coef0 >= 0 or self.degree == 0 else None
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Polynomial:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Polynomial:
         """Return the kernel with gamma as a number."""
         return Polynomial(self.degree, resolve_gamma(self.gamma, X, weights), self.coef0)
 
@@ -160,7 +160,7 @@ class Sigmoid(Lowered):
         object.__setattr__(self, "gamma", gamma_or_rule(self.gamma))
         object.__setattr__(self, "coef0", real("coef0", self.coef0))
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Sigmoid:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Sigmoid:
         """Return the kernel with gamma as a number."""
         return Sigmoid(resolve_gamma(self.gamma, X, weights), self.coef0)
 
@@ -221,7 +221,15 @@ class Callable(Kernel):
         ValueError
             If it is of another shape or type, or holds NaN or infinity.
         """
-        values = self.function(stored_rows(self, A), stored_rows(self, B))
+        left, right = stored_rows(self, A), stored_rows(self, B)
+        try:
+            values = self.function(left, right)
+        except Exception as error:
+            error.add_note(
+                f"in the kernel function of {self!r}: it gets two blocks of rows, read-only, here of {A.n} and {B.n} "
+                f"rows, and returns the ({A.n}, {B.n}) array of values between them"
+            )
+            raise
         values = values.toarray() if sp.issparse(values) else np.asarray(values)
         if values.shape != (A.n, B.n):
             raise ValueError(
@@ -304,14 +312,24 @@ class Precomputed(Kernel):
 
 
 def stored_rows(kernel: Kernel, rows: Data) -> Any:
-    """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects."""
+    """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects.
+
+    They are the user's own and cannot be written to: a function that works in place would change the table.
+    """
     if isinstance(rows, Dense):
-        return rows.array
+        return _read_only(rows.array)
     if isinstance(rows, CSR):
-        return rows.matrix
+        matrix = rows.matrix
+        return type(matrix)((_read_only(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
     if isinstance(rows, Structured):
-        return rows.stored
+        return _read_only(rows.stored)
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _given_values(rows: Data) -> GivenValues:

@@ -185,7 +185,7 @@ class EditDistance(StructuredKernel):
                 raise ValueError(f"sigma must be such that gamma is a finite positive number, got {length:g}")
         object.__setattr__(self, "gamma", gamma_or_rule(found, ("median",)))
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
         """Return the kernel with gamma as a number."""
         if not isinstance(self.gamma, str):
             return self

@@ -19,6 +19,7 @@ from mercer.kernels.program import FloatArray, Op, Program
 from mercer.kernels.views import Column, Columns, through
 
 _BLOCK_VALUES = 1 << 20  # of a temporary: 8 MiB
+_NOTHING = 16 * 2.0**-53  # of the numbers that a difference is made of
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +61,7 @@ class On(OfOne):
         self.take(self.kernel)
         object.__setattr__(self, "columns", _columns(self, self.columns))
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with indices for columns, and its own rules replaced by numbers from these columns."""
         view = self._view(X)
         return On(self.kernel.resolve(view.of(vectors(self, X)), weights), view.chosen)
@@ -80,6 +81,10 @@ class On(OfOne):
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for these columns x of each row of A, (A.n,) in float64."""
         return self.kernel.diag(self._view(A).of(vectors(self, A)))
+
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        return self.kernel.magnitudes(self._view(A).of(vectors(self, A)))
 
     def __hash__(self) -> int:
         return hash((self.kernel, repr(self.columns)))
@@ -181,12 +186,17 @@ class Normalized(OfOne):
 
     def _inverse_lengths(self, rows: Data) -> FloatArray:
         squares = self.kernel.diag(rows)
-        if squares.min(initial=0.0) < 0.0:
+        nothing = _NOTHING * self.kernel.magnitudes(rows)  # what rounding may have left of 0
+        if (squares < -nothing).any():
             raise ValueError(
                 f"{self!r} needs k(x, x) >= 0, got {squares.min():g} in row {int(squares.argmin())}: this is no kernel"
             )
-        with np.errstate(divide="ignore"):
-            return np.where(squares > 0.0, 1.0 / np.sqrt(squares), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(squares > nothing, 1.0 / np.sqrt(squares), 0.0)
+
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        return finite(self, self.kernel.magnitudes(A) * self._inverse_lengths(A) ** 2)
 
     def __repr__(self) -> str:
         return f"normalize({self.kernel!r})"
@@ -273,7 +283,7 @@ class Centered(OfOne):
     def __post_init__(self) -> None:
         self.take(self.kernel)
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel centred on these rows, unless it is centred already."""
         if self.reference is not None:
             return self
@@ -293,6 +303,15 @@ class Centered(OfOne):
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64."""
         return finite(self, self.kernel.diag(A) + 2.0 * self._shifts(A))
+
+    @property
+    def loses_digits(self) -> bool:
+        """True: means are subtracted."""
+        return True
+
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        return finite(self, self.kernel.magnitudes(A) + 2.0 * np.abs(self._shifts(A)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; other ones make a kernel that is to be resolved anew."""

@@ -172,7 +172,7 @@ class Mismatch(Counted):
             object.__setattr__(self, "alphabet", letters)
         flag("normalized", self.normalized)
 
-    def resolve(self, X: Data, weights: npt.ArrayLike | None = None) -> Mismatch:
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Mismatch:
         """Return the kernel with its alphabet: the letters that occur in rows of positive weight."""
         if self.alphabet is not None:
             return self

@@ -197,6 +197,7 @@ class BatchSMO(Solver[BatchState]):
             matrix = yield from self._matrix(state, chosen)
             before, gradient_before = state.beta[chosen], state.gradient[chosen]
             yield from self._solve_block(state, chosen, matrix)
+            del matrix  # the next may take its place
             change = state.beta[chosen] - before
             moved = np.flatnonzero(change)
             stuck = moved.size == 0 or everything
@@ -277,6 +278,7 @@ class BatchSMO(Solver[BatchState]):
             width = padded_width(problem.n)
             state.matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
             return state.matrix
+        state.matrix = None  # or the arena could not give it up before it has more
         matrix = padded_block(chosen.size, chosen.size, dtype, arena)
         if state.single and state.cache is not None:
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)

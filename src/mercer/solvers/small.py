@@ -42,6 +42,7 @@ def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
         and problem.groups is not None
         and problem.n_groups == 1
         and gram.kernel.is_psd is True
+        and not gram.kernel.loses_digits  # the native call knows sizes of values by the matrix alone
         and gram.tiles is not None
     )
 
