@@ -198,6 +198,10 @@ def test_a_kernel_that_is_not_positive_semidefinite_claims_no_optimum():
     with pytest.warns(IndefiniteKernelWarning):
         machine = KernelRidge(200.0, kernel="sigmoid").fit(X, Y)
     assert machine.certificate_.status is Status.STATIONARY
+    with pytest.warns(IndefiniteKernelWarning):
+        machine = KernelRidge(1e5, kernel="additive_chi2").fit(POSITIVE, Y)
+    expected = Theirs(1e5, kernel="additive_chi2").fit(POSITIVE, Y).predict(POSITIVE)
+    np.testing.assert_allclose(machine.predict(POSITIVE), expected, atol=1e-8 * np.abs(Y).max())
 
 
 def test_a_machine_pickles_without_its_evidence():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
-from sklearn.metrics.pairwise import additive_chi2_kernel, chi2_kernel, cosine_similarity, laplacian_kernel
+from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data
@@ -25,14 +25,6 @@ from mercer.machines import ridge
 from mercer.machines.certificate import LossCertificate
 
 FloatArray = npt.NDArray[np.float64]
-
-_FUNCTIONS = {
-    "additive_chi2": additive_chi2_kernel,
-    "chi2": chi2_kernel,
-    "cosine": cosine_similarity,
-    "laplacian": laplacian_kernel,
-}
-_WITH_GAMMA = ("chi2", "laplacian")
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
@@ -50,7 +42,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Penalty, one for all targets or one for each. 0 interpolates.
     kernel : str, Kernel or callable, default="linear"
         "linear", "poly" or "polynomial", "rbf", "sigmoid", "precomputed", "additive_chi2", "chi2", "cosine",
-        "laplacian". A callable gets two blocks of rows and returns the matrix of kernel values between them.
+        "laplacian", and all others of `mercer.kernels.NAMES`. A callable gets two blocks of rows and returns the
+        matrix of kernel values between them.
     gamma : float, {"scale", "auto"} or None, default=None
         None is 1 / n_features ("auto"), and 1 for the chi2 kernel.
     degree : int, default=3
@@ -137,15 +130,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def _kernel_asked_for(self) -> Kernel:
         asked = self.kernel
-        if isinstance(asked, str) and asked in _FUNCTIONS:
-            if asked in _WITH_GAMMA and self.gamma is not None:
-                return FunctionKernel(partial(_FUNCTIONS[asked], gamma=check_number("gamma", self.gamma, at_least=0.0)))
-            return FunctionKernel(_FUNCTIONS[asked])
+        if isinstance(asked, str) and asked == "additive_chi2":  # no kernel, but scikit-learn has it
+            return FunctionKernel(additive_chi2_kernel)
         if self.kernel_params is not None and callable(asked) and not isinstance(asked, Kernel):
             return FunctionKernel(partial(asked, **self.kernel_params))
-        name: Any = "poly" if isinstance(asked, str) and asked == "polynomial" else asked
-        gamma: Gamma = "auto" if self.gamma is None else self.gamma
-        return as_kernel(name, degree=self.degree, gamma=gamma, coef0=self.coef0)
+        unknown: Gamma = 1.0 if isinstance(asked, str) and asked == "chi2" else "auto"
+        gamma = unknown if self.gamma is None else self.gamma
+        return as_kernel(asked, degree=self.degree, gamma=gamma, coef0=self.coef0)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
         """Solve the system.
