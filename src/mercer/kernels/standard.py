@@ -226,8 +226,8 @@ class Callable(Kernel):
             values = self.function(left, right)
         except Exception as error:
             error.add_note(
-                f"in the kernel function of {self!r}: it gets two blocks of rows, read-only, here of {A.n} and {B.n} "
-                f"rows, and returns the ({A.n}, {B.n}) array of values between them"
+                f"in the kernel function of {self!r}: it gets two blocks of rows, here of {A.n} and {B.n} rows, "
+                f"and returns the ({A.n}, {B.n}) array of values between them"
             )
             raise
         values = values.toarray() if sp.issparse(values) else np.asarray(values)
@@ -314,22 +314,16 @@ class Precomputed(Kernel):
 def stored_rows(kernel: Kernel, rows: Data) -> Any:
     """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects.
 
-    They are the user's own and cannot be written to: a function that works in place would change the table.
+    They are copies: a function that works in place would change the user's table. To forbid that would shut out compiled
+    functions, of which many take arrays only that they could write to.
     """
     if isinstance(rows, Dense):
-        return _read_only(rows.array)
+        return rows.array.copy()
     if isinstance(rows, CSR):
-        matrix = rows.matrix
-        return type(matrix)((_read_only(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False)
+        return rows.matrix.copy()
     if isinstance(rows, Structured):
-        return _read_only(rows.stored)
+        return rows.stored.copy()
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
-
-
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _given_values(rows: Data) -> GivenValues:
