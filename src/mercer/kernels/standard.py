@@ -314,8 +314,8 @@ class Precomputed(Kernel):
 def stored_rows(kernel: Kernel, rows: Data) -> Any:
     """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects.
 
-    They are copies: a function that works in place would change the user's table. To forbid that would shut out compiled
-    functions, of which many take arrays only that they could write to.
+    They are copies: a function that works in place would change the user's table. Read-only arrays would shut out
+    compiled functions, many of which refuse them.
     """
     if isinstance(rows, Dense):
         return rows.array.copy()
