@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.datasets import load_iris
 
 import mercer.kernels as mk
 from cases import ANCHORS, ISAS, KERNELS, chebyshev, corners, laplacian, tilt
@@ -65,8 +66,8 @@ def rows(n=6, p=4, seed=0, dtype=np.float64):
 
 
 def close(found, expected, scale=None):
-    scale = np.abs(expected).max() if scale is None else scale
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13 * scale)
+    size = np.abs(expected).max() if scale is None else scale
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13 * size)
 
 
 # The laws.
@@ -163,9 +164,12 @@ def test_symmetric_with_its_diagonal(case):
 
 
 @every_kernel
-def test_positive_semidefinite_where_proved(case):
+@pytest.mark.parametrize(
+    "points", [rows(30), load_iris().data, scale(load_iris().data)], ids=["made", "iris", "scaled"]
+)
+def test_positive_semidefinite_where_proved(case, points):
     assert case.kernel.is_psd is (True if case.proved else None)
-    found = diagnose(case.kernel, as_data(case.rows(rows(30))))
+    found = diagnose(case.kernel, as_data(case.rows(points)))
     assert found.verdict == "proved" if case.proved else found.verdict in ("violated", "not refuted")
     if case.proved:
         assert found.smallest_eigenvalue >= -found.tolerance
