@@ -164,9 +164,7 @@ def test_symmetric_with_its_diagonal(case):
 
 
 @every_kernel
-@pytest.mark.parametrize(
-    "points", [rows(30), load_iris().data, scale(load_iris().data)], ids=["made", "iris", "scaled"]
-)
+@pytest.mark.parametrize("points", [rows(30), load_iris().data[::3]], ids=["made", "iris"])
 def test_positive_semidefinite_where_proved(case, points):
     assert case.kernel.is_psd is (True if case.proved else None)
     found = diagnose(case.kernel, as_data(case.rows(points)))
