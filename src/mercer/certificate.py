@@ -144,6 +144,8 @@ class Evaluation:
 
 def bias_of(multipliers: FloatArray) -> float:
     """Return the bias of a machine: minus its multiplier, or the mean of those of both sides; 0 without any."""
+    if multipliers.size == 1:
+        return -float(multipliers[0])
     return -float(multipliers.mean()) if multipliers.size else 0.0
 
 
