@@ -864,3 +864,14 @@ def test_names_of_columns_are_known_wherever_a_table_is_taken():
     assert kernel.resolve(table) == expected.resolve(table)
     with pytest.raises(ValueError, match=r"X must hold finite numbers: .* row 3, column 'b' is nan"):
         gram_matrix(Linear(), table.mask((table.index == 3)[:, None] & np.array([False, True, False])))
+
+
+def test_sums_begin_with_nothing_and_functions_are_not_kernels_yet():
+    assert sum([RBF(0.5), Linear(), RBF(2.0)]) == RBF(0.5) + Linear() + RBF(2.0)
+    for join in (lambda other: RBF(0.5) + other, lambda other: RBF(0.5) * other):
+        with pytest.raises(
+            TypeError, match=r"takes a kernel or a number, got a function: write mercer.kernels.Callable"
+        ):
+            join(lambda A, B: A @ B.T)
+        with pytest.raises(TypeError, match=r"got the class Linear: write Linear\(...\)"):
+            join(Linear)

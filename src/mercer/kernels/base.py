@@ -242,14 +242,16 @@ class Kernel(ABC):
     def __add__(self, other: Kernel | float) -> Kernel:
         from mercer.kernels.algebra import Shift, Sum
 
+        _refuse_functions(other, f"{self!r} + ...")
         return Sum((self, other)) if isinstance(other, Kernel) else Shift(self, other)
 
     def __radd__(self, other: float) -> Kernel:
-        return self + other
+        return self if isinstance(other, int) and other == 0 else self + other  # where `sum` begins
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         from mercer.kernels.algebra import Product, Scale
 
+        _refuse_functions(other, f"{self!r} * ...")
         return Product((self, other)) if isinstance(other, Kernel) else Scale(other, self)
 
     def __rmul__(self, other: float) -> Kernel:
@@ -375,6 +377,15 @@ def inner_params(params: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, Kernel)
         for inner, found in value.get_params().items()
     }
+
+
+def _refuse_functions(other: object, where: str) -> None:
+    if isinstance(other, type):
+        raise TypeError(
+            f"{where} takes a kernel or a number, got the class {other.__name__}: write {other.__name__}(...)"
+        )
+    if callable(other) and not isinstance(other, Kernel):
+        raise TypeError(f"{where} takes a kernel or a number, got a function: write mercer.kernels.Callable(function)")
 
 
 def _features(kernel: Kernel, data: Data, program: Program) -> Vectors:

@@ -160,7 +160,7 @@ class Problem:
 
     @cached_property
     def _totals(self) -> FloatArray:
-        return self.group_totals(self.start)
+        return self.group_totals(self.start) if self.start.any() else np.zeros(self.n_groups)
 
     def balance(self, beta: FloatArray) -> None:
         """Put each group's total right, in place, where rounding over many steps has made it drift.
