@@ -13,11 +13,11 @@ from cases import blobs, hostile_tables
 from mercer.certificate import evaluate
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.kernels import RBF, Linear, Polynomial, Sigmoid
+from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass import class_rows, train
 from mercer.problems import c_svc, nearest_points
 from mercer.solvers import Interruption, Limits, small, solve, solve_each
-from mercer.solvers.small import Piece, SmallProblems, is_small
+from mercer.solvers.small import Piece, SmallProblems, is_small, takes_kernel
 from mercer.status import Status
 
 HOSTILE = hostile_tables()
@@ -271,7 +271,9 @@ def test_which_problems_it_takes():
     taken = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     assert is_small(*taken, alone=True)
     assert not is_small(nearest_points(y), taken[1], alone=True)
-    assert not is_small(taken[0], Gram(Sigmoid(1.0, 0.0), as_data(X)), alone=True)
+    assert not takes_kernel(Gram(Sigmoid(1.0, 0.0), as_data(X)))
+    assert not takes_kernel(Gram(center(Linear()).resolve(X), as_data(X)))
+    assert takes_kernel(taken[1])
     large, signs = blobs(small.SMALL_PROBLEM + 1)
     assert not is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)), alone=True)
     assert is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)), alone=False)

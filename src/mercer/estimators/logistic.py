@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ from mercer.status import Status
 FloatArray = npt.NDArray[np.float64]
 
 
-class _Likelihood(ClassifierMixin):
+class _Likelihood(ClassifierMixin, ABC):
     """Predictions of machines whose decision values are log-odds."""
 
     classes_: npt.NDArray[Any]
@@ -55,8 +56,9 @@ class _Likelihood(ClassifierMixin):
         """
         return one_column_for_two(self._scores(X))
 
+    @abstractmethod
     def _scores(self, X: Any) -> FloatArray:
-        raise NotImplementedError
+        """Decision values, one column for two classes."""
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable class of each row; see :meth:`decision_function`."""

@@ -16,7 +16,7 @@ from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption, entered
-from mercer.solvers.small import Piece, SmallProblems, is_small
+from mercer.solvers.small import Piece, SmallProblems, is_small, takes_kernel
 from mercer.status import Status
 
 
@@ -184,6 +184,8 @@ def _try_small(
     interruption: Interruption,
 ) -> Iterator[tuple[int, Solution, bool]]:
     """Solve the small ones, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
+    if not takes_kernel(gram):
+        return
     numbers = [
         number
         for number, problem in enumerate(problems)

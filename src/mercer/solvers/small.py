@@ -31,8 +31,14 @@ _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of th
 _LIMIT = 1  # mercer::BlockEnd
 
 
+def takes_kernel(gram: Gram) -> bool:
+    """Whether :class:`SmallProblems` takes problems on this matrix: of a convex kernel that runs natively."""
+    # The native call knows the sizes of values by the matrix alone.
+    return gram.kernel.is_psd is True and not gram.kernel.loses_digits and gram.tiles is not None
+
+
 def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
-    """Whether :class:`SmallProblems` takes it: few variables, one group, a convex kernel that runs natively."""
+    """Whether :class:`SmallProblems` takes it, if it takes the kernel: few variables in one group."""
     fits = 16 * problem.n**2 <= gram.memory_limit or problem.n <= _ALWAYS
     return (
         fits
@@ -41,9 +47,6 @@ def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
         and problem.ridge is None
         and problem.groups is not None
         and problem.n_groups == 1
-        and gram.kernel.is_psd is True
-        and not gram.kernel.loses_digits  # the native call knows sizes of values by the matrix alone
-        and gram.tiles is not None
     )
 
 
