@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mercer.estimators import KernelNeighborsClassifier as KernelNeighborsClassifier
     from mercer.estimators import KernelPerceptron as KernelPerceptron
     from mercer.estimators import KernelRidge as KernelRidge
+    from mercer.estimators import KernelSearchCV as KernelSearchCV
     from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
     from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
     from mercer.estimators import LogisticRegression as LogisticRegression
@@ -67,6 +68,7 @@ _HOMES = {
     "KernelNeighborsClassifier": "estimators",
     "KernelPerceptron": "estimators",
     "KernelRidge": "estimators",
+    "KernelSearchCV": "estimators",
     "LeastSquaresClassifier": "estimators",
     "LeastSquaresSVC": "estimators",
     "LogisticRegression": "estimators",

@@ -191,9 +191,10 @@ def train(
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
     pairwise = scheme == "ovo" and n_classes > 2
+    problems = duals([task.signs for task in tasks], [penalties[task.rows] for task in tasks])
     with entered(interruption) as shared:
         solutions = solve_each(
-            duals([task.signs for task in tasks], [penalties[task.rows] for task in tasks]),
+            problems,
             gram,
             class_rows(labels, n_classes) if pairwise else [np.arange(labels.size)],
             [
@@ -201,7 +202,9 @@ def train(
                 for task in tasks
             ],
             limits=limits,
-            starts=None if warm_start is None else [solution.beta for solution in warm_start.solutions],
+            starts=None
+            if warm_start is None
+            else [last.start_of(problem) for problem, last in zip(problems, warm_start.solutions, strict=True)],
             callback=callback,
             interruption=shared,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from copy import copy
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from mercer.estimators.validation import (
 )
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
-from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels import Gamma, Held, Kernel, Linear, as_kernel
 from mercer.problems import Problem
 from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
@@ -71,6 +72,8 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         """The kernel as it was asked for, and the rows."""
         spec = self._kernel_asked_for()
         data = check_rows(self, X, spec, reset=True, y=y)
+        if isinstance(spec, Held):
+            return spec, data
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
         if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
@@ -197,13 +200,27 @@ class DualMachine(KernelMachine):
             )
         return evidence.data.rows(self.support_)
 
+    def _of_rows(self, kernel: Kernel, data: Data) -> Self:
+        """The same machine on new rows as they are, where it was fitted on held values of `kernel` between `data`."""
+        machine = copy(self)
+        machine.kernel = machine.kernel_ = kernel
+        kept = data.rows(self.support_)
+        if isinstance(kept, (Structured, Vectors)):
+            machine.support_vectors_ = kept.stored
+        if isinstance(data, Vectors):
+            machine.n_features_in_ = data.p
+        return machine
+
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
         """Decision values of all machines, (m, n_machines)."""
         return self._values(data, self.intercept_)
 
     def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Decision values with these biases, (m, n_machines)."""
-        support = data.standing_for(self.support_) if isinstance(data, Precomputed) else self._support_rows()
+        if isinstance(data, Precomputed) and not isinstance(self.kernel_, Held):
+            support: Data = data.standing_for(self.support_)
+        else:
+            support = self._support_rows()
         return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
 
     def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
@@ -271,13 +288,13 @@ class SingleMachine(DualMachine):
     def _last_point(self, problem: Problem, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
         if not self.warm_start or not hasattr(self, "_rows"):
             return None
-        last: npt.NDArray[np.float64] = self._solutions[0].beta
-        if last.size != problem.n or not np.array_equal(self._rows, rows):
+        last = self._solutions[0]
+        if last.beta.size != problem.n or not np.array_equal(self._rows, rows):
             raise ValueError(
                 "warm_start=True goes on from the last fit and needs the same rows, zero weights and kind of machine; "
                 "set warm_start=False to start anew."
             )
-        return last
+        return last.start_of(problem)
 
 
 def _say(text: str) -> None:

@@ -27,11 +27,15 @@ _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or
 def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any = "no_validation") -> Data:
     """Return `X` as the data that the kernel takes: a table, kernel values, or strings and the like.
 
+    What is `Data` already has been looked at by who made it.
+
     Raises
     ------
     ValueError
         See :func:`check_table`; and if `X` does not hold the rows that a kernel on strings or sets takes.
     """
+    if isinstance(X, Data):
+        return X
     if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
         return _check_structured(estimator, X, kernel, reset=reset, y=y)
     return check_table(estimator, X, precomputed=kernel.takes_values, reset=reset, y=y)
