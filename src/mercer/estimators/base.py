@@ -143,30 +143,45 @@ class DualMachine(KernelMachine):
         support: npt.NDArray[np.int64],
     ) -> None:
         """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
-        self._solutions, self._coefficients, self.intercept_ = solutions, np.ascontiguousarray(coefficients), biases
+        self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
-        kept = data.rows(self.support_)
-        self.support_vectors_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
+        self._hold(coefficients, biases, data.rows(self.support_))
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if {solution.status for solution in solutions} == {Status.OPTIMAL} else 1
+
+    def _hold(
+        self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
+    ) -> None:
+        """Store what predicts: coefficients (n_SV, n_machines), biases, and support vectors where there are some."""
+        self._coefficients, self.intercept_ = np.ascontiguousarray(coefficients), biases
+        self.support_vectors_ = support.stored if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
+
+    def _solved(self) -> list[Solution]:
+        """The solutions, of which a machine that somebody else has trained has none."""
+        check_is_fitted(self, "kernel_")
+        if not hasattr(self, "_solutions"):
+            raise AttributeError(
+                "this machine was not trained here but read from a file that holds what predicts and no more: without "
+                "the training data nobody can tell whether it is the optimum. Call fit to have a machine with a "
+                "certificate."
+            )
+        return self._solutions
 
     @property
     def solution_(self) -> Solution | tuple[Solution, ...]:
         """The solution, or one for each machine."""
-        check_is_fitted(self, "support_")
-        solutions = self._solutions
+        solutions = self._solved()
         return solutions[0] if len(solutions) == 1 else tuple(solutions)
 
     @property
     def certificate_(self) -> Certificate:
         """The certificate of the whole; its `parts` are those of the machines."""
-        check_is_fitted(self, "support_")
-        return combine([solution.certificate for solution in self._solutions])
+        return combine([solution.certificate for solution in self._solved()])
 
     @property
     def coef_(self) -> npt.NDArray[np.float64]:
         """Normal vectors of the machines, for the linear kernel."""
-        check_is_fitted(self, "support_")
+        check_is_fitted(self, "kernel_")
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
@@ -176,7 +191,7 @@ class DualMachine(KernelMachine):
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
         """The decision function without its bias, or one for each machine."""
-        check_is_fitted(self, "support_")
+        check_is_fitted(self, "kernel_")
         support = self._support_rows()
         functions = []
         for coefficients in self._coefficients.T:
@@ -189,7 +204,7 @@ class DualMachine(KernelMachine):
         if not self.kernel_.takes_values:
             stored = self.support_vectors_
             return as_structured(stored) if stored.dtype == object else as_data(stored)
-        evidence = self._solutions[0].certificate.evidence
+        evidence = self._solved()[0].certificate.evidence
         if evidence is None:
             raise AttributeError(
                 "function_ needs the kernel values between support vectors, but this machine was pickled, which leaves "
@@ -262,11 +277,16 @@ class SingleMachine(DualMachine):
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
         self._keep([solution], coefficients[used, None], np.array([solution.bias]), data, rows[used])
-        self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
-        self.n_support_ = np.array([used.size], dtype=np.int32)
         self.n_iter_ = solution.n_iter
         self._warn(gram, data, depth=4)
         return data
+
+    def _hold(
+        self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
+    ) -> None:
+        super()._hold(coefficients, biases, support)
+        self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
+        self.n_support_ = np.array([len(coefficients)], dtype=np.int32)
 
     def _last_point(self, problem: Problem, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
         if not self.warm_start or not hasattr(self, "_rows"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -92,22 +92,23 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         chosen = np.flatnonzero(coefficients.any(axis=1))
         chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
         self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
-        self.n_support_ = np.bincount(codes[self.support_], minlength=self.classes_.size).astype(np.int32)
         self.n_iter_ = np.array([solution.n_iter for solution in machines.solutions], dtype=np.int64)
-        self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
+        self._arrange(machines.scheme, codes[self.support_])
 
-    def _dual_coefficients(
-        self, machines: multiclass.Machines, support_codes: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float64]:
-        if machines.n_classes == 2 or machines.scheme == "ovr":
+    def _arrange(self, scheme: str, support_codes: npt.NDArray[np.int64]) -> None:
+        """Store what follows from the coefficients and from the classes of the support vectors, which are sorted."""
+        self._scheme = scheme
+        self.n_support_ = np.bincount(support_codes, minlength=self.classes_.size).astype(np.int32)
+        self.dual_coef_ = self._dual_coefficients(self.classes_.size)
+
+    def _dual_coefficients(self, n_classes: int) -> npt.NDArray[np.float64]:
+        if n_classes == 2 or self._scheme == "ovr":
             return np.ascontiguousarray(self._coefficients.T)
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
-        dual = np.zeros((machines.n_classes - 1, support_codes.size))
-        ends = np.searchsorted(support_codes, np.arange(machines.n_classes + 1))
-        rows_of = [slice(*pair) for pair in pairwise(ends.tolist())]  # support vectors are sorted by class
-        for column, task in enumerate(machines.tasks):
-            i, j = task.positive, task.negative
-            assert j is not None
+        dual = np.zeros((n_classes - 1, len(self._coefficients)))
+        ends = np.cumsum([0, *self.n_support_])
+        rows_of = [slice(*pair) for pair in pairwise(ends.tolist())]
+        for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
             dual[j - 1, rows_of[i]] = self._coefficients[rows_of[i], column]
             dual[i, rows_of[j]] = self._coefficients[rows_of[j], column]
         return dual
@@ -142,10 +143,10 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         the same.
         """
         raw = self._raw_decision(self._new_rows(X))
-        self._check_shape(self.machines_.scheme)
+        self._check_shape(self._scheme)
         if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
             return raw
-        return self.machines_.scores(raw)
+        return multiclass.class_scores(raw, self.classes_.size, self._scheme)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest score for each row.
@@ -171,17 +172,18 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         confidence, as by scikit-learn with ``break_ties=True``; the smaller class wins a tie in scores.
         """
         data = self._new_rows(X)
-        machines = self.machines_
+        n_classes, scheme = self.classes_.size, self._scheme
         if isinstance(data, Precomputed):
-            return self.classes_[multiclass.winners(machines.scores(self._raw_decision(data)))]
+            scores = multiclass.class_scores(self._raw_decision(data), n_classes, scheme)
+            return self.classes_[multiclass.winners(scores)]
         winning = predicted_classes(
             self.kernel_,
             data,
             self._support_rows(),
             self._coefficients,
             self.intercept_,
-            n_classes=machines.n_classes,
-            scheme=machines.scheme,
+            n_classes=n_classes,
+            scheme=scheme,
             n_jobs=self.n_jobs,
         )
         return self.classes_[winning]
