@@ -46,7 +46,6 @@ _WORDS = {
     *("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "nr_sv"),
     *LEFT_BEHIND,
 }
-_LABELS = 2**31  # labels are C's int
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +139,7 @@ def read_model(path: str | Path, *, n_features: int | None, zero_based: bool) ->
             )
         labels = counts = np.zeros(0, dtype=np.int64)
         if kind in CLASSIFIERS:
-            labels = np.array(header.integers("label", n_classes, at_least=-_LABELS, below=_LABELS))
+            labels = np.array(header.integers("label", n_classes, at_least=-MAX_NUMBER - 1))
             counts = np.array(header.integers("nr_sv", n_classes, at_least=0, below=n_support + 1), dtype=np.int64)
             if np.unique(labels).size < labels.size:
                 header.refuse("label", "a label stands twice")
@@ -226,15 +225,15 @@ class _Header:
             self.refuse(key, f"{key} must be followed by finite numbers, got {shown(b' '.join(words))}")
         return found
 
-    def integers(self, key: str, count: int, *, at_least: int, below: int | None = None) -> list[int]:
-        """The integers after a key."""
+    def integers(self, key: str, count: int, *, at_least: int, below: int = MAX_NUMBER + 1) -> list[int]:
+        """The integers after a key, which are C's int."""
         words = self.words(key, count)
         try:
             found = list(map(int, words))
         except ValueError:
             self.refuse(key, f"{key} must be followed by integers, got {shown(b' '.join(words))}")
-        if b"_" in b"".join(words) or any(one < at_least or (below is not None and one >= below) for one in found):
-            bound = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
+        if b"_" in b"".join(words) or not all(at_least <= one < below for one in found):
+            bound = f"from {at_least} to {below - 1}"
             self.refuse(key, f"{key} must be followed by integers {bound}, got {shown(b' '.join(words))}")
         return found
 
@@ -244,9 +243,7 @@ class _Header:
         name, parameters = names[self.choice("kernel_type", tuple(names))]
         given: dict[str, Any] = {}
         for key in parameters:
-            given[key] = (
-                self.integers(key, 1, at_least=0, below=2**31)[0] if key == "degree" else self.numbers(key, 1)[0]
-            )
+            given[key] = self.integers(key, 1, at_least=0)[0] if key == "degree" else self.numbers(key, 1)[0]
             if key == "gamma" and given[key] < 0.0:
                 self.refuse(key, f"gamma must be >= 0, got {given[key]:g}")
         return as_kernel(name, **given)
