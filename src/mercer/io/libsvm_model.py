@@ -207,10 +207,19 @@ def _of_model(model: Model) -> LibsvmModel:
         codes[part.support[positive]] = part.positive
         codes[part.support[~positive]] = 0 if part.negative is None else part.negative
     order = np.argsort(codes, kind="stable")
-    text = model.classes.dtype == object
-    labels = np.arange(len(model.classes)) if text else _labels(model.classes)
     support = model.support_vectors.rows(order)
-    return _of_pairs("c_svc", model.kernel, support, coefficients[order], biases, labels, codes[order])
+    return _of_pairs("c_svc", model.kernel, support, coefficients[order], biases, class_labels(model), codes[order])
+
+
+def class_labels(model: Model) -> IndexArray:
+    """What the classes of a model are called in LIBSVM's files: 0, 1, ... where they are text.
+
+    Raises
+    ------
+    ValueError
+        If they are no integers of 32 bits.
+    """
+    return np.arange(len(model.classes)) if model.classes.dtype == object else _labels(model.classes)
 
 
 def _of_pairs(
