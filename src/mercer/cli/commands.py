@@ -273,8 +273,8 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     """Write a model as a LIBSVM model file, or with --model a table as the LIBSVM data file that goes with it.
 
     LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
-    classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the number
-    after the last one. A LIBSVM model file cannot become a model file, which holds a certificate.
+    classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the
+    number after the last one. A LIBSVM model file cannot become a model file, which holds a certificate.
     """
     with ended_by_ctrl_c():
         from mercer.io.libsvm_data import save_libsvm_data
@@ -285,8 +285,8 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     except ValueError as error:
         if model is None and _is_libsvm_model(source):
             raise Failure(
-                f"{source} is a LIBSVM model file, which holds no training rows and no certificate: no model file can be "
-                "made of it",
+                f"{source} is a LIBSVM model file, which holds no training rows and no certificate: no model file can "
+                "be made of it",
                 "mercer.load_libsvm_model reads it in Python",
             ) from error
         raise
