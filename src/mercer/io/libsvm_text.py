@@ -20,6 +20,7 @@ from mercer.data import CSR, Dense, Vectors
 from mercer.io.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
 from mercer.kernels import Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
 from mercer.kernels.distances import RBF
+from mercer.table import MAX_FEATURES
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -274,9 +275,9 @@ def _read_support(
         if len(words) < n_coefficients:
             text.refuse(f"a support vector must begin with {n_coefficients} coefficient(s), got {len(words)} word(s)")
         index = _read_vector(text, words, n_coefficients, coefficients, stored)
-        if index and (index[0] < first or index[-1] > MAX_NUMBER or any(map(le, index[1:], index))):
+        if index and (index[0] < first or index[-1] >= MAX_FEATURES or any(map(le, index[1:], index))):
             hint = " (a file that counts from 0 takes zero_based=True)" if index[0] == 0 else ""
-            text.refuse(f"feature numbers must rise, from {first} to {MAX_NUMBER} at most{hint}")
+            text.refuse(f"feature numbers must rise, from {first} to {MAX_FEATURES - 1} at most{hint}")
         if values and index != [0]:
             text.refuse("a support vector of kernel values must be 0:serial")
         numbers.extend(index)
