@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.certificate import Certificate, combine
@@ -24,12 +27,15 @@ from mercer.estimators.validation import (
     check_rows,
     check_sample_weight,
     check_targets,
+    check_verbose,
     check_whole,
+    check_without_effect,
     scaling_hint,
 )
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
@@ -65,11 +71,18 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         return tags
 
     def _kernel_asked_for(self) -> Kernel:
+        if not isinstance(self.kernel, Kernel):  # whether or not the kernel has them, as scikit-learn does
+            whole("degree", self.degree)
+            gamma_or_rule(self.gamma, DISTANCE_RULES)
+            real("coef0", self.coef0)
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
 
     def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
         """The kernel as it was asked for, and the rows."""
-        spec = self._kernel_asked_for()
+        try:
+            spec = self._kernel_asked_for()
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(str(error)) from error
         data = check_rows(self, X, spec, reset=True, y=y)
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
@@ -110,8 +123,10 @@ class DualMachine(KernelMachine):
     callback: Callable[[Progress], object] | None
 
     def _limits(self) -> Limits:
+        check_without_effect(self)
+        check_verbose(self.verbose)
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
-            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+            raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
             tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
@@ -146,7 +161,9 @@ class DualMachine(KernelMachine):
         self._solutions, self._coefficients, self.intercept_ = solutions, np.ascontiguousarray(coefficients), biases
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
         kept = data.rows(self.support_)
-        self.support_vectors_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
+        self.support_vectors_ = (
+            as_scikit_learn_has_it(kept.stored) if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
+        )
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if {solution.status for solution in solutions} == {Status.OPTIMAL} else 1
 
@@ -164,14 +181,24 @@ class DualMachine(KernelMachine):
         return combine([solution.certificate for solution in self._solutions])
 
     @property
-    def coef_(self) -> npt.NDArray[np.float64]:
-        """Normal vectors of the machines, for the linear kernel."""
+    def coef_(self) -> Any:
+        """Normal vectors of the machines, for the linear kernel; read-only, and sparse where the rows are."""
         check_is_fitted(self, "support_")
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
             )
-        return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
+        normals = self._as_the_rows(np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64))
+        (normals.data if sp.issparse(normals) else normals).flags.writeable = False
+        return normals
+
+    def _as_the_rows(self, table: npt.NDArray[np.float64]) -> Any:
+        """Return a table sparse where the support vectors are, with all its values stored, as scikit-learn has it."""
+        if not sp.issparse(self.support_vectors_):
+            return np.ascontiguousarray(table)
+        n, p = table.shape
+        columns = np.tile(np.arange(p, dtype=np.int32), n)
+        return as_scikit_learn_has_it(sp.csr_array((table.ravel(), columns, p * np.arange(n + 1)), shape=(n, p)))
 
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
@@ -262,7 +289,7 @@ class SingleMachine(DualMachine):
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
         self._keep([solution], coefficients[used, None], np.array([solution.bias]), data, rows[used])
-        self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
+        self.dual_coef_ = self._as_the_rows(self._coefficients.T)
         self.n_support_ = np.array([used.size], dtype=np.int32)
         self.n_iter_ = solution.n_iter
         self._warn(gram, data, depth=4)
@@ -278,6 +305,13 @@ class SingleMachine(DualMachine):
                 "set warm_start=False to start anew."
             )
         return last
+
+
+def as_scikit_learn_has_it(rows: Any) -> Any:
+    """Return CSR rows as a matrix, unless scikit-learn's configuration asks for arrays; other rows as they are."""
+    if not sp.issparse(rows) or sklearn.get_config().get("sparse_interface") == "sparray":
+        return rows
+    return sp.csr_matrix(rows)
 
 
 def _say(text: str) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mercer import problems
 from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.labels import Labels
 from mercer.estimators.validation import check_share
 from mercer.kernels import Gamma, Kernel
+from mercer.multiclass import Duals, Machines
 from mercer.solvers import Progress
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class NuSVC(MarginClassifier):
@@ -89,6 +98,7 @@ class NuSVC(MarginClassifier):
         gamma: Gamma = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
+        probability: bool | str = False,
         tol: float = 1e-3,
         cache_size: float = 200,
         class_weight: str | Mapping[Any, float] | None = None,
@@ -111,6 +121,7 @@ class NuSVC(MarginClassifier):
         self.gamma = gamma
         self.coef0 = coef0
         self.shrinking = shrinking
+        self.probability = probability
         self.tol = tol
         self.cache_size = cache_size
         self.class_weight = class_weight
@@ -150,5 +161,42 @@ class NuSVC(MarginClassifier):
             Where `nu` is infeasible, naming what is feasible; and as :meth:`SVC.fit`.
         """
         nu = check_share("nu", self.nu, 1.0)
-        self._train(X, y, sample_weight, 1.0, partial(problems.nu_svc_each, nu=nu), problems.half_width)
+
+        def duals(labels: Labels) -> Duals:
+            return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
+
+        self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
         return self
+
+    def _may_be_lowered(self, nu: float, labels: Labels) -> bool:
+        """Whether class weights alone make `nu` infeasible, if anything does."""
+        if self.class_weight is None:
+            return False
+        counts = np.bincount(labels.codes, weights=labels.sample_weight)
+        if self.multi_class == "ovr" and counts.size > 2:
+            return nu <= min(problems.largest_nu(count, counts.sum() - count) for count in counts.tolist())
+        return nu <= problems.largest_nu(counts.min(), counts.max())
+
+    def _adjusted(self, machines: Machines, penalties: FloatArray) -> Machines:
+        """Move the machines whose nu was lowered towards the class that outweighs the other."""
+        sides = np.array(
+            [
+                [penalties[task.rows][task.signs > 0.0].sum(), penalties[task.rows][task.signs < 0.0].sum()]
+                for task in machines.tasks
+            ]
+        )
+        most = np.array([problems.largest_nu(one, other) for one, other in sides.tolist()])
+        self.nu_ = np.minimum(self.nu, most)
+        lowered = self.nu > most * (1.0 + 1e-9)  # what rounding of the weights' sums leaves is none
+        if not lowered.any():
+            return machines
+        warnings.warn(
+            f"nu={self.nu:g} is infeasible with this class_weight: it must be > 0 and at most {most.min():.6g}, twice "
+            f"the share of the smaller class by weight. {np.count_nonzero(lowered)} of {most.size} machines took the "
+            "largest feasible nu, and their decision values are moved towards the class that outweighs the other "
+            "(nu_ holds what each took). Use a smaller nu, or class weights that differ less.",
+            UserWarning,
+            stacklevel=4,
+        )
+        heavier = np.sign(sides[:, 0] - sides[:, 1])
+        return replace(machines, leanings=np.where(lowered, heavier * (1.0 - most / self.nu), 0.0))

@@ -1,0 +1,358 @@
+"""Programs written for scikit-learn's machines run with ours: the same code, the same things seen."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn.kernel_ridge
+import sklearn.svm
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
+
+import mercer
+from mercer import SVC, SVR, NuSVC, OneClassSVM
+
+PAIRS = {name: (getattr(sklearn.svm, name), getattr(mercer, name)) for name in sklearn.svm.__all__ if hasattr(mercer, name)}
+PAIRS["KernelRidge"] = (sklearn.kernel_ridge.KernelRidge, mercer.KernelRidge)
+CLASSIFIERS, REGRESSORS = ("SVC", "NuSVC"), ("SVR", "NuSVR", "KernelRidge")
+DUALS = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
+
+# What scikit-learn has that is not here, and why, is on the page docs/concepts/drop_in.md.
+DEPRECATED = {"probA_", "probB_"}
+METHODS = ("predict", "decision_function", "score_samples")
+
+
+def table(n=60, seed=0):
+    """Rows of three overlapping classes, and targets."""
+    rng = np.random.default_rng(seed)
+    classes = np.arange(n) % 3
+    X = rng.normal(size=(n, 4)) + np.eye(3, 4)[classes]
+    return X, classes, X[:, 0] + 0.3 * rng.normal(size=n)
+
+
+X, CLASSES, TARGETS = table()
+NEW = table(20, seed=1)[0]
+
+
+def sparse(kind):
+    """Rows with zeros, in a container of SciPy."""
+    return lambda rows: kind(np.where(np.abs(rows) < 0.5, 0.0, rows))
+
+
+def products(A, B):
+    return np.asarray(A) @ np.asarray(B).T
+
+
+@dataclass(frozen=True)
+class Program:
+    """A fit and what follows: parameters, what becomes of rows and targets, weights, and what may differ."""
+
+    name: str
+    parameters: dict = field(default_factory=dict)
+    rows: Callable = lambda rows: rows
+    labels: Callable = lambda y: y
+    weights: object = None
+    machines: tuple = tuple(PAIRS)
+    differs: tuple = ()
+    new: Callable | None = None
+    config: dict = field(default_factory=dict)
+
+
+WEIGHTS = 1.0 + np.arange(60) % 4
+PROGRAMS = [
+    Program("dense"),
+    Program("lists", rows=lambda rows: rows.tolist(), labels=lambda y: y.tolist()),
+    Program("integers", rows=lambda rows: np.round(3 * rows).astype(int)),
+    Program("columns first", rows=np.asfortranarray),
+    Program("strides", rows=lambda rows: np.repeat(rows, 2, axis=1)[:, ::2]),
+    Program("dataframe", rows=lambda rows: pd.DataFrame(rows, columns=list("abcd")), labels=pd.Series),
+    Program("CSR matrix", rows=sparse(sp.csr_matrix)),
+    Program("CSR array", rows=sparse(sp.csr_array)),
+    Program("CSR array, as arrays", rows=sparse(sp.csr_array), config={"sparse_interface": "sparray"}),
+    Program("CSC matrix", rows=sparse(sp.csc_matrix), machines=DUALS),
+    Program("COO array", rows=sparse(sp.coo_array)),
+    Program("linear", {"kernel": "linear"}),
+    Program("linear, CSR matrix", {"kernel": "linear"}, sparse(sp.csr_matrix)),
+    Program("polynomial", {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5}),
+    Program("sigmoid", {"kernel": "sigmoid", "gamma": 1e-3, "coef0": 0.1}, machines=("KernelRidge",)),
+    Program("gamma=auto", {"gamma": "auto"}, machines=DUALS),
+    Program("gamma", {"kernel": "rbf", "gamma": 0.3}),
+    Program("precomputed", {"kernel": "precomputed"}, lambda rows: rows @ X.T),
+    Program("precomputed, dataframe", {"kernel": "precomputed"}, lambda rows: pd.DataFrame(rows @ X.T)),
+    Program("function", {"kernel": products}, machines=DUALS, differs=("support_vectors_", "n_features_in_")),
+    Program("weights", {"gamma": 0.3}, weights=WEIGHTS),
+    Program("weights in a list", {"gamma": 0.3}, weights=WEIGHTS.tolist()),
+    Program(
+        "weights of zero",
+        {"gamma": 0.3, "kernel": "rbf"},
+        weights=WEIGHTS - 1.0,
+        differs=("support_", "n_support_"),
+        machines=DUALS,
+    ),
+    Program("class weights", {"class_weight": {0: 2.0, 1: 0.5}}, machines=("SVC",)),
+    Program("class weights, one of no class", {"class_weight": {0: 2.0, 1: 0.5, 2: 1.0, 7: 3.0}}, machines=("SVC",)),
+    Program("balanced", {"class_weight": "balanced"}, labels=lambda y: np.minimum(y, 1), machines=("SVC",)),
+    Program("pairs", {"decision_function_shape": "ovo"}, machines=CLASSIFIERS),
+    Program("ties broken", {"break_ties": True}, machines=CLASSIFIERS),
+    Program("two classes", {"nu": 0.3}, labels=lambda y: np.minimum(y, 1), machines=("NuSVC",)),
+    Program("two classes, pairs", {"decision_function_shape": "ovo"}, labels=lambda y: y < 1, machines=("SVC",)),
+    Program(
+        "two classes, CSR matrix",
+        {"kernel": "linear"},
+        sparse(sp.csr_matrix),
+        labels=lambda y: np.minimum(y, 1),
+        machines=("SVC",),
+    ),
+    Program("labels of text", labels=lambda y: np.array(["b", "c", "a"])[y], machines=CLASSIFIERS),
+    Program("labels of objects", labels=lambda y: np.array(["b", "c", "a"], dtype=object)[y], machines=CLASSIFIERS),
+    Program("labels of floats", labels=lambda y: 2.0 * y - 1.0, machines=CLASSIFIERS),
+    Program("a column of labels", labels=lambda y: y[:, None], machines=("SVC", "NuSVC", "SVR", "NuSVR")),
+    Program("no effect", {"shrinking": False, "cache_size": 1.5}, machines=DUALS),
+    Program("random state", {"random_state": np.random.RandomState(0)}, machines=CLASSIFIERS),
+    Program("strong penalty", {"C": 50.0, "kernel": "rbf", "gamma": 0.1}, machines=("SVC", "SVR", "NuSVR")),
+    Program("tube", {"epsilon": 0.5}, machines=("SVR",)),
+    Program("no tube", {"epsilon": 0}, machines=("SVR",)),
+    Program("nu", {"nu": 0.2}, machines=("NuSVC", "NuSVR", "OneClassSVM")),
+    Program("one target column", labels=lambda y: y[:, None], machines=("KernelRidge",)),
+    Program("several targets", labels=lambda y: np.column_stack([y, -y]), machines=("KernelRidge",)),
+    Program(
+        "penalty for each target",
+        {"alpha": [0.5, 2.0]},
+        labels=lambda y: np.column_stack([y, -y]),
+        machines=("KernelRidge",),
+    ),
+    Program("Laplacian", {"kernel": "laplacian", "gamma": 0.3}, machines=("KernelRidge",)),
+    Program("chi-squared", {"kernel": "chi2"}, np.abs, machines=("KernelRidge",), differs=()),
+    Program("cosine", {"kernel": "cosine"}, machines=("KernelRidge",)),
+    Program("weight of all", {"kernel": "rbf"}, weights=2.0, machines=("KernelRidge",)),
+    Program("no penalty", {"kernel": "rbf", "alpha": 0}, machines=("KernelRidge",)),
+]
+CASES = [pytest.param(name, program, id=f"{name}, {program.name}") for program in PROGRAMS for name in program.machines]
+
+
+def seen(machine_class, name, program):
+    """Everything public about a fitted machine, and the categories of the warnings on the way."""
+    y = program.labels(CLASSES if name in CLASSIFIERS else TARGETS)
+    tight = {} if name == "KernelRidge" else {"tol": 1e-7}
+    with config_context(**program.config), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        machine = machine_class(**tight, **program.parameters)
+        rows = program.rows(X)
+        assert machine.fit(rows, y, **({} if program.weights is None else {"sample_weight": program.weights})) is machine
+        new = program.rows(NEW)
+        found = {}
+        for attribute in dir(machine):
+            if attribute.endswith("_") and not attribute.startswith("_") and attribute not in DEPRECATED:
+                try:
+                    found[attribute] = getattr(machine, attribute)
+                except Exception as error:
+                    found[attribute] = error
+        for method in METHODS:
+            if hasattr(machine, method):
+                found[method] = getattr(machine, method)(new)
+        if name != "OneClassSVM":
+            found["score"] = machine.score(rows, y)
+    return found, {warning.category for warning in caught}
+
+
+def check_alike(name, ours, theirs, *, values=True):
+    """The same type, shape, dtype, flags and, to the tolerance of the solvers, values."""
+    if isinstance(theirs, Exception):
+        check_caught_by_the_same(ours, theirs)
+        return
+    assert type(ours) is type(theirs), name
+    if isinstance(theirs, tuple):
+        assert ours == theirs, name
+        return
+    if sp.issparse(theirs):
+        assert ours.nnz == theirs.nnz, name
+        assert ours.data.flags.writeable == theirs.data.flags.writeable, name
+        ours, theirs = ours.toarray(), theirs.toarray()
+    if isinstance(theirs, np.ndarray):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), name
+        assert ours.flags.writeable == theirs.flags.writeable or sp.issparse(ours), name
+        if theirs.dtype.kind not in "fiu":
+            np.testing.assert_array_equal(ours, theirs)
+            return
+    if values:
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=name)
+
+
+def check_caught_by_the_same(ours, theirs):
+    """Whoever catches one catches the other."""
+    assert isinstance(ours, Exception), f"scikit-learn raises {theirs!r}"
+    caught = [kind for kind in type(theirs).__mro__ if kind not in (object, BaseException)]
+    missing = [kind.__name__ for kind in caught if not isinstance(ours, kind)]
+    assert not missing, f"{ours!r} is no {missing}, as {theirs!r} is"
+
+
+@pytest.mark.parametrize(("name", "program"), CASES)
+def test_the_same_program_sees_the_same_things(name, program):
+    (theirs, their_warnings), (ours, our_warnings) = (seen(found, name, program) for found in PAIRS[name])
+    assert our_warnings == their_warnings
+    for attribute, expected in theirs.items():
+        if attribute in program.differs:
+            continue
+        assert attribute in ours, attribute
+        check_alike(attribute, ours[attribute], expected, values=attribute != "n_iter_")
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_signatures_are_the_same_and_more_at_the_end(name):
+    theirs, ours = PAIRS[name]
+    for method in ("__init__", "fit", *METHODS, "fit_predict", "score", "get_params", "set_params"):
+        if not hasattr(theirs, method):
+            assert not hasattr(ours, method), method
+            continue
+        expected, found = (inspect.signature(getattr(cls, method)).parameters for cls in (theirs, ours))
+        assert list(found)[: len(expected)] == list(expected), method
+        for parameter, described in expected.items():
+            default = False if parameter == "probability" else described.default
+            assert (found[parameter].default, found[parameter].kind) == (default, described.kind), parameter
+            assert type(found[parameter].default) is type(default), parameter
+        extra = list(found.values())[len(expected) :]
+        assert all(parameter.default is not inspect.Parameter.empty for parameter in extra)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_tags_are_the_same(name):
+    theirs, ours = (cls().__sklearn_tags__() for cls in PAIRS[name])
+    assert ours == theirs
+    theirs, ours = (cls(kernel="precomputed").__sklearn_tags__() for cls in PAIRS[name])
+    assert ours.input_tags.pairwise and theirs.input_tags.pairwise
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_parameters_of_one_make_the_other(name):
+    theirs, ours = PAIRS[name]
+    machine = ours(**theirs().get_params())
+    y = CLASSES if name in CLASSIFIERS else TARGETS
+    np.testing.assert_array_equal(clone(machine).fit(X, y).predict(NEW), ours().fit(X, y).predict(NEW))
+
+
+def test_early_ends_are_told_alike():
+    for name in DUALS:
+        statuses = []
+        for cls in PAIRS[name]:
+            with pytest.warns(ConvergenceWarning):
+                machine = cls(max_iter=1, gamma=0.3).fit(X, CLASSES)
+            statuses.append((machine.fit_status_, type(machine.fit_status_), np.max(machine.n_iter_) <= 1))
+        assert statuses[0] == statuses[1]
+
+
+# What goes wrong.
+
+
+def with_nan(values):
+    changed = np.array(values, dtype=float)
+    changed.flat[1] = np.nan
+    return changed
+
+
+WRONG_PARAMETERS = {
+    "C": [0.0, -1.0, "1", None],
+    "nu": [0.0, -0.1, 1.5, "half"],
+    "epsilon": [-0.1, "wide"],
+    "kernel": ["fourier", 3, None],
+    "degree": [-1, "two"],
+    "gamma": ["wide", -1.0, [1.0]],
+    "coef0": ["zero", np.inf, None],
+    "tol": [0.0, -1.0, "tight", None],
+    "shrinking": ["yes", 2, None],
+    "cache_size": [0, -1.0, "large", None],
+    "class_weight": ["even", [1.0, 2.0], 3],
+    "verbose": [-1, "loud", 1.5],
+    "max_iter": [-2, 1.5, None],
+    "decision_function_shape": ["all", None, 1],
+    "break_ties": ["no", 2, None],
+    "random_state": ["seed", -1, 1.5],
+    "probability": ["perhaps", 2, None],
+    "alpha": [-1.0, "strong", None],
+    "kernel_params": [3],
+}
+WRONG = {
+    "unknown parameter": lambda new, y: new(penalty=1),
+    "positional parameter": lambda new, y: new(1.0, "rbf").fit(X, y),
+    "unfitted predict": lambda new, y: new().predict(X),
+    "unfitted scores": lambda new, y: new().decision_function(X),
+    "unfitted support": lambda new, y: new().support_,
+    "unfitted coefficients": lambda new, y: new(kernel="linear").coef_,
+    "unfitted number of support vectors": lambda new, y: new().n_support_,
+    "coefficients of a Gaussian": lambda new, y: new(kernel="rbf").fit(X, y).coef_,
+    "coefficients that are set": lambda new, y: setattr(new(kernel="linear").fit(X, y), "coef_", X),
+    "coefficients that are changed": lambda new, y: new(kernel="linear").fit(X, y).coef_.__setitem__(0, 1.0),
+    "probabilities": lambda new, y: new().fit(X, y).predict_proba(X),
+    "NaN": lambda new, y: new().fit(with_nan(X), y),
+    "NaN, sparse": lambda new, y: new().fit(sp.csr_array(with_nan(X)), y),
+    "infinity": lambda new, y: new().fit(with_nan(X) * np.inf, y),
+    "text": lambda new, y: new().fit(np.full((60, 2), "a"), y),
+    "objects": lambda new, y: new().fit(np.full((60, 2), {}), y),
+    "complex": lambda new, y: new().fit(X * 1j, y),
+    "one dimension": lambda new, y: new().fit(X[:, 0], y),
+    "three dimensions": lambda new, y: new().fit(X[None], y),
+    "a number": lambda new, y: new().fit(1.0, y),
+    "no rows": lambda new, y: new().fit(X[:0], y[:0]),
+    "no columns": lambda new, y: new().fit(X[:, :0], y),
+    "targets of other length": lambda new, y: new().fit(X, y[:-1]),
+    "targets with NaN": lambda new, y: new().fit(X, with_nan(y)),
+    "targets with infinity": lambda new, y: new().fit(X, np.where(np.isnan(with_nan(y)), np.inf, y)),
+    "two columns of targets": lambda new, y: new().fit(X, np.column_stack([y, y])),
+    "no targets": lambda new, y: new().fit(X, None),
+    "targets of text": lambda new, y: new().fit(X, np.full(60, "a")),
+    "one class": lambda new, y: new().fit(X, np.zeros(60, dtype=int)),
+    "continuous labels": lambda new, y: new().fit(X, X[:, 0]),
+    "an infeasible nu": lambda new, y: new(nu=0.9).fit(X, CLASSES < 1),
+    "a class weight of nobody": lambda new, y: new(class_weight={"z": 2.0}).fit(X, y),
+    "weights of other length": lambda new, y: new().fit(X, y, sample_weight=np.ones(3)),
+    "a table of weights": lambda new, y: new().fit(X, y, sample_weight=np.ones((60, 2))),
+    "weights of text": lambda new, y: new().fit(X, y, sample_weight=["a"] * 60),
+    "no weight at all": lambda new, y: new().fit(X, y, sample_weight=np.zeros(60)),
+    "weight in one class only": lambda new, y: new().fit(X, y, sample_weight=(CLASSES == 1).astype(float)),
+    "other columns": lambda new, y: new().fit(X, y).predict(X[:, :2]),
+    "other columns in scores": lambda new, y: new().fit(X, y).decision_function(X[:, :2]),
+    "other columns, sparse": lambda new, y: new().fit(sp.csr_array(X), y).predict(sp.csr_array(X[:, :2])),
+    "new rows with NaN": lambda new, y: new().fit(X, y).predict(with_nan(X)),
+    "a new row in one dimension": lambda new, y: new().fit(X, y).predict(X[0]),
+    "other names of columns": lambda new, y: (
+        new().fit(pd.DataFrame(X, columns=list("abcd")), y).predict(pd.DataFrame(X, columns=list("abce")))
+    ),
+    "given values that are not square": lambda new, y: new(kernel="precomputed").fit(X, y),
+    "given values against other rows": lambda new, y: new(kernel="precomputed").fit(X @ X.T, y).predict(X),
+    "a parameter that is none": lambda new, y: new().set_params(size=3),
+}
+ERRORS = [
+    pytest.param(name, lambda new, y, given=given: new(**given).fit(X, y), id=f"{name}, {given}")
+    for parameter, wrong in WRONG_PARAMETERS.items()
+    for name, (theirs, _) in PAIRS.items()
+    if parameter in inspect.signature(theirs).parameters
+    for given in ({parameter: value} for value in wrong)
+] + [pytest.param(name, run, id=f"{name}, {what}") for what, run in WRONG.items() for name in PAIRS]
+
+
+def outcome(run, machine_class, name):
+    """What it raises, or None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            run(machine_class, CLASSES if name in CLASSIFIERS else TARGETS)
+        except Exception as error:
+            return error
+    return None
+
+
+@pytest.mark.parametrize(("name", "run"), ERRORS)
+def test_what_is_refused_is_refused_alike(name, run):
+    theirs, ours = (outcome(run, cls, name) for cls in PAIRS[name])
+    if theirs is None:
+        assert ours is None
+    else:
+        check_caught_by_the_same(ours, theirs)
