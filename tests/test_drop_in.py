@@ -21,9 +21,12 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer
 from mercer import SVC, SVR, NuSVC, OneClassSVM
 
-PAIRS = {name: (getattr(sklearn.svm, name), getattr(mercer, name)) for name in sklearn.svm.__all__ if hasattr(mercer, name)}
+PAIRS = {
+    name: (getattr(sklearn.svm, name), getattr(mercer, name)) for name in sklearn.svm.__all__ if hasattr(mercer, name)
+}
 PAIRS["KernelRidge"] = (sklearn.kernel_ridge.KernelRidge, mercer.KernelRidge)
 CLASSIFIERS, REGRESSORS = ("SVC", "NuSVC"), ("SVR", "NuSVR", "KernelRidge")
+PROPER = ("SVC", "SVR", "NuSVR", "OneClassSVM", "KernelRidge")  # with the default nu, linear classes have no margin
 DUALS = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 
 # What scikit-learn has that is not here, and why, is on the page docs/concepts/drop_in.md.
@@ -48,8 +51,9 @@ def sparse(kind):
     return lambda rows: kind(np.where(np.abs(rows) < 0.5, 0.0, rows))
 
 
-def products(A, B):
-    return np.asarray(A) @ np.asarray(B).T
+def gaussian(A, B):
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    return np.exp(-0.3 * ((A[:, None] - B) ** 2).sum(axis=-1))
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,6 @@ class Program:
     weights: object = None
     machines: tuple = tuple(PAIRS)
     differs: tuple = ()
-    new: Callable | None = None
     config: dict = field(default_factory=dict)
 
 
@@ -71,7 +74,7 @@ WEIGHTS = 1.0 + np.arange(60) % 4
 PROGRAMS = [
     Program("dense"),
     Program("lists", rows=lambda rows: rows.tolist(), labels=lambda y: y.tolist()),
-    Program("integers", rows=lambda rows: np.round(3 * rows).astype(int)),
+    Program("integers", rows=lambda rows: np.round(3 * rows).astype(int), differs=("X_fit_",)),
     Program("columns first", rows=np.asfortranarray),
     Program("strides", rows=lambda rows: np.repeat(rows, 2, axis=1)[:, ::2]),
     Program("dataframe", rows=lambda rows: pd.DataFrame(rows, columns=list("abcd")), labels=pd.Series),
@@ -80,15 +83,15 @@ PROGRAMS = [
     Program("CSR array, as arrays", rows=sparse(sp.csr_array), config={"sparse_interface": "sparray"}),
     Program("CSC matrix", rows=sparse(sp.csc_matrix), machines=DUALS),
     Program("COO array", rows=sparse(sp.coo_array)),
-    Program("linear", {"kernel": "linear"}),
-    Program("linear, CSR matrix", {"kernel": "linear"}, sparse(sp.csr_matrix)),
-    Program("polynomial", {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5}),
-    Program("sigmoid", {"kernel": "sigmoid", "gamma": 1e-3, "coef0": 0.1}, machines=("KernelRidge",)),
+    Program("linear", {"kernel": "linear"}, lambda rows: rows + 3.0, machines=PROPER),
+    Program("linear, CSR matrix", {"kernel": "linear"}, sparse(sp.csr_matrix), machines=("SVC", "SVR", "KernelRidge")),
+    Program("linear, nu", {"kernel": "linear", "nu": 0.8}, machines=("NuSVC",)),
+    Program("polynomial", {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5}, machines=PROPER),
     Program("gamma=auto", {"gamma": "auto"}, machines=DUALS),
     Program("gamma", {"kernel": "rbf", "gamma": 0.3}),
-    Program("precomputed", {"kernel": "precomputed"}, lambda rows: rows @ X.T),
-    Program("precomputed, dataframe", {"kernel": "precomputed"}, lambda rows: pd.DataFrame(rows @ X.T)),
-    Program("function", {"kernel": products}, machines=DUALS, differs=("support_vectors_", "n_features_in_")),
+    Program("precomputed", {"kernel": "precomputed"}, lambda rows: gaussian(rows, X)),
+    Program("precomputed, dataframe", {"kernel": "precomputed"}, lambda rows: pd.DataFrame(gaussian(rows, X))),
+    Program("function", {"kernel": gaussian}, machines=DUALS, differs=("support_vectors_", "n_features_in_")),
     Program("weights", {"gamma": 0.3}, weights=WEIGHTS),
     Program("weights in a list", {"gamma": 0.3}, weights=WEIGHTS.tolist()),
     Program(
@@ -131,7 +134,7 @@ PROGRAMS = [
         machines=("KernelRidge",),
     ),
     Program("Laplacian", {"kernel": "laplacian", "gamma": 0.3}, machines=("KernelRidge",)),
-    Program("chi-squared", {"kernel": "chi2"}, np.abs, machines=("KernelRidge",), differs=()),
+    Program("chi-squared", {"kernel": "chi2", "gamma": 0.5}, np.abs, machines=("KernelRidge",)),
     Program("cosine", {"kernel": "cosine"}, machines=("KernelRidge",)),
     Program("weight of all", {"kernel": "rbf"}, weights=2.0, machines=("KernelRidge",)),
     Program("no penalty", {"kernel": "rbf", "alpha": 0}, machines=("KernelRidge",)),
@@ -147,7 +150,9 @@ def seen(machine_class, name, program):
         warnings.simplefilter("always")
         machine = machine_class(**tight, **program.parameters)
         rows = program.rows(X)
-        assert machine.fit(rows, y, **({} if program.weights is None else {"sample_weight": program.weights})) is machine
+        assert (
+            machine.fit(rows, y, **({} if program.weights is None else {"sample_weight": program.weights})) is machine
+        )
         new = program.rows(NEW)
         found = {}
         for attribute in dir(machine):
@@ -159,6 +164,9 @@ def seen(machine_class, name, program):
         for method in METHODS:
             if hasattr(machine, method):
                 found[method] = getattr(machine, method)(new)
+        if name in CLASSIFIERS:  # tied votes go by confidence here, as there with break_ties=True
+            machine.set_params(break_ties=True, decision_function_shape="ovr")
+            found["untied"] = np.flatnonzero(machine.predict(new) == found["predict"])
         if name != "OneClassSVM":
             found["score"] = machine.score(rows, y)
     return found, {warning.category for warning in caught}
@@ -199,6 +207,11 @@ def check_caught_by_the_same(ours, theirs):
 def test_the_same_program_sees_the_same_things(name, program):
     (theirs, their_warnings), (ours, our_warnings) = (seen(found, name, program) for found in PAIRS[name])
     assert our_warnings == their_warnings
+    if name in CLASSIFIERS:
+        untied = theirs.pop("untied")
+        assert ours["untied"].size == len(NEW)
+        assert untied.size >= len(NEW) - 3
+        theirs["predict"], ours["predict"] = theirs["predict"][untied], ours["predict"][untied]
     for attribute, expected in theirs.items():
         if attribute in program.differs:
             continue
@@ -228,7 +241,8 @@ def test_tags_are_the_same(name):
     theirs, ours = (cls().__sklearn_tags__() for cls in PAIRS[name])
     assert ours == theirs
     theirs, ours = (cls(kernel="precomputed").__sklearn_tags__() for cls in PAIRS[name])
-    assert ours.input_tags.pairwise and theirs.input_tags.pairwise
+    assert ours.input_tags.pairwise
+    assert theirs.input_tags.pairwise
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -299,7 +313,6 @@ WRONG = {
     "complex": lambda new, y: new().fit(X * 1j, y),
     "one dimension": lambda new, y: new().fit(X[:, 0], y),
     "three dimensions": lambda new, y: new().fit(X[None], y),
-    "a number": lambda new, y: new().fit(1.0, y),
     "no rows": lambda new, y: new().fit(X[:0], y[:0]),
     "no columns": lambda new, y: new().fit(X[:, :0], y),
     "targets of other length": lambda new, y: new().fit(X, y[:-1]),
@@ -356,3 +369,141 @@ def test_what_is_refused_is_refused_alike(name, run):
         assert ours is None
     else:
         check_caught_by_the_same(ours, theirs)
+
+
+# Deliberate differences: what docs/concepts/drop_in.md says, row by row.
+
+
+def labels_of_ties():
+    """Rows, labels and one row on which each of three classes wins one vote."""
+    machine = sklearn.svm.SVC(decision_function_shape="ovo").fit(X, CLASSES)
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(2000, 4))
+    f = machine.decision_function(rows)
+    circle = ((f[:, 0] > 0) & (f[:, 2] > 0) & (f[:, 1] < 0)) | ((f[:, 0] < 0) & (f[:, 2] < 0) & (f[:, 1] > 0))
+    return rows[circle]
+
+
+def test_tied_votes_go_by_confidence_whatever_break_ties_says():
+    tied = labels_of_ties()
+    assert len(tied) >= 3
+    confident = sklearn.svm.SVC(break_ties=True).fit(X, CLASSES).predict(tied)
+    assert (sklearn.svm.SVC().fit(X, CLASSES).predict(tied) != confident).any()
+    for given in ({}, {"break_ties": True}, {"break_ties": True, "decision_function_shape": "ovo"}):
+        np.testing.assert_array_equal(SVC(**given).fit(X, CLASSES).predict(tied), confident)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_negative_weights_are_an_error(name):
+    y = CLASSES if name in CLASSIFIERS else TARGETS
+    with pytest.raises(ValueError, match=r"sample_weight must hold finite numbers >= 0 .* got -1\.0 in row 3"):
+        PAIRS[name][1]().fit(X, y, sample_weight=np.where(np.arange(60) == 3, -1.0, 1.0))
+
+
+@pytest.mark.parametrize("machine", [SVC, NuSVC])
+def test_probabilities_are_not_deprecated_and_not_made_up(machine):
+    assert not hasattr(machine(probability=False).fit(X, CLASSES), "predict_proba")
+    for module in (sklearn.svm, mercer):
+        assert not hasattr(getattr(module, machine.__name__)().fit(X, CLASSES), "predict_proba")
+    with pytest.raises(ValueError, match=r"probability must be False, got True: .* CalibratedClassifierCV\(.*Logistic"):
+        machine(probability=True).fit(X, CLASSES)
+    proposed = CalibratedClassifierCV(machine(), ensemble=False).fit(X, CLASSES)
+    assert proposed.predict_proba(X).shape == (60, 3)
+
+
+def test_weights_are_never_ignored():
+    y = np.minimum(CLASSES, 1)
+    # By NuSVC.
+    weighted = NuSVC(nu=0.3, class_weight={0: 1.5}).fit(X, y).decision_function(NEW)
+    even = sklearn.svm.NuSVC(nu=0.3).fit(X, y).decision_function(NEW)
+    ignored = sklearn.svm.NuSVC(nu=0.3, class_weight={0: 1.5}).fit(X, y).decision_function(NEW)
+    np.testing.assert_array_equal(ignored, even)
+    assert np.abs(weighted - even).max() > 0.05
+    # By "balanced" and by gamma="scale".
+    weights = 1 + CLASSES
+    rows = np.repeat(np.arange(60), weights)
+    machine = SVC(class_weight="balanced", tol=1e-7).fit(X, y, sample_weight=weights)
+    copies = SVC(class_weight="balanced", tol=1e-7).fit(X[rows], y[rows])
+    np.testing.assert_allclose(machine.class_weight_, copies.class_weight_)
+    assert machine.kernel_.gamma == pytest.approx(copies.kernel_.gamma)
+    np.testing.assert_allclose(machine.decision_function(NEW), copies.decision_function(NEW), atol=1e-5)
+    theirs = sklearn.svm.SVC(class_weight="balanced").fit(X, y, sample_weight=weights)
+    assert np.abs(theirs.class_weight_ - machine.class_weight_).max() > 1e-3
+
+
+def test_fits_end():
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        machine = SVC(max_seconds=0.0, C=1e8).fit(X, CLASSES)
+    assert machine.fit_status_ == 1
+    assert machine.predict(NEW).shape == (20,)
+    with pytest.raises(mercer.InseparableError):
+        SVC(C=np.inf, kernel="linear").fit(X, CLASSES)
+    with pytest.raises(ValueError, match="C must be a finite number > 0, got inf"):
+        SVR(C=np.inf).fit(X, TARGETS)
+
+
+def test_support_numbers_the_rows_that_were_passed():
+    machine = SVC(gamma=0.3).fit(X, CLASSES, sample_weight=WEIGHTS - 1.0)
+    assert (WEIGHTS[machine.support_] > 1.0).all()
+    np.testing.assert_array_equal(machine.support_vectors_, X[machine.support_])
+
+
+def test_more_kinds_of_rows_are_taken():
+    dense, stored = SVC().fit(X, CLASSES), SVC().fit(sp.csr_array(X), CLASSES)
+    np.testing.assert_array_equal(dense.predict(sp.csr_array(NEW)), stored.predict(NEW))
+    with pytest.raises(ValueError, match="cannot use sparse input"):
+        sklearn.svm.SVC().fit(X, CLASSES).predict(sp.csr_array(NEW))
+    K = gaussian(X, X)
+    given = SVC(kernel="precomputed").fit(sp.csr_array(K), CLASSES)
+    np.testing.assert_array_equal(given.predict(K), SVC(kernel="precomputed").fit(K, CLASSES).predict(K))
+    wide = sp.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    np.testing.assert_array_equal(SVC().fit(wide, CLASSES).predict(NEW), stored.predict(NEW))
+    assert SVC().fit(X.astype(np.float32), CLASSES).support_vectors_.dtype == np.float32
+
+
+def test_functions_see_blocks_of_rows():
+    frames = []
+
+    def kernel(A, B):
+        frames.append((type(A), type(B)))
+        return gaussian(A, B)
+
+    machine = SVC(kernel=kernel).fit(pd.DataFrame(X), CLASSES)
+    assert set(frames) == {(np.ndarray, np.ndarray)}
+    assert machine.support_vectors_.shape == (machine.support_.size, 4)
+    assert machine.n_features_in_ == 4
+
+
+def test_matrices_that_are_no_kernels_are_told():
+    with pytest.warns(mercer.IndefiniteKernelWarning):
+        SVC(kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, CLASSES)
+    with pytest.raises(ValueError, match="must be symmetric"):
+        SVC(kernel="precomputed").fit(np.tril(gaussian(X, X)), CLASSES)
+
+
+def test_classes_without_a_margin_are_told():
+    with pytest.warns(ConvergenceWarning, match="margin rho"):
+        NuSVC(nu=0.2, kernel="linear").fit(X, CLASSES)
+
+
+def test_rows_on_the_border_are_inside():
+    machine = OneClassSVM(nu=0.3).fit(X)
+    assert (machine.predict(X) == -1).mean() <= 0.3
+    theirs = sklearn.svm.OneClassSVM(nu=0.3).fit(X)
+    assert abs(theirs.offset_[0] - machine.offset_[0]) <= 3e-3
+
+
+def test_words_go_to_stderr(capfd):
+    SVC(verbose=True).fit(X, CLASSES)
+    out, err = capfd.readouterr()
+    assert not out
+    assert err
+
+
+def test_ridge_keeps_rows_as_it_computes_with_them():
+    machine = mercer.KernelRidge().fit(np.round(X).astype(int), TARGETS)
+    assert machine.X_fit_.dtype == np.float64
+    assert mercer.KernelRidge().fit(sp.csc_array(X), TARGETS).X_fit_.format == "csr"
+    with pytest.raises(ValueError, match="degree must be an integer"):
+        mercer.KernelRidge(kernel="poly", degree=2.5).fit(X, TARGETS)

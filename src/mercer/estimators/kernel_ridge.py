@@ -22,6 +22,7 @@ from mercer.estimators.validation import check_number, check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, as_kernel
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.machines import ridge
 from mercer.machines.certificate import LossCertificate
 
@@ -131,6 +132,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def _kernel_asked_for(self) -> Kernel:
         asked = self.kernel
+        whole("degree", self.degree)
+        real("coef0", self.coef0)
+        if self.gamma is not None:
+            gamma_or_rule(self.gamma, DISTANCE_RULES)
+        if not isinstance(self.kernel_params, dict | None):
+            raise TypeError(f"kernel_params must be a dict or None, got {self.kernel_params!r}")
         if isinstance(asked, str) and asked == "additive_chi2":  # no kernel, but scikit-learn has it
             return FunctionKernel(additive_chi2_kernel)
         if self.kernel_params is not None and callable(asked) and not isinstance(asked, Kernel):

@@ -43,12 +43,15 @@ class NuSVC(MarginClassifier):
         are 0 < nu <= 2 min(n_1, n_2) / (n_1 + n_2) for every pair of classes, n_k being their weights.
     kernel, degree, gamma, coef0
         See :class:`SVC`.
-    shrinking, cache_size
-        Without effect; accepted for programs written for scikit-learn.
-    tol, class_weight, verbose, max_iter, decision_function_shape
-        See :class:`SVC`. With ``class_weight="balanced"`` every nu up to 1 is feasible.
-    break_ties, random_state
-        Without effect; accepted for programs written for scikit-learn. Ties always go by confidence.
+    shrinking, cache_size, probability, break_ties, random_state
+        See :class:`SVC`.
+    tol, verbose, max_iter, decision_function_shape
+        See :class:`SVC`.
+    class_weight : {"balanced"} or dict, optional
+        How often the rows of each class count, besides their own weights. With "balanced" every nu up to 1 is feasible.
+        Where class weights alone make `nu` infeasible for a pair of classes, that pair takes the largest feasible one,
+        nu_max, and its decision values are moved towards the class that outweighs the other: f becomes
+        (nu_max / nu) f + (1 - nu_max / nu) times that class's sign. A warning says so.
     multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
@@ -56,8 +59,10 @@ class NuSVC(MarginClassifier):
     ----------
     dual_coef_, intercept_
         Of the machines divided by rho, in LIBSVM's layout; see :class:`SVC`.
+    nu_ : ndarray of shape (n_machines,)
+        What nu each machine took: `nu`, or the largest that `class_weight` leaves feasible.
     solution_, certificate_
-        Of the problem above, before that; see :class:`SVC`.
+        Of the problem above with `nu_`, before the division; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
     shape_fit_, machines_, n_features_in_, feature_names_in_
         See :class:`SVC`.
@@ -67,12 +72,15 @@ class NuSVC(MarginClassifier):
     ConvergenceWarning
         As :class:`SVC`; and where rho is 0, because `nu` is so small that weighted means of the classes coincide. Such
         a machine is left as it is, and separates nothing.
+    UserWarning
+        Where `class_weight` makes `nu` infeasible, naming what is feasible.
     IndefiniteKernelWarning
         See :class:`SVC`.
 
     Notes
     -----
-    Differs from scikit-learn's NuSVC as :class:`SVC` from its SVC; and `class_weight` is not ignored.
+    Differs from scikit-learn's NuSVC as :class:`SVC` from its SVC; and `class_weight` is not ignored. Decision 8 of
+    the documentation says why an infeasible nu is lowered where class weights alone make it so, and only there.
 
     References
     ----------

@@ -92,8 +92,8 @@ class SVC(MarginClassifier):
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors, by class.
     support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
-        Sparse where X was, a csr_array where ``sklearn.set_config(sparse_interface="sparray")`` asks for it. Empty for a
-        precomputed kernel; an array of objects, of shape (n_SV,), where rows are strings or sets.
+        Sparse where X was: a csr_array where ``sklearn.set_config(sparse_interface="sparray")`` asks for it. Empty for
+        a precomputed kernel; an array of objects, of shape (n_SV,), where rows are strings or sets.
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : ndarray or csr_matrix of shape (n_classes - 1, n_SV) or (n_classes, n_SV)

@@ -389,7 +389,9 @@ def check_callback(callback: Any) -> None:
         If it is neither None nor callable.
     """
     if callback is not None and not callable(callback):
-        raise InvalidParameterError(f"callback must be a function of one argument, the progress, or None, got {callback!r}.")
+        raise InvalidParameterError(
+            f"callback must be a function of one argument, the progress, or None, got {callback!r}."
+        )
 
 
 def class_weights(
@@ -411,7 +413,9 @@ def class_weights(
         totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
         return totals.sum() / (classes.size * totals)
     if not isinstance(class_weight, Mapping):
-        raise InvalidParameterError(f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.')
+        raise InvalidParameterError(
+            f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.'
+        )
     known = classes.tolist()
     unknown = [label for label in class_weight if label not in known]
     if unknown and any(label not in class_weight for label in known):  # else it is a fold that lacks a class

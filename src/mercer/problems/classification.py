@@ -170,9 +170,7 @@ def nu_svc_each(
         _require_two_classes(y, [0])
         if not (np.isfinite(v) & (v > 0.0)).all():
             raise ValueError("weights must be positive finite numbers.")
-    most = [
-        largest_nu(float(v[y > 0.0].sum()), float(v[y < 0.0].sum())) for y, v in zip(signs, weights, strict=True)
-    ]
+    most = [largest_nu(float(v[y > 0.0].sum()), float(v[y < 0.0].sum())) for y, v in zip(signs, weights, strict=True)]
     if not nu > 0.0 or (nu > min(most) * (1.0 + _ROUNDED) and not lower_nu):
         raise ValueError(
             f"nu is infeasible: it must be > 0 and at most {min(most):.6g}, twice the share of the smaller class (by "
