@@ -85,7 +85,7 @@ PROGRAMS = [
     Program("COO array", rows=sparse(sp.coo_array)),
     Program("linear", {"kernel": "linear"}, lambda rows: rows + 3.0, machines=PROPER),
     Program("linear, CSR matrix", {"kernel": "linear"}, sparse(sp.csr_matrix), machines=("SVC", "SVR", "KernelRidge")),
-    Program("linear, nu", {"kernel": "linear", "nu": 0.8}, machines=("NuSVC",)),
+    Program("linear, nu", {"kernel": "linear", "nu": 0.72}, machines=("NuSVC",)),
     Program("polynomial", {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5}, machines=PROPER),
     Program("gamma=auto", {"gamma": "auto"}, machines=DUALS),
     Program("gamma", {"kernel": "rbf", "gamma": 0.3}),

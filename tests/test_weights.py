@@ -1,4 +1,4 @@
-"""A weight of k is k copies and 0 is absence, for every machine that minimises a loss; and every bad input is refused."""
+"""A weight of k is k copies and 0 is absence, for every machine that minimises a loss; bad input is refused."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from mercer import (
     ParzenClassifier,
     QuantileSVR,
     RBFNetworkClassifier,
+    Status,
 )
 
 X, LABELS = load_wine(return_X_y=True)
@@ -123,7 +124,9 @@ def test_class_weights_are_weights(name):
         ({0: 1.5, 2: 0.75}, np.array([1.5, 1.0, 0.75])),
         ("balanced", len(y) / (3 * counts)),
     ):
-        weighted = clone(machine).set_params(class_weight=given, **({"gamma": 0.05} if "gamma" in vars(machine) else {}))
+        weighted = clone(machine).set_params(
+            class_weight=given, **({"gamma": 0.05} if "gamma" in vars(machine) else {})
+        )
         by_class = fitted(weighted, rows, y)
         by_row = fitted(weighted.set_params(class_weight=None), rows, y, factors[y])
         np.testing.assert_allclose(values(by_class, rows), values(by_row, rows), atol=2e-5)
@@ -146,6 +149,80 @@ def test_rules_for_gamma_count_copies(machine, rule):
     one, other = fitted(machine, rows, y, weights.astype(float)), fitted(machine, rows[copies], y[copies])
     assert one.kernel_.gamma == pytest.approx(other.kernel_.gamma, rel=1e-9)
     assert one.kernel_.gamma != pytest.approx(fitted(machine, rows, y).kernel_.gamma, rel=1e-6)
+
+
+# Class weights that make nu infeasible.
+
+
+def two_classes(n_light=18):
+    rows = np.concatenate([np.flatnonzero(LABELS == 0)[:24], np.flatnonzero(LABELS == 1)[:n_light]])
+    return X[rows], LABELS[rows]
+
+
+def shares(y, weights):
+    totals = np.array([weights[k] * np.count_nonzero(y == k) for k in range(2)])
+    return 2.0 * totals.min() / totals.sum()
+
+
+@pytest.mark.parametrize("weights", [{0: 2.0, 1: 0.5}, {0: 1e3, 1: 1e-4}, {0: 0.25, 1: 4.0}], ids=str)
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_class_weights_lower_nu_to_what_is_feasible(weights, kernel):
+    rows, y = two_classes()
+    most, heavier = shares(y, weights), 1.0 if weights[1] > weights[0] else -1.0
+    assert most < 0.5 < shares(y, {0: 1.0, 1: 1.0})
+    given = {"kernel": kernel, "class_weight": weights, "tol": 1e-9}
+    with pytest.warns(
+        UserWarning, match=r"nu=0\.5 is infeasible with this class_weight: it must be > 0 and at most 0\.\d+"
+    ):
+        lowered = NuSVC(nu=0.5, **given).fit(rows, y)
+    feasible = NuSVC(nu=most, **given).fit(rows, y)
+    np.testing.assert_allclose(lowered.nu_, [most])
+    np.testing.assert_allclose(feasible.nu_, [most])
+    # The problem and its certificate are those of the feasible nu.
+    certificate = lowered.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert certificate.verify().status is Status.OPTIMAL
+    assert certificate.primal == pytest.approx(feasible.certificate_.primal, rel=1e-6)
+    f, kept = lowered.decision_function(rows), most / 0.5
+    np.testing.assert_allclose(f, kept * feasible.decision_function(rows) + (1.0 - kept) * heavier, atol=1e-6)
+    light = (y == 1) != (heavier > 0.0)
+    assert (heavier * f[light]).min() == pytest.approx(1.0 - 2.0 * kept, abs=1e-5)
+    if kept <= 0.5:
+        assert (lowered.predict(rows[light]) == int(heavier > 0.0)).all()
+    np.testing.assert_allclose(lowered.function_(rows) + lowered.intercept_, f, atol=1e-9)
+
+
+def test_lowering_follows_nu_without_a_jump_and_knows_no_scale():
+    rows, y = two_classes()
+    weights = {0: 2.0, 1: 0.5}
+    most = shares(y, weights)
+    with pytest.warns(UserWarning, match="infeasible with this class_weight"):
+        above = NuSVC(nu=most * (1.0 + 1e-5), class_weight=weights, tol=1e-9).fit(rows, y)
+    below = NuSVC(nu=most * (1.0 - 1e-5), class_weight=weights, tol=1e-9).fit(rows, y)
+    np.testing.assert_allclose(above.decision_function(rows), below.decision_function(rows), atol=1e-3)
+    with pytest.warns(UserWarning, match="infeasible with this class_weight"):
+        scaled = NuSVC(nu=most * (1.0 + 1e-5), class_weight={0: 2e6, 1: 5e5}, tol=1e-3).fit(rows, y)
+    np.testing.assert_allclose(scaled.decision_function(rows), above.decision_function(rows), atol=1e-6)
+
+
+def test_each_pair_is_lowered_for_itself():
+    weights = {0: 50.0}
+    with pytest.warns(UserWarning, match="2 of 3 machines took the largest feasible nu"):
+        machine = NuSVC(nu=0.5, class_weight=weights).fit(X, LABELS)
+    counts = np.bincount(LABELS) * [50.0, 1.0, 1.0]
+    expected = [min(0.5, 2.0 * min(a, b) / (a + b)) for a, b in (counts[[0, 1]], counts[[0, 2]], counts[[1, 2]])]
+    np.testing.assert_allclose(machine.nu_, expected)
+    assert machine.nu_[2] == 0.5
+    assert (machine.predict(X) == 0).mean() > np.mean(LABELS == 0)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_what_the_data_make_infeasible_stays_an_error(scheme):
+    rows, y = two_classes(n_light=3)
+    for class_weight in (None, {0: 3.0}):
+        with pytest.raises(ValueError, match=r"nu is infeasible: it must be > 0 and at most \d"):
+            NuSVC(nu=0.5, class_weight=class_weight, multi_class=scheme).fit(rows, y)
+    assert NuSVC(nu=0.5, class_weight="balanced", multi_class=scheme).fit(rows, y).nu_[0] == 0.5
 
 
 # Bad input.
