@@ -60,12 +60,13 @@ WEIGHTED = {
     "KernelLogisticRegression": KernelLogisticRegression(tol=1e-9),
     "LogisticRegression": LogisticRegression(tol=1e-9),
     "ParzenClassifier": ParzenClassifier(),
-    "RBFNetworkClassifier": RBFNetworkClassifier(centers="random", n_components=10),
-    "GradientKernelSVC": GradientKernelSVC(tol=1e-6),
+    "RBFNetworkClassifier": RBFNetworkClassifier(12, machine=LogisticRegression(tol=1e-10)),
+    "RBFNetworkClassifier, drawn": RBFNetworkClassifier(12, centers="random", machine=LogisticRegression(tol=1e-10)),
+    "GradientKernelSVC": GradientKernelSVC(tol=1e-7),
 }
 UNWEIGHTED = {"KernelPerceptron": KernelPerceptron(), "KernelNeighborsClassifier": KernelNeighborsClassifier()}
-# Their coefficients are penalised by themselves or their centres drawn from the rows: copies are other machines.
-NOT_COPIES = {"GradientKernelSVC", "RBFNetworkClassifier"}
+# What decision values may differ by: a gap that is small bounds them by its square root.
+CLOSE = {"GradientKernelSVC": 2e-2}
 
 
 def data_of(machine):
@@ -93,7 +94,7 @@ def test_the_table_is_whole():
     assert machines - taking == {type(machine) for machine in UNWEIGHTED.values()}
 
 
-@pytest.mark.parametrize("name", [name for name in WEIGHTED if name not in NOT_COPIES])
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_a_weight_of_k_is_k_copies(name):
     """gamma="scale" counts copies as well."""
     machine = WEIGHTED[name]
@@ -101,7 +102,7 @@ def test_a_weight_of_k_is_k_copies(name):
     weights = WHOLE[: len(y)]
     copies = np.repeat(np.arange(len(y)), weights)
     one, other = fitted(machine, rows, y, weights.astype(float)), fitted(machine, rows[copies], y[copies])
-    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=2e-5)
+    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
@@ -111,7 +112,7 @@ def test_a_weight_of_0_is_absence(name):
     weights = WHOLE[: len(y)].astype(float)
     kept = weights > 0.0
     one, other = fitted(machine, rows, y, weights), fitted(machine, rows[kept], y[kept], weights[kept])
-    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=2e-5)
+    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
 
 
 @pytest.mark.parametrize("name", [n for n, machine in WEIGHTED.items() if "class_weight" in machine.get_params()])
@@ -172,7 +173,7 @@ def test_class_weights_lower_nu_to_what_is_feasible(weights, kernel):
     assert most < 0.5 < shares(y, {0: 1.0, 1: 1.0})
     given = {"kernel": kernel, "class_weight": weights, "tol": 1e-9}
     with pytest.warns(
-        UserWarning, match=r"nu=0\.5 is infeasible with this class_weight: it must be > 0 and at most 0\.\d+"
+        UserWarning, match=r"nu=0\.5 is infeasible with this class_weight: it must be > 0 and at most \d"
     ):
         lowered = NuSVC(nu=0.5, **given).fit(rows, y)
     feasible = NuSVC(nu=most, **given).fit(rows, y)
@@ -220,7 +221,7 @@ def test_each_pair_is_lowered_for_itself():
 def test_what_the_data_make_infeasible_stays_an_error(scheme):
     rows, y = two_classes(n_light=3)
     for class_weight in (None, {0: 3.0}):
-        with pytest.raises(ValueError, match=r"nu is infeasible: it must be > 0 and at most \d"):
+        with pytest.raises(ValueError, match=r"nu is infeasible: it must be > 0 and at most 0\.\d+"):
             NuSVC(nu=0.5, class_weight=class_weight, multi_class=scheme).fit(rows, y)
     assert NuSVC(nu=0.5, class_weight="balanced", multi_class=scheme).fit(rows, y).nu_[0] == 0.5
 
