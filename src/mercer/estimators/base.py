@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.certificate import Certificate, combine
@@ -24,12 +27,15 @@ from mercer.estimators.validation import (
     check_rows,
     check_sample_weight,
     check_targets,
+    check_verbose,
     check_whole,
+    check_without_effect,
     scaling_hint,
 )
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
@@ -65,11 +71,18 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         return tags
 
     def _kernel_asked_for(self) -> Kernel:
+        if not isinstance(self.kernel, Kernel):  # whether or not the kernel has them, as scikit-learn does
+            whole("degree", self.degree)
+            gamma_or_rule(self.gamma, DISTANCE_RULES)
+            real("coef0", self.coef0)
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
 
     def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
         """The kernel as it was asked for, and the rows."""
-        spec = self._kernel_asked_for()
+        try:
+            spec = self._kernel_asked_for()
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(str(error)) from error
         data = check_rows(self, X, spec, reset=True, y=y)
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
@@ -110,8 +123,10 @@ class DualMachine(KernelMachine):
     callback: Callable[[Progress], object] | None
 
     def _limits(self) -> Limits:
+        check_without_effect(self)
+        check_verbose(self.verbose)
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
-            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+            raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
             tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
@@ -154,7 +169,9 @@ class DualMachine(KernelMachine):
     ) -> None:
         """Store what predicts: coefficients (n_SV, n_machines), biases, and support vectors where there are some."""
         self._coefficients, self.intercept_ = np.ascontiguousarray(coefficients), biases
-        self.support_vectors_ = support.stored if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
+        self.support_vectors_ = (
+            as_scikit_learn_has_it(support.stored) if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
+        )
 
     def _solved(self) -> list[Solution]:
         """The solutions, of which a machine that somebody else has trained has none."""
@@ -179,14 +196,24 @@ class DualMachine(KernelMachine):
         return combine([solution.certificate for solution in self._solved()])
 
     @property
-    def coef_(self) -> npt.NDArray[np.float64]:
-        """Normal vectors of the machines, for the linear kernel."""
+    def coef_(self) -> Any:
+        """Normal vectors of the machines, for the linear kernel; read-only, and sparse where the rows are."""
         check_is_fitted(self, "kernel_")
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
             )
-        return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
+        normals = self._as_the_rows(np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64))
+        (normals.data if sp.issparse(normals) else normals).flags.writeable = False
+        return normals
+
+    def _as_the_rows(self, table: npt.NDArray[np.float64]) -> Any:
+        """Return a table sparse where the support vectors are, with all its values stored, as scikit-learn has it."""
+        if not sp.issparse(self.support_vectors_):
+            return np.ascontiguousarray(table)
+        n, p = table.shape
+        columns = np.tile(np.arange(p, dtype=np.int32), n)
+        return as_scikit_learn_has_it(sp.csr_array((table.ravel(), columns, p * np.arange(n + 1)), shape=(n, p)))
 
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
@@ -285,7 +312,7 @@ class SingleMachine(DualMachine):
         self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
     ) -> None:
         super()._hold(coefficients, biases, support)
-        self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
+        self.dual_coef_ = self._as_the_rows(self._coefficients.T)
         self.n_support_ = np.array([len(coefficients)], dtype=np.int32)
 
     def _last_point(self, problem: Problem, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
@@ -298,6 +325,13 @@ class SingleMachine(DualMachine):
                 "set warm_start=False to start anew."
             )
         return last
+
+
+def as_scikit_learn_has_it(rows: Any) -> Any:
+    """Return CSR rows as a matrix, unless scikit-learn's configuration asks for arrays; other rows as they are."""
+    if not sp.issparse(rows) or sklearn.get_config().get("sparse_interface") == "sparray":
+        return rows
+    return sp.csr_matrix(rows)
 
 
 def _say(text: str) -> None:

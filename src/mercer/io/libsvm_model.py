@@ -188,7 +188,7 @@ def _of_estimator(machine: Any) -> LibsvmModel:
     none = np.zeros(0, dtype=np.int64)
     # See load_libsvm_model: what is inside here shall be inside there.
     rho = np.nextafter(machine.offset_, -np.inf) if kind == "one_class" else -machine.intercept_
-    return LibsvmModel(kind, machine.kernel_, rho + 0.0, none, none, machine.dual_coef_.T, support)
+    return LibsvmModel(kind, machine.kernel_, rho + 0.0, none, none, machine._coefficients, support)
 
 
 def _support(machine: Any) -> Vectors | IndexArray:
