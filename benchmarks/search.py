@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ def main() -> None:
         f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {_machine()}",
         f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; mercer: median of "
         f"{options.repeat} runs, the others: one.",
-        "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*: of the best"
-        " setting, by cross-validation; *new rows*: share right among rows that nobody has seen.",
+        "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*:"
+        " of the best setting, by cross-validation; *new rows*: share right among rows that nobody has seen.",
         "",
         "| table | n x p | contender | seconds | x mercer | fits | score | new rows |",
         "|---|---|---|---:|---:|---:|---:|---:|",
@@ -70,8 +71,9 @@ def main() -> None:
             ours = seconds if contender == "mercer" else ours
             last = runs[-1]
             ratio = "-" if ours is None else f"{seconds / ours:.1f}"
+            size = f"{last['n']:,} x {last['p']}"
             lines.append(
-                f"| {table} | {last['n']:,} x {last['p']} | {contender} | {seconds:.2f} | {ratio} | {seconds / price:.1f} "
+                f"| {table} | {size} | {contender} | {seconds:.2f} | {ratio} | {seconds / price:.1f} "
                 f"| {last['score']:.4f} | {last['new']:.4f} |"
             )
             print(lines[-1], flush=True)
@@ -144,11 +146,8 @@ def _grid(contender: str, X: Any, y: Any, usual: float, n_values: int) -> tuple[
 
         found = KernelSearchCV(SVC(), cv=folds, n_jobs=N_JOBS, **axes).fit(X, y)
     else:
-        if contender == "intelex":
-            from sklearnex.svm import SVC as Machine
-        else:
-            from sklearn.svm import SVC as Machine
-        found = GridSearchCV(Machine(cache_size=2000), axes, cv=folds, n_jobs=N_JOBS).fit(X, y)
+        home = import_module("sklearnex.svm" if contender == "intelex" else "sklearn.svm")
+        found = GridSearchCV(home.SVC(cache_size=2000), axes, cv=folds, n_jobs=N_JOBS).fit(X, y)
     return float(found.best_score_), found.predict
 
 

@@ -94,6 +94,8 @@ class Machines:
         Number of training rows.
     margins : ndarray of shape (n_machines,), optional
         What every machine is divided by; None where solutions are the machines.
+    leanings : ndarray of shape (n_machines,), optional
+        How far every machine is moved towards a constant, t in (-1, 1): f becomes (1 - |t|) f + t.
     """
 
     scheme: str
@@ -102,6 +104,7 @@ class Machines:
     solutions: list[Solution]
     n: int
     margins: FloatArray | None = None
+    leanings: FloatArray | None = None
 
     @property
     def coefficients(self) -> FloatArray:
@@ -109,13 +112,15 @@ class Machines:
         beta = np.zeros((self.n, len(self.tasks)))
         for column, (task, solution) in enumerate(zip(self.tasks, self.solutions, strict=True)):
             beta[task.rows, column] = solution.beta
-        return beta if self.margins is None else beta / self.margins
+        beta = beta if self.margins is None else beta / self.margins
+        return beta if self.leanings is None else beta * (1.0 - np.abs(self.leanings))
 
     @property
     def biases(self) -> FloatArray:
         """Bias of every machine, (n_machines,)."""
         biases = np.array([solution.bias for solution in self.solutions])
-        return biases if self.margins is None else biases / self.margins
+        biases = biases if self.margins is None else biases / self.margins
+        return biases if self.leanings is None else biases * (1.0 - np.abs(self.leanings)) + self.leanings
 
     @property
     def certificate(self) -> Certificate:

@@ -132,7 +132,9 @@ def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
     return nu_svc_each([signs], [counts], nu)[0]
 
 
-def nu_svc_each(signs: Sequence[FloatArray], weights: Sequence[FloatArray], nu: float) -> list[Problem]:
+def nu_svc_each(
+    signs: Sequence[FloatArray], weights: Sequence[FloatArray], nu: float, *, lower_nu: bool = False
+) -> list[Problem]:
     """Duals of classifiers whose parameter bounds shares of rows.
 
     **Solves** for each of them min 1/2 ||w||^2 + sum_i v_i max(0, rho - y_i f(x_i)) - nu rho sum_i v_i over w, b and
@@ -149,8 +151,10 @@ def nu_svc_each(signs: Sequence[FloatArray], weights: Sequence[FloatArray], nu: 
     weights : sequence of ndarray, > 0 and finite
         v: how often each row counts.
     nu : float, > 0
-        Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to twice
-        the share of the smaller class.
+        Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to
+        :func:`largest_nu`.
+    lower_nu : bool, default False
+        Whether each of them takes the largest feasible nu where that is less: all of its smaller class is outside.
 
     Raises
     ------
@@ -162,24 +166,36 @@ def nu_svc_each(signs: Sequence[FloatArray], weights: Sequence[FloatArray], nu: 
     Schölkopf, Smola, Williamson & Bartlett (2000), section 4; Crisp & Burges (2000) for the feasible interval; Chang &
     Lin (2001) for the equalities.
     """
-    problems, most = [], np.inf
     for y, v in zip(signs, weights, strict=True):
         _require_two_classes(y, [0])
         if not (np.isfinite(v) & (v > 0.0)).all():
             raise ValueError("weights must be positive finite numbers.")
+    most = [largest_nu(float(v[y > 0.0].sum()), float(v[y < 0.0].sum())) for y, v in zip(signs, weights, strict=True)]
+    if not nu > 0.0 or (nu > min(most) * (1.0 + _ROUNDED) and not lower_nu):
+        raise ValueError(
+            f"nu is infeasible: it must be > 0 and at most {min(most):.6g}, twice the share of the smaller class (by "
+            f"weight; of several classes, in the most unbalanced pair), got {nu}."
+        )
+    problems = []
+    for y, v, feasible in zip(signs, weights, most, strict=True):
         positive = y > 0.0
-        half = 0.5 * nu * float(v.sum())
-        most = min(most, 2.0 * min(float(v[positive].sum()), float(v[~positive].sum())) / float(v.sum()))
+        half = 0.5 * min(nu, feasible) * float(v.sum())
         start = filled(np.flatnonzero(positive), v, half) - filled(np.flatnonzero(~positive), v, half)
         lower, upper = np.where(positive, 0.0, -v), np.where(positive, v, 0.0)
         groups = positive.astype(np.int64)
         problems.append(Problem("nu-SVC", np.zeros(y.size), lower, upper, start, groups, None, Loss()))
-    if not 0.0 < nu <= most * (1.0 + _ROUNDED):
-        raise ValueError(
-            f"nu is infeasible: it must be > 0 and at most {most:.6g}, twice the share of the smaller class (by "
-            f"weight; of several classes, in the most unbalanced pair), got {nu}."
-        )
     return problems
+
+
+def largest_nu(one: float, other: float) -> float:
+    """Return the largest feasible nu of two classes: twice the share of the smaller one.
+
+    Parameters
+    ----------
+    one, other : float
+        How many rows each has, by weight.
+    """
+    return 2.0 * min(one, other) / (one + other)
 
 
 _ROUNDED = 1e-12  # of a sum of weights
