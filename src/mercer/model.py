@@ -249,6 +249,11 @@ class TrainingSet:
     def model_of(self, machine: SVC, sample_weight: np.ndarray | None = None) -> Model:
         """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
         machines = machine.machines_
+        if machines.scheme == multiclass.JOINT:
+            raise ValueError(
+                "a model holds machines for two classes each, but this one was fitted with multi_class='joint'; fit "
+                "with 'ovo' or 'ovr', or pickle it."
+            )
         _check_rows(machines, self.codes)
         model = self.model(machines, machine.kernel_, machine.C_, machine.class_weight_, sample_weight)
         _check_weights(machines, model.training.penalties(self.codes))

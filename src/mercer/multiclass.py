@@ -1,4 +1,4 @@
-"""More than two classes, by machines for two that share one Gram matrix."""
+"""More than two classes, by machines for two that share one Gram matrix, or by one for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificate import Certificate, combine
 from mercer.gram import Gram
-from mercer.problems import Problem, c_svc_each
+from mercer.problems import Problem, c_svc_each, joint
 from mercer.solvers import Interruption, Limits, Solution, solve_each
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import entered
@@ -22,6 +22,10 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 SCHEMES = ("ovo", "ovr")
+"""Of machines for two classes."""
+
+JOINT = "joint"
+"""Of one machine for all classes."""
 
 Duals = Callable[[Sequence[FloatArray], Sequence[FloatArray]], list[Problem]]
 """Makes the problems of machines for two classes, of their signs and penalties."""
@@ -55,11 +59,11 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> list[Task]:
 
     Two classes make one machine, with +1 for class 1. More make, by one-versus-one ("ovo"), a machine for each pair
     (i, j), i < j, with +1 for class i, on the rows of class i and then those of class j; by one-versus-rest ("ovr"), a
-    machine for each class, on all rows.
+    machine for each class, on all rows. The joint machine ("joint") tells apart what the latter do, in one problem.
     """
     if n_classes == 2:
         return [Task(np.arange(codes.size), np.where(codes == 1, 1.0, -1.0), 1, 0)]
-    if scheme == "ovr":
+    if scheme != "ovo":
         rows = np.arange(codes.size)
         return [Task(rows, np.where(codes == k, 1.0, -1.0), k, None) for k in range(n_classes)]
     members = class_rows(codes, n_classes)
@@ -82,14 +86,16 @@ def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
 
 @dataclass(frozen=True, eq=False)
 class Machines:
-    """Trained machines for two classes that together tell several apart.
+    """Trained machines for two classes that together tell several apart, or the joint machine.
 
     Attributes
     ----------
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
     n_classes : int
     tasks : list of Task
+        What each column of decision values tells apart.
     solutions : list of Solution
+        One for each task; of the joint machine, a single one.
     n : int
         Number of training rows.
     margins : ndarray of shape (n_machines,), optional
@@ -108,7 +114,10 @@ class Machines:
 
     @property
     def coefficients(self) -> FloatArray:
-        """Signed dual coefficients of every machine over all training rows, (n, n_machines)."""
+        """Signed dual coefficients of every decision value over all training rows, (n, n_machines)."""
+        if self.scheme == JOINT:
+            by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
+            return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
         beta = np.zeros((self.n, len(self.tasks)))
         for column, (task, solution) in enumerate(zip(self.tasks, self.solutions, strict=True)):
             beta[task.rows, column] = solution.beta
@@ -117,7 +126,9 @@ class Machines:
 
     @property
     def biases(self) -> FloatArray:
-        """Bias of every machine, (n_machines,)."""
+        """Bias of every decision value, (n_machines,)."""
+        if self.scheme == JOINT:
+            return np.zeros(len(self.tasks))
         biases = np.array([solution.bias for solution in self.solutions])
         biases = biases if self.margins is None else biases / self.margins
         return biases if self.leanings is None else biases * (1.0 - np.abs(self.leanings)) + self.leanings
@@ -156,10 +167,10 @@ def train(
         Class of each row, 0 .. n_classes - 1, all present.
     C : float or array-like of shape (n,)
         Penalty of each row.
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
         See :func:`make_tasks`.
     duals : callable, optional
-        Makes the machines' problems; by default those of C-SVC.
+        Makes the problems of machines for two classes; by default those of C-SVC.
     margin : callable, optional
         What each machine is divided by; by default they are what solves their problems.
     limits : Limits, optional
@@ -196,7 +207,10 @@ def train(
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
     pairwise = scheme == "ovo" and n_classes > 2
-    problems = duals([task.signs for task in tasks], [penalties[task.rows] for task in tasks])
+    if scheme == JOINT:
+        problems = [joint(labels, n_classes, penalties)]
+    else:
+        problems = duals([task.signs for task in tasks], [penalties[task.rows] for task in tasks])
     with entered(interruption) as shared:
         solutions = solve_each(
             problems,
@@ -204,7 +218,7 @@ def train(
             class_rows(labels, n_classes) if pairwise else [np.arange(labels.size)],
             [
                 (task.positive, -1 if task.negative is None else task.negative) if pairwise else (0, -1)
-                for task in tasks
+                for task in tasks[: len(problems)]
             ],
             limits=limits,
             starts=None
@@ -235,8 +249,8 @@ def _margins(margin: Margin, solutions: Sequence[Solution]) -> FloatArray:
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
     """Turn decision values of machines for two classes into one score a class; the largest score wins.
 
-    One-versus-rest: the decision values themselves. One-versus-one: votes, with ties broken by confidence: to a
-    class's number of won pairs comes the sum s of its decision values, squeezed to s / (3 (|s| + 1)), which is less
+    One-versus-rest and joint: the decision values themselves. One-versus-one: votes, with ties broken by confidence: to
+    a class's number of won pairs comes the sum s of its decision values, squeezed to s / (3 (|s| + 1)), which is less
     than half a vote. Two classes have one column, positive for class 1.
 
     Parameters
@@ -249,7 +263,7 @@ def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
     """
     if n_classes == 2:
         return raw[:, 0]
-    if scheme == "ovr":
+    if scheme != "ovo":
         return raw
     votes = np.zeros((raw.shape[0], n_classes))
     confidence = np.zeros_like(votes)

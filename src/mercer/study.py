@@ -293,7 +293,7 @@ def _refit(training: TrainingSet, found: SearchResult, tol: float, tell: Callabl
     kernel = best.choice.kernel(training.X)
     with solvers.Interruption() as interruption:
         machines = multiclass.train(
-            Gram(kernel, as_data(training.X), keep_rows=n_classes > 2),
+            Gram(kernel, as_data(training.X), keep_rows=n_classes > 2, evaluate_once=n_classes > 2),
             training.codes,
             n_classes,
             best.C,

@@ -97,13 +97,22 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             )
         return spec, data
 
-    def _gram(self, kernel: Kernel, data: Data, rows: npt.NDArray[np.int64], *, keep_rows: bool = False) -> Gram:
+    def _gram(
+        self,
+        kernel: Kernel,
+        data: Data,
+        rows: npt.NDArray[np.int64],
+        *,
+        keep_rows: bool = False,
+        evaluate_once: bool = False,
+    ) -> Gram:
         """The Gram matrix of the chosen rows."""
         gram = Gram(
             kernel,
             data,
             memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
             keep_rows=keep_rows,
+            evaluate_once=evaluate_once,
             n_jobs=check_whole("n_jobs", self.n_jobs),
         )
         if self.verbose:

@@ -47,6 +47,7 @@ def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
         and problem.ridge is None
         and problem.groups is not None
         and problem.n_groups == 1
+        and problem.n_outputs == 1
     )
 
 
