@@ -103,7 +103,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
     assert "note: column 'unit' was left out: one value only in the training rows\n" in err
-    assert load_model("m").training.C == 2.0
+    assert load_model("m").recipe.C == 2.0
 
 
 @pytest.mark.parametrize("rule", ["auto", "median", "sigest"])
@@ -168,7 +168,8 @@ def test_predict_tells_training_rows_from_others(mercer, model, tmp_path):
     mixed_frame(80).to_csv(tmp_path / "t.csv", index=False)
     assert mercer("study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s")[0] == 0
     _, _, err = mercer("predict", "s/model.mercer", "t.csv", "--out", "p.csv")
-    assert "trained on 60 of these rows, which says little about new ones: of the other 20, " in err
+    assert "trained on 60 of these rows, which says little about new ones; of the others, " in err
+    assert " of 20 labels agree" in err
 
 
 def test_predict_names_categories_that_training_did_not_have(mercer, model, tmp_path):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy
@@ -23,6 +23,8 @@ from mercer.gram import Gram
 from mercer.intake import Intake, Labels, MissingPolicy, Task, read_labels, take_in
 from mercer.metrics import Evaluation, PairedTest, evaluate, mcnemar
 from mercer.model import Model, TrainingSet, training_set
+from mercer.outcome import Classes
+from mercer.recipes import ForSVC
 from mercer.selection.contenders import (
     Chosen,
     choose_logistic,
@@ -289,19 +291,21 @@ def _refit(training: TrainingSet, found: SearchResult, tol: float, tell: Callabl
     A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
     """
     tell(Progress("final fit"))
-    best, n_classes = found.best, len(training.classes)
+    best = found.best
+    outcome = cast(Classes, training.outcome)
+    n_classes = len(outcome.labels)
     kernel = best.choice.kernel(training.X)
     with solvers.Interruption() as interruption:
         machines = multiclass.train(
             Gram(kernel, as_data(training.X), keep_rows=n_classes > 2, evaluate_once=n_classes > 2),
-            training.codes,
+            training.truth,
             n_classes,
             best.C,
             limits=solvers.Limits(tol=tol),
             callback=lambda progress: tell(fit_progress("final fit", progress)),
             interruption=interruption,
         )
-        model = training.model(machines, kernel, best.C)
+        model = training.model(ForSVC(C=best.C), kernel, machines.solutions, np.ones(n_classes))
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model
@@ -327,7 +331,8 @@ def _judged(
     trained: list[_Trained], model: Model, part: Table, codes: np.ndarray, labels: list[str]
 ) -> tuple[list[Evaluation], np.ndarray]:
     """Figures of all contenders on some rows, and the margins of the support vector machine."""
-    return [one.judge(part, codes, labels) for one in trained], model.margins(part, codes)
+    margins = cast(Classes, model.outcome).margins(model.decision_values(part), codes)
+    return [one.judge(part, codes, labels) for one in trained], margins
 
 
 def _trained_svm(found: SearchResult, model: Model, fit_seconds: float) -> _Trained:

@@ -232,17 +232,17 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     if out is not None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
-    labels, scores = loaded.predict(read), loaded.scores(read)
-    named = loaded.labels if scores.ndim == 2 else loaded.labels[1:]
+    answers, scores = loaded.answer(read)
+    columns = loaded.outcome.columns(scores, answers)
     with _output(out) as file:
         # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
         # terminal obeys control characters, so there they are spelt out.
         shown = printable if file.isatty() else str
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["label", *(shown(f"decision_value_{label}") for label in named)])
-        for label, row in zip(labels.tolist(), scores.reshape(len(labels), -1).tolist(), strict=True):
-            writer.writerow([shown(str(label)), *(repr(value) for value in row)])
-    _compare_with_truth(loaded, read, labels)
+        writer.writerow([shown(name) for name in columns])
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
+    _compare_with_truth(loaded, read, answers)
 
 
 @cli.command("verify")
@@ -406,7 +406,7 @@ def _read_for(model: Model, path: str) -> Table:
     with ended_by_ctrl_c():
         from mercer.io.tables import read_table
 
-    text = {model.target} if model.classes.dtype == object else set()
+    text = {model.target} if model.target is not None and model.outcome.is_text else set()
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
 
 
@@ -424,22 +424,22 @@ def _output(path: str | None) -> Iterator[IO[str]]:
         yield file
 
 
-def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:
-    """If the table holds the target as well, say how often the prediction agrees."""
-    if model.target not in table:
+def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:
+    """If the table holds the target as well, say how far the prediction agrees."""
+    import numpy as np
+
+    if model.target is None or model.target not in table:
         return
-    codes = model.codes(table)
     known = ~table.missing(model.target)
-    right = (codes >= 0) & (model.classes[codes] == labels)
     if not known.any():
         return
-    note = f"{right.sum():,} of {known.sum():,} labels agree with the column {model.target!r}"
+    note = model.outcome.agreement(table, answers, np.flatnonzero(known))
     if _holds_training_rows(model, table):
         known[model.training.rows] = False
         n_trained = len(model.training.rows)
         note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
         if known.any():
-            note += f": of the other {known.sum():,}, {right[known].sum():,} agree"
+            note += f"; of the others, {model.outcome.agreement(table, answers, np.flatnonzero(known))}"
     say("note", note)
 
 

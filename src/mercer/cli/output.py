@@ -95,7 +95,7 @@ def print_fit(model: Model) -> None:
     """The machine and what is certified of it."""
     out = _data()
     out.print(
-        f"{model.kernel!r}, C = {model.training.C:g}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True
+        f"{model.kernel!r}, C = {model.recipe.C:g}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True
     )
     for reason in model.kernel.reasons:
         out.print(reason, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import multiclass, problems
+from mercer import multiclass, problems, recipes
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.validation import check_choice, check_penalty
 from mercer.kernels import Gamma, Kernel
@@ -116,6 +116,8 @@ class SVC(MarginClassifier):
         Steps of the solver.
     fit_status_ : int
         0 if the result is certified optimal, else 1.
+    recipe_ : Recipe
+        What was solved: parameters as they were in `fit`, whatever they are set to since.
     shape_fit_ : tuple of int
     machines_ : Machines
         The machines for two classes: which rows and classes each tells apart (`tasks`), and its solution.
@@ -272,9 +274,10 @@ class SVC(MarginClassifier):
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         if not self.fit_intercept and np.isinf(C):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
-        duals = partial(problems.c_svc_each, squared=squared, bias=bool(self.fit_intercept))
+        recipe = recipes.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
+        duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
         self._train(X, y, sample_weight, C, lambda _: duals)
-        self.C_ = C
+        self.C_, self.recipe_ = C, recipe
         return self
 
     def _check_joint(self, C: float) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mercer.encoding import CategoricalRule, NumericRule
 from mercer.io.whole import written_whole
+from mercer.outcome import Classes
 from mercer.report import prose
 from mercer.selection.search import times_usual
 from mercer.study import Study
@@ -119,15 +120,16 @@ def _gamma(study: Study) -> str:
 
 def _parts(study: Study) -> list[dict[str, Any]]:
     """Rows of the table of sub-problems; empty for two classes."""
-    labels = study.model.labels
+    outcome = cast(Classes, study.model.outcome)
+    labels = outcome.names
     if len(study.model.parts) == 1:
         return []
     return [
         {
-            "name": f"{labels[part.positive]} against {'the rest' if part.negative is None else labels[part.negative]}",
+            "name": f"{labels[positive]} against {'the rest' if negative is None else labels[negative]}",
             "certificate": part.certificate,
         }
-        for part in study.model.parts[:MAX_PARTS]
+        for part, (positive, negative) in zip(study.model.parts[:MAX_PARTS], outcome.sides, strict=False)
     ]
 
 
