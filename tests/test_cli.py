@@ -16,11 +16,12 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
 
-from generated import mixed_frame, three_classes, with_missing
+from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import cli, load_libsvm_data, load_libsvm_model
 from mercer.cli.progress import ConsoleProgress
 from mercer.io.model_file import load_model
 from mercer.io.tables import read_table
+from mercer.recipes import ForSVR
 from mercer.report import prose
 from mercer.selection.progress import Progress
 
@@ -301,8 +302,11 @@ ERRORS = {
     "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
     "wrong target": ((*STUDY, "outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
     "constant target": ((*STUDY, "unit"), "must have at least two classes, but is 'mg' in every row", None),
-    "quantity": ((*STUDY, "dose"), "looks like a quantity", "say --task classification"),
-    "regression": ((*STUDY, "age", "--task", "regression"), "--task regression is not among the tasks yet", None),
+    "no quantity": (
+        (*STUDY, "site", "--task", "regression"),
+        "the target 'site' must hold numbers for regression, but row 1 holds '",
+        "--task classification",
+    ),
     "missing": (
         ("study", "patients.csv", "--target", "outcome"),
         "missing values in 'age' (5), 'site' (5), and nothing was said about them",
@@ -604,3 +608,47 @@ def test_what_cannot_be_converted(mercer, model, tmp_path):
     assert status == 1
     assert "fit with multi_class='ovo'" in " ".join(err.split())
     assert not (tmp_path / "r.model").exists()
+
+
+def test_regression_from_a_table_to_predictions(mercer, tmp_path):
+    quantities(120).to_csv(tmp_path / "pay.csv", index=False)
+    status, out, err = mercer("study", "pay.csv", "--target", "pay", "--folds", "2", "--out", "s")
+    assert status == 0
+    assert "was taken for a quantity: this is regression" in err
+    words = " ".join(out.split())
+    for part in (
+        "test R²",
+        "ridge regression",
+        "lie in the tube",
+        "Farthest off on the sealed rows",
+        "Certificate: optimal",
+    ):
+        assert part in words
+    status, out, err = mercer("predict", "s/model.mercer", "pay.csv")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0] == "prediction"
+    np.testing.assert_allclose(
+        [float(line) for line in lines[1:]], load_model("s/model.mercer").predict(quantities(120))
+    )
+    assert "predictions for 120 differ from the column 'pay' by" in err
+    assert "; of the others, predictions for 30 differ" in err
+    status, out, _ = mercer("verify", "s/model.mercer", "pay.csv")
+    assert status == 0
+    assert "verified: the model is what it says it is" in out
+    quantities(120).assign(pay=lambda frame: frame["pay"] + 1.0).to_csv(tmp_path / "other.csv", index=False)
+    assert mercer("verify", "s/model.mercer", "other.csv")[0] == 1
+
+
+def test_fit_of_numbers(mercer, tmp_path):
+    quantities(80).to_csv(tmp_path / "pay.csv", index=False)
+    status, *_ = mercer("fit", "pay.csv", "--target", "pay", "--epsilon", "0.2", "--C", "5", "--out", "m")
+    assert status == 0
+    assert load_model("m").recipe == ForSVR(C=5.0, epsilon=0.2)
+    assert mercer("verify", "m", "pay.csv")[0] == 0
+    status, _, err = mercer("fit", "pay.csv", "--target", "pay", "--multi-class", "ovr", "--out", "m")
+    assert status == 2
+    assert "--multi-class is for classification, and this is regression" in err
+    status, _, err = mercer("fit", "pay.csv", "--target", "site", "--epsilon", "0.2", "--out", "m")
+    assert status == 2
+    assert "--epsilon is for regression, and this is classification" in err

@@ -275,6 +275,11 @@ class TrainingSet:
         settled, class_weight = _settled(self.outcome, machine)
         tasks, solutions = settled.tasks(self.truth), _solutions(machine)
         _check_rows(machine, solutions, tasks, self.X)
+        if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
+            raise ValueError(
+                "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
+                f"nu={float(machine.nu_.min()):.6g} or less"
+            )
         of_it = replace(self, outcome=settled)
         model = of_it.model(machine.recipe_, machine.kernel_, solutions, class_weight, sample_weight)
         gram, penalties = Gram(model.kernel, as_data(self.X)), model.training.penalties(model.recipe.C, self.truth)

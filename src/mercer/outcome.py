@@ -261,7 +261,11 @@ class Quantity(Outcome):
 
     def scores(self, values: FloatArray, lengths: Callable[[], FloatArray]) -> FloatArray:
         """Predictions in the target's unit, (n,)."""
-        return self.centre + self.scale * values[:, 0]
+        return self.in_unit(values[:, 0])
+
+    def in_unit(self, values: FloatArray) -> FloatArray:
+        """Numbers of the target's unit, from those that machines give."""
+        return self.centre + self.scale * values
 
     def answers(self, scores: FloatArray) -> Answers:
         """The predictions."""
