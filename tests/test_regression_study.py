@@ -43,11 +43,19 @@ def test_a_study_of_numbers(found):
     assert found.opening.clean
     assert found.svm.test.r2 > 0.8 > found.contenders[1].test.r2
     against = found.against(found.contenders[1])
-    assert found.goal.sign(against) == 1
     assert f"{against.value:+.3f} against ridge regression, 95% interval" in prose.worth(found)
     assert found.contenders[3].test.r2 <= 0.0
     assert "test R² 0.8" in repr(found)
     assert len({cell.epsilon for cell in found.search.cells}) >= 3
+
+
+def test_a_bent_function_is_won_against_ridge_regression():
+    rng = np.random.default_rng(0)
+    u, v = rng.uniform(-2.0, 2.0, (2, 200))
+    found = study(Table(("u", "v", "y"), (u, v, np.sin(2.0 * u) * v + 0.1 * rng.standard_normal(200))), "y", n_folds=2)
+    assert found.goal.sign(found.against(found.contenders[1])) == 1
+    assert found.svm.test.r2 > 0.9 > found.contenders[1].test.r2
+    assert prose.worth(found).startswith("Was a support vector machine worth it? Yes: it did better than both")
 
 
 def test_figures_agree_with_the_model(found):

@@ -476,4 +476,4 @@ def test_pictures_are_figures(three):
     assert {text.get_text() for text in many.texts} == {"1,200"}
     heat_map = figures[1]
     shown = [text.get_text() for axes in heat_map.axes for text in axes.texts]
-    assert sorted(shown) == sorted(f"{100 * cell.accuracy:.1f}" for cell in three.search.cells)
+    assert sorted(shown) == sorted(f"{100 * cell.figure:.1f}" for cell in three.search.cells)

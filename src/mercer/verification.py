@@ -60,6 +60,7 @@ class Verification:
         return not self.findings
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what a forger has made too large is a finding, and no warning
 def verify(model: Model, table: Any) -> Verification:
     """Recompute primal, dual, gap and violation of a model from its training rows.
 

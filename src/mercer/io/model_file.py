@@ -390,7 +390,10 @@ def _parts(
     for number, machine in enumerate(machines):
         own = slice(starts[number], starts[number + 1])
         _check_variables(support[own], beta[own], recipe)
-        parts.append(Part(support[own], beta[own], *machine))
+        part = Part(support[own], beta[own], *machine)
+        if recipe.is_scaled and not max(abs(part.bias), *np.abs(part.beta), 0.0) / part.divisor < MAX_TARGET:
+            _refuse(f"its margin is {part.half_width!r}, which is too small to divide by")
+        parts.append(part)
     return parts
 
 
@@ -420,8 +423,8 @@ def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], outcome: 
     largest = recipe.C
     for weights in (class_weight, sample_weight):
         largest *= 1.0 if weights is None else float(weights.max())
-    if math.isfinite(recipe.C) and not math.isfinite(largest):
-        _refuse("C times the weights is beyond what float64 can hold")
+    if math.isfinite(recipe.C) and not math.isfinite(2.0 * n * largest):
+        _refuse("C times the weights, of all rows together, is beyond what float64 can hold")
     return Training(arrays["training_rows"], _text(manifest["checksum"], "checksum"), class_weight, sample_weight)
 
 
