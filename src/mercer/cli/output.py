@@ -60,9 +60,9 @@ def print_study(study: Study) -> None:
 def print_fit(model: Model) -> None:
     """The machine and what is certified of it."""
     out = _data()
-    out.print(
-        f"{model.kernel!r}, C = {model.recipe.C:g}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True
-    )
+    numbers = {name: value for name, value in model.recipe.to_dict().items() if isinstance(value, float)}
+    setting = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
+    out.print(f"{model.kernel!r}, {setting}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True)
     for reason in model.kernel.reasons:
         out.print(reason, soft_wrap=True)
     for paragraph in (prose.support(model), prose.certainty(model.certificate), prose.numbers(model)):

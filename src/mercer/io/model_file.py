@@ -391,8 +391,10 @@ def _parts(
         own = slice(starts[number], starts[number + 1])
         _check_variables(support[own], beta[own], recipe)
         part = Part(support[own], beta[own], *machine)
-        if recipe.is_scaled and not max(abs(part.bias), *np.abs(part.beta), 0.0) / part.divisor < MAX_TARGET:
-            _refuse(f"its margin is {part.half_width!r}, which is too small to divide by")
+        if not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if recipe.is_scaled else 1.0) < MAX_TARGET:
+            _refuse(
+                "a machine has a coefficient or a bias too large to compute with, or a margin too small to divide by"
+            )
         parts.append(part)
     return parts
 
