@@ -567,9 +567,11 @@ def test_a_model_and_its_table_for_libsvm(mercer, model, tmp_path):
     ours = load_model(model)
     table = read_table("patients.csv", text_columns=ours.encoder.text_columns)
     rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
-    np.testing.assert_array_equal(target, ours.codes(table))
+    np.testing.assert_array_equal(target, ours.outcome.truth(table))
     theirs = load_libsvm_model("m.model", n_features=rows.shape[1])
-    np.testing.assert_array_equal(theirs.predict(rows), [ours.labels.index(label) for label in ours.predict(table)])
+    np.testing.assert_array_equal(
+        theirs.predict(rows), [ours.outcome.names.index(label) for label in ours.predict(table)]
+    )
     np.testing.assert_allclose(theirs.decision_function(rows), ours.scores(table), rtol=1e-12, atol=1e-12)
     pd.read_csv("patients.csv").drop(columns="outcome").to_csv("new.csv", index=False)
     assert mercer("convert", "new.csv", "new.svm", "--model", model)[0] == 0
@@ -652,3 +654,14 @@ def test_fit_of_numbers(mercer, tmp_path):
     status, _, err = mercer("fit", "pay.csv", "--target", "site", "--epsilon", "0.2", "--out", "m")
     assert status == 2
     assert "--epsilon is for regression, and this is classification" in err
+
+
+def test_a_model_of_numbers_and_its_table_for_libsvm(mercer, tmp_path):
+    quantities(60).to_csv(tmp_path / "pay.csv", index=False)
+    assert mercer("fit", "pay.csv", "--target", "pay", "--out", "m")[0] == 0
+    assert mercer("convert", "m", "m.model")[0] == 0
+    assert mercer("convert", "pay.csv", "rows.svm", "--model", "m")[0] == 0
+    ours, table = load_model("m"), read_table("pay.csv")
+    rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
+    np.testing.assert_array_equal(target, table["pay"])
+    np.testing.assert_allclose(load_libsvm_model("m.model").predict(rows), ours.predict(table), rtol=1e-12)

@@ -226,6 +226,14 @@ def test_machines_without_a_dual_solution_are_not_written():
         fit_model(quantities(), "pay", SVDD())
 
 
+def test_a_machine_whose_nu_was_lowered_is_not_written():
+    frame = mixed_frame(80)
+    with pytest.warns(UserWarning, match="is infeasible with this class_weight"):
+        machine = NuSVC(nu=0.7, class_weight={"ill": 10.0}).fit(frame[["age", "dose"]], frame["outcome"])
+    with pytest.raises(ValueError, match=r"whose nu was lowered because .* fit it with nu=0\.\d+ or less"):
+        as_model(machine, frame[["age", "dose"]], frame["outcome"])
+
+
 TARGETS = {
     "text": ("site", r"the target 'site' must hold numbers for regression, but holds '\w+'"),
     "constant": ("same", "the target 'same' must vary for regression, but is 7 in every row"),
