@@ -220,7 +220,10 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem("nu-svr", "casp", 1.0, "1/p", {"S": 5_000, "full": 20_000}, machine="NuSVR", parameter=0.5),
     Problem("nu-svr", "cadata", 1.0, "1/p", {"full": ALL}, machine="NuSVR", parameter=0.5),
-    Problem("nu-svc", "covtype 2", 1.0, "50/p", {"S": 5_000, "full": 20_000}, machine="NuSVC", parameter=0.2),
+    *(
+        Problem("nu-svc", "covtype 2", 1.0, "50/p", rows, machine="NuSVC", parameter=nu)
+        for nu, rows in ((0.4, {"S": 5_000, "full": 20_000}), (0.2, {"full": 20_000}))
+    ),
     *(
         Problem(group, "covtype 2", 1.0, "50/p", rows, contenders=others, machine="OneClassSVM", parameter=0.1)
         for group, others, rows in (
