@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import combine_rows
-from mercer.gram import Gram
+from mercer.gram import Gram, combined
 from mercer.machines.certificate import KernelEvidence, LossCertificate, certify
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.objective import Objective
@@ -221,7 +220,4 @@ class KernelProduct:
             return self._gram.matvec(vectors)
         if vectors.ndim == 2 and vectors.shape[1] > 1:
             return self._matrix @ vectors
-        out, weights = np.zeros(self._gram.n), vectors.reshape(-1)
-        used = np.flatnonzero(weights)
-        combine_rows(self._matrix, used, None, weights[used], out, self._gram.n_threads)
-        return out.reshape(vectors.shape)
+        return combined(self._matrix, np.arange(self._gram.n), None, vectors, self._gram.n_threads)
