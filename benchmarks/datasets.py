@@ -31,19 +31,20 @@ class Table:
     Attributes
     ----------
     X : ndarray of float32 or csr_matrix of float32, of shape (n, p)
-    y : ndarray of int64 of shape (n,)
-        Classes 0 .. k-1.
+    y : ndarray of shape (n,)
+        Classes 0 .. k-1, int64; or targets of mean 0 and deviation 1, float64.
     X_new : as X
         Rows to predict; no rows where there is nothing to predict.
     """
 
     X: Any
-    y: npt.NDArray[np.int64]
+    y: npt.NDArray[Any]
     X_new: Any
 
     @property
     def n_classes(self) -> int:
-        return int(self.y.max()) + 1
+        """Number of classes; 0 where there are targets."""
+        return 0 if self.y.dtype == np.float64 else int(self.y.max()) + 1
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,14 @@ class Source:
     """Where a table comes from: `make(n)` returns X and labels, with at most n rows where n is given.
 
     `files` names what must be in the data folder. Tables with `scaled=False`, which come scaled, are taken as they
-    are; the others are standardised, column by column, on the rows that were chosen.
+    are; the others are standardised, column by column, on the rows that were chosen. With `targets`, what make(n)
+    returns beside X are no classes.
     """
 
     make: Callable[[int | None], tuple[Any, Any]]
     files: tuple[str, ...] = ()
     scaled: bool = True
+    targets: bool = False
 
     @property
     def is_available(self) -> bool:
@@ -91,6 +94,9 @@ def load(name: str, n: int | None = None, n_new: int = 0) -> Table:
     if source.scaled:
         X = _standardised(X)
     X = sp.csr_matrix(X, dtype=np.float32) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
+    if source.targets:
+        y = _standardised(labels)
+        return Table(X[: wanted - n_new], y[: wanted - n_new], X[wanted - n_new :])
     classes, y = np.unique(labels, return_inverse=True)
     assert classes.size > 1, f"{name} has one class only"
     return Table(X[: wanted - n_new], y.astype(np.int64)[: wanted - n_new], X[wanted - n_new :])
@@ -217,8 +223,10 @@ def _documents(name: str, is_positive: Callable[[dict[str, Any]], bool], n: int 
     return X, np.array([int(is_positive(one)) for one in kept])
 
 
-def _real(name: str, *, positive: int | None = None, divisor: float = 1.0, scaled: bool = True) -> Source:
-    return Source(partial(_archive, name, positive, divisor), (f"{name}.npz",), scaled)
+def _real(
+    name: str, *, positive: int | None = None, divisor: float = 1.0, scaled: bool = True, targets: bool = False
+) -> Source:
+    return Source(partial(_archive, name, positive, divisor), (f"{name}.npz",), scaled, targets)
 
 
 def _text(name: str, is_positive: Callable[[dict[str, Any]], bool]) -> Source:
@@ -256,6 +264,8 @@ SOURCES: dict[str, Source] = {
     "vowel": _real("vowel"),
     "letter": _real("letter"),
     "segment": _real("segment"),
+    "casp": _real("casp_protein", targets=True),
+    "cadata": _real("cadata", targets=True),
     "sms_spam": _text("sms_spam", lambda one: one["label"] == "spam"),
     "reuters earn": _text("reuters21578", lambda one: "earn" in one["labels"]),
     "20news comp": _text("20newsgroups", lambda one: one["label"].startswith("comp.")),

@@ -26,22 +26,40 @@ class Task:
     Attributes
     ----------
     X : ndarray or csr_matrix of float32, (n, p)
-    y : ndarray of int64, (n,)
-        Classes 0 .. k-1.
+    y : ndarray of shape (n,)
+        Classes 0 .. k-1, int64, or targets, float64.
     kernel : {"rbf", "linear"}
     C, gamma : float
+    machine : str
+    parameter : float
+        See :class:`benchmarks.problems.Problem`.
     alone : bool
         Whether mercer's solver is timed alone, without the estimator around it.
     threads : int
     """
 
     X: Any
-    y: IndexArray
+    y: npt.NDArray[Any]
     kernel: str
     C: float
     gamma: float
+    machine: str
+    parameter: float
     alone: bool
     threads: int
+
+    def settings(self, tol: float) -> dict[str, Any]:
+        """Return the arguments that the machine's class has in all libraries."""
+        shared = {"kernel": self.kernel, "gamma": self.gamma}
+        own: dict[str, dict[str, Any]] = {
+            "SVC": {"C": self.C, "tol": tol},
+            "NuSVC": {"nu": self.parameter, "tol": tol},
+            "SVR": {"C": self.C, "epsilon": self.parameter, "tol": tol},
+            "NuSVR": {"C": self.C, "nu": self.parameter, "tol": tol},
+            "OneClassSVM": {"nu": self.parameter, "tol": tol},
+            "KernelRidge": {"alpha": self.parameter},
+        }
+        return {**shared, **own[self.machine]}
 
 
 @dataclass(frozen=True)
@@ -110,14 +128,17 @@ class Estimator(Contender):
 
     def claims(self) -> dict[str, Any]:
         """Return what the estimator says about its result."""
-        return {"status": "converged" if self.machine.fit_status_ == 0 else "not converged"}
+        return {"status": "converged" if getattr(self.machine, "fit_status_", 0) == 0 else "not converged"}
 
     def model(self) -> Model:
         machine = self.machine
         dual = machine.dual_coef_
+        if self.task.machine == "KernelRidge":
+            return Model(np.arange(dual.size), dual[:, None], np.zeros(1), self.claims())
         dual = np.asarray(dual.toarray() if sp.issparse(dual) else dual, dtype=np.float64)
         support = np.asarray(machine.support_, dtype=np.int64)
-        coefficients = _by_pair(dual, self.task.y[support], machine.classes_.size)
+        one = not hasattr(machine, "classes_")
+        coefficients = dual.T if one else _by_pair(dual, self.task.y[support], machine.classes_.size)
         intercepts = np.asarray(machine.intercept_, dtype=np.float64).ravel()
         return Model(support, coefficients, intercepts, self.claims())
 
@@ -126,10 +147,9 @@ class Mercer(Estimator):
     """This project, on float32 rows; with `alone`, its solver without the estimator."""
 
     def make(self, tol: float) -> Any:
-        from mercer import SVC
+        import mercer
 
-        t = self.task
-        return SVC(t.C, kernel=t.kernel, gamma=t.gamma, tol=tol, n_jobs=t.threads)
+        return getattr(mercer, self.task.machine)(**self.task.settings(tol), n_jobs=self.task.threads)
 
     def fit(self, tol: float) -> None:
         if not self.task.alone:
@@ -170,6 +190,25 @@ class Mercer(Estimator):
         return lambda: list(gram.accumulate(out, support, ones, single=True))
 
 
+class Ball(Mercer):
+    """This project's SVDD with the ball that the one-class machine of the same task describes, for such kernels."""
+
+    def make(self, tol: float) -> Any:
+        from mercer import SVDD
+
+        t, scale = self.task, self._scale
+        return SVDD(1.0 / scale, kernel=t.kernel, gamma=t.gamma, tol=tol / scale, n_jobs=t.threads)
+
+    @property
+    def _scale(self) -> float:
+        """What the coefficients of the one-class machine sum to; those of the ball sum to 1."""
+        return self.task.parameter * self.task.y.size
+
+    def model(self) -> Model:
+        found = super().model()
+        return replace(found, coefficients=found.coefficients * self._scale)
+
+
 class OneThread(Mercer):
     """This project on one thread."""
 
@@ -187,7 +226,7 @@ class Tight(Mercer):
 def _claims(certificate: Any) -> dict[str, Any]:
     return {
         "status": str(certificate.status),
-        "violation": float(certificate.kkt_violation),
+        "violation": float(getattr(certificate, "kkt_violation", getattr(certificate, "violation", None))),
         "rounding": float(certificate.rounding),
         "dual": float(certificate.dual),
         "engine_bytes": int(certificate.peak_memory_bytes),
@@ -201,10 +240,11 @@ class ScikitLearn(Estimator):
         return X.astype(np.float64)
 
     def make(self, tol: float) -> Any:
-        from sklearn.svm import SVC
+        from sklearn import kernel_ridge, svm
 
-        t = self.task
-        return SVC(C=t.C, kernel=t.kernel, gamma=t.gamma, tol=tol, cache_size=CACHE_MEGABYTES)
+        if self.task.machine == "KernelRidge":
+            return kernel_ridge.KernelRidge(**self.task.settings(tol))
+        return getattr(svm, self.task.machine)(**self.task.settings(tol), cache_size=CACHE_MEGABYTES)
 
 
 class Intelex(Estimator):
@@ -222,10 +262,9 @@ class Intelex(Estimator):
         return X.astype(self.dtype)
 
     def make(self, tol: float) -> Any:
-        from sklearnex.svm import SVC
+        from sklearnex import svm
 
-        t = self.task
-        return SVC(C=t.C, kernel=t.kernel, gamma=t.gamma, tol=tol, cache_size=CACHE_MEGABYTES)
+        return getattr(svm, self.task.machine)(**self.task.settings(tol), cache_size=CACHE_MEGABYTES)
 
     def claims(self) -> dict[str, Any]:
         accelerated = hasattr(self.machine, "_onedal_estimator")
@@ -261,14 +300,18 @@ class LibSVM(Contender):
         t = self.task
         self._machine = None
         kind = {"linear": 0, "rbf": 2}[t.kernel]
-        options = f"-s 0 -t {kind} -c {t.C:.17g} -g {t.gamma:.17g} -e {tol:.17g} -m {CACHE_MEGABYTES} -q"
+        number = {"SVC": 0, "NuSVC": 1, "OneClassSVM": 2, "SVR": 3, "NuSVR": 4}[t.machine]
+        other = f"-{'p' if t.machine == 'SVR' else 'n'} {t.parameter:.17g}" if number else ""
+        options = f"-s {number} -t {kind} -c {t.C:.17g} {other} -g {t.gamma:.17g} -e {tol:.17g} -m {CACHE_MEGABYTES} -q"
         self._machine = self._svm.svm_train(self._rows, self._svm.svm_parameter(options))
 
     def model(self) -> Model:
         machine = self._machine
-        codes = np.array(machine.get_labels(), dtype=np.int64)  # in the order of their first rows
         support = np.array(machine.get_sv_indices(), dtype=np.int64) - 1
         theirs = np.array(machine.get_sv_coef(), dtype=np.float64).T  # (k-1, n_SV)
+        if self.task.machine not in ("SVC", "NuSVC"):
+            return Model(support, theirs.T, -np.array([machine.rho[0]]), {"status": "converged"})
+        codes = np.array(machine.get_labels(), dtype=np.int64)  # in the order of their first rows
         position = np.empty_like(codes)
         position[codes] = np.arange(codes.size)
         intercepts = -np.array([machine.rho[i] for i in range(codes.size * (codes.size - 1) // 2)])
@@ -305,6 +348,7 @@ def _pairs_in_order(codes: IndexArray) -> tuple[IndexArray, FloatArray]:
 
 CONTENDERS: dict[str, type[Contender]] = {
     "mercer": Mercer,
+    "mercer SVDD": Ball,
     "mercer 1 thread": OneThread,
     "mercer tol=1e-6": Tight,
     "scikit-learn": ScikitLearn,

@@ -10,6 +10,7 @@ from .datasets import SOURCES, Table, load
 
 Size = Literal["S", "full"]
 Task = Literal["fit", "solve", "predict"]
+Machine = Literal["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "KernelRidge"]
 ALL = 10**9
 
 RACE = ("mercer", "scikit-learn", "intelex32", "intelex64", "libsvm")
@@ -59,6 +60,10 @@ class Problem:
         their `fit`; `predict` of as many new rows as there were rows of training.
     contenders : tuple of str
         Keys of :data:`benchmarks.peers.CONTENDERS`.
+    machine : str
+        Class that is trained, of the same name in every library.
+    parameter : float
+        Its other parameter: epsilon of SVR, nu of the nu machines, alpha of KernelRidge.
     tag : str
         Tells problems apart that differ in their number of rows alone.
     """
@@ -71,13 +76,19 @@ class Problem:
     kernel: Literal["rbf", "linear"] = "rbf"
     task: Task = "fit"
     contenders: tuple[str, ...] = RACE
+    machine: Machine = "SVC"
+    parameter: float = 0.0
     tag: str = ""
 
     @property
     def label(self) -> str:
         """Name within the group."""
         kernel = f"γ={self.gamma}" if self.kernel == "rbf" else "linear"
-        return " ".join(filter(None, (self.source, self.tag, f"C={self.C:g}", kernel)))
+        if self.machine == "SVC":
+            return " ".join(filter(None, (self.source, self.tag, f"C={self.C:g}", kernel)))
+        penalty = f"C={self.C:g}" if self.machine in ("SVR", "NuSVR") else ""
+        other = f"{_PARAMETERS[self.machine]}={self.parameter:g}"
+        return " ".join(filter(None, (self.machine, self.source, self.tag, penalty, other, kernel)))
 
     @property
     def name(self) -> str:
@@ -97,6 +108,8 @@ class Problem:
         return load(self.source, None if n == ALL else n)
 
 
+_PARAMETERS = {"SVR": "ε", "NuSVR": "ν", "NuSVC": "ν", "OneClassSVM": "ν", "KernelRidge": "λ"}
+
 GROUPS: dict[str, Group] = {
     "small-solve": Group("n ≤ 600, mercer's solver alone: arrays in, certified solution out", (8.0, 20.0)),
     "small-fit": Group("n ≤ 600, whole fit", (1.6, 4.0)),
@@ -111,8 +124,14 @@ GROUPS: dict[str, Group] = {
     "text": Group("tf-idf text", (15.0, 3.0)),
     "93k": Group("covtype 93 k", must_limit=3.5),
     "classes": Group("many classes", (15.0, 6.0)),
+    "svr": Group("SVR", (20.0, 5.0)),
+    "nu-svr": Group("NuSVR", (20.0, 5.0)),
+    "nu-svc": Group("NuSVC", (18.0, 4.5)),
+    "one-class": Group("OneClassSVM", (18.0, 4.5)),
+    "ridge": Group("KernelRidge, one penalty"),
     "predict-20": Group("predict, p = 20, every row a support vector", (50.0, 3.0)),
     "predict-784": Group("predict, p = 784, every row a support vector", (15.0, 1.1)),
+    "ball": Group("SVDD against OneClassSVM, the same machine: goal ≤ 1.5", figure="variant"),
     "threads": Group("one thread against two: goal ≥ 1.5 at C ≤ 1, ≥ 1.3 at C ≥ 100", figure="variant"),
     "tight": Group("tolerance 1e-6 against 1e-3: goal < 2 at C ≥ 10, < 4 below", figure="variant"),
     "scaling": Group("time against n", figure="exponent"),
@@ -188,6 +207,40 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem("classes", "segment", 10.0, "1/p", {"full": ALL}),
     Problem("classes", "letter", 10.0, "1/p", _BOTH),
     Problem("classes", "usps", 10.0, "10/p", {"full": ALL}),
+    *(
+        Problem("svr", source, C, gamma, rows, machine="SVR", parameter=epsilon, tag="" if "S" in rows else "all")
+        for source, C, gamma, epsilon, rows in (
+            ("casp", 1.0, "1/p", 0.1, {"S": 10_000, "full": 20_000}),
+            ("casp", 10.0, "5/p", 0.2, {"S": 5_000, "full": 20_000}),
+            ("cadata", 1.0, "1/p", 0.1, {"S": 20_000, "full": ALL}),
+            ("cadata", 10.0, "3/p", 0.01, {"S": 5_000, "full": ALL}),
+            ("cadata", 0.1, "1/p", 0.5, {"full": ALL}),
+            ("casp", 1.0, "1/p", 0.1, {"full": ALL}),
+        )
+    ),
+    Problem("nu-svr", "casp", 1.0, "1/p", {"S": 5_000, "full": 20_000}, machine="NuSVR", parameter=0.5),
+    Problem("nu-svr", "cadata", 1.0, "1/p", {"full": ALL}, machine="NuSVR", parameter=0.5),
+    *(
+        Problem("nu-svc", "covtype 2", 1.0, "50/p", rows, machine="NuSVC", parameter=nu)
+        for nu, rows in ((0.4, {"S": 5_000, "full": 20_000}), (0.2, {"full": 20_000}))
+    ),
+    *(
+        Problem(group, "covtype 2", 1.0, "50/p", rows, contenders=others, machine="OneClassSVM", parameter=0.1)
+        for group, others, rows in (
+            ("one-class", ("mercer", "scikit-learn", "libsvm"), {"S": 10_000, "full": 20_000}),
+            ("ball", ("mercer", "mercer SVDD"), {"S": 10_000, "full": 20_000}),
+        )
+    ),
+    Problem(
+        "ridge",
+        "casp",
+        1.0,
+        "1/p",
+        {"S": 5_500, "full": 10_000},
+        contenders=("mercer", "scikit-learn"),
+        machine="KernelRidge",
+        parameter=1.0,
+    ),
     Problem(
         "predict-20", "noise 20", 1.0, "10/p", {"S": 10_000, "full": 10_000}, task="predict", contenders=_PREDICTING
     ),

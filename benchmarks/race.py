@@ -8,7 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -73,9 +73,17 @@ class Result:
 
 def task_of(problem: Problem, table: Table, threads: int) -> Task:
     """Return what the contenders train."""
-    alone = problem.task == "solve"
-    gamma = problem.gamma_for(table.X.shape[1])
-    return Task(table.X, table.y, problem.kernel, problem.C, gamma, alone, threads)
+    return Task(
+        table.X,
+        table.y,
+        problem.kernel,
+        problem.C,
+        problem.gamma_for(table.X.shape[1]),
+        problem.machine,
+        problem.parameter,
+        problem.task == "solve",
+        threads,
+    )
 
 
 # --- In the contender's process.
@@ -152,8 +160,10 @@ def _timed(action: Callable[[], object]) -> float:
 
 def _first_call(make: type[Contender], task: Task) -> float:
     """Seconds to import a library and train it on forty rows."""
-    some = np.concatenate([np.flatnonzero(task.y == k)[:20] for k in (0, 1)])
-    few = Task(task.X[some], task.y[some], task.kernel, task.C, task.gamma, task.alone, task.threads)
+    some = np.arange(40)
+    if task.y.dtype == np.int64:
+        some = np.concatenate([np.flatnonzero(task.y == k)[:20] for k in (0, 1)])
+    few = replace(task, X=task.X[some], y=task.y[some])
     return _timed(lambda: make(few).fit(TOL))
 
 

@@ -26,7 +26,8 @@ class Truth:
     Attributes
     ----------
     violation : float
-        M - m (in LIBSVM's notation m(alpha) - M(alpha)), the largest over the machines.
+        M - m (in LIBSVM's notation m(alpha) - M(alpha)), the largest over the machines; of KernelRidge the largest
+        residual of its equations.
     dual : float
         Sum of the machines' dual objectives, to be maximised.
     infeasibility : float
@@ -91,7 +92,64 @@ def _sq_norms(rows: Any) -> FloatArray:
     return np.einsum("ij,ij->i", rows, rows)
 
 
-def _machines(task: Task) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
+@dataclass(frozen=True)
+class _Dual:
+    """min 1/2 beta' (K + ridge I) beta + linear' beta within a box, with the sum of each group given."""
+
+    beta: FloatArray
+    values: FloatArray  # K beta, row by row
+    linear: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    totals: tuple[float, ...] = (0.0,)
+    groups: npt.NDArray[np.int64] | int = 0
+    ridge: float = 0.0
+
+    def judge(self) -> tuple[float, float, float]:
+        """Return the violation, the dual objective and the infeasibility."""
+        gradient = self.values + self.ridge * self.beta + self.linear
+        width = np.where(np.isfinite(self.upper - self.lower), self.upper - self.lower, 1.0)
+        can_grow = self.beta < self.upper - _AT_BOUND * width
+        can_shrink = self.beta > self.lower + _AT_BOUND * width
+        if not self.totals:  # no box either: every gradient is to be 0
+            return float(np.abs(gradient).max()), -0.5 * float(self.beta @ (gradient + self.linear)), 0.0
+        violation, outside = 0.0, float(np.maximum(self.lower - self.beta, self.beta - self.upper).max())
+        for group, total in enumerate(self.totals):
+            members = np.broadcast_to(self.groups == group, self.beta.shape)
+            most = gradient[members & can_shrink].max(initial=-np.inf)
+            least = gradient[members & can_grow].min(initial=np.inf)
+            violation = max(violation, float(most - least))
+            outside = max(outside, abs(float(self.beta[members].sum()) - total))
+        return violation, -0.5 * float(self.beta @ (gradient + self.linear)), outside / float(width.max())
+
+
+def _duals(task: Task, coefficients: FloatArray, values: FloatArray) -> Iterator[_Dual]:
+    """The dual of every machine: one-versus-one where there are classes."""
+    n, nu = task.y.size, task.parameter
+    beta, value, zero = coefficients[:, 0], values[:, 0], np.zeros(n)
+    if task.machine == "OneClassSVM":
+        yield _Dual(beta, value, zero, zero, zero + 1.0, (nu * n,))
+    elif task.machine == "KernelRidge":
+        yield _Dual(beta, value, -task.y, zero - np.inf, zero + np.inf, (), ridge=task.parameter)
+    elif task.machine in ("SVR", "NuSVR"):
+        split, groups = np.concatenate([np.maximum(beta, 0.0), np.minimum(beta, 0.0)]), np.repeat([0, 1], n)
+        epsilon, half = (task.parameter, 0.0) if task.machine == "SVR" else (0.0, 0.5 * nu * task.C * n)
+        linear = np.concatenate([epsilon - task.y, -epsilon - task.y])
+        lower, upper = np.repeat([0.0, -task.C], n), np.repeat([task.C, 0.0], n)
+        ends = ((0.0,), 0) if task.machine == "SVR" else ((half, -half), groups)
+        yield _Dual(split, np.tile(value, 2), linear, lower, upper, *ends)
+    elif task.machine == "NuSVC":  # scaled so that margins are held against 1
+        y, half = np.where(task.y == 1, 1.0, -1.0), 0.5 * nu * n
+        scale = 2.0 * half / float(np.abs(beta).sum())
+        box = np.minimum(y, 0.0), np.maximum(y, 0.0)
+        yield _Dual(scale * beta, scale * value, zero, *box, (-half, half), (y > 0.0).astype(np.int64))
+    else:
+        for column, (rows, y) in enumerate(_pairs(task)):
+            box = task.C * np.minimum(y, 0.0), task.C * np.maximum(y, 0.0)
+            yield _Dual(coefficients[rows, column], values[rows, column], -y, *box)
+
+
+def _pairs(task: Task) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
     """Rows and signs of every machine, one-versus-one."""
     n_classes = int(task.y.max()) + 1
     if n_classes == 2:
@@ -103,15 +161,10 @@ def _machines(task: Task) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
 
 
 def _judge_one(task: Task, coefficients: FloatArray, values: FloatArray) -> Truth:
-    violation = dual = infeasibility = 0.0
-    for column, (rows, y) in enumerate(_machines(task)):
-        beta, value = coefficients[rows, column], values[rows, column]
-        alpha, gradient = beta * y, value - y  # of the objective to be minimised, by beta
-        can_grow = np.where(y > 0.0, alpha < task.C * (1.0 - _AT_BOUND), alpha > task.C * _AT_BOUND)
-        can_shrink = np.where(y > 0.0, alpha > task.C * _AT_BOUND, alpha < task.C * (1.0 - _AT_BOUND))
-        most, least = gradient[can_shrink].max(initial=-np.inf), gradient[can_grow].min(initial=np.inf)
-        violation = max(violation, float(most - least))
-        dual += float(alpha.sum() - 0.5 * beta @ value)
-        outside = max(float(-alpha.min()), float(alpha.max()) - task.C, abs(float(beta.sum())))
-        infeasibility = max(infeasibility, outside / task.C)
-    return Truth(violation, dual, infeasibility, int(np.count_nonzero(coefficients.any(axis=1))))
+    judged = [dual.judge() for dual in _duals(task, coefficients, values)]
+    return Truth(
+        violation=max(0.0, *(violation for violation, _, _ in judged)),
+        dual=sum(dual for _, dual, _ in judged),
+        infeasibility=max(0.0, *(infeasibility for _, _, infeasibility in judged)),
+        n_support=int(np.count_nonzero(coefficients.any(axis=1))),
+    )

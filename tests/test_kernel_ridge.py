@@ -15,6 +15,8 @@ from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import scale
 
 from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
+from mercer.data import as_data
+from mercer.gram import Gram
 from mercer.machines import ridge
 
 X, Y = load_diabetes(return_X_y=True)
@@ -144,6 +146,36 @@ def test_many_rows_take_the_same_blocks(monkeypatch):
     machine = KernelRidge(kernel="rbf").fit(X, Y)
     np.testing.assert_allclose(machine.predict(X), Theirs(kernel="rbf").fit(X, Y).predict(X), atol=1e-8)
     assert machine.certificate_.n_kernel_values < 2 * 150**2
+
+
+@every_weight
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_a_factor_in_single_precision_gives_the_digits_of_double(weights, has_bias):
+    given = np.ones(150) if WEIGHTS[weights] is None else np.maximum(WEIGHTS[weights], 0.5)
+    gram = Gram(RBF(gamma=0.05), as_data(X))
+    expected = ridge._substitute(ridge._factor(gram, 1.0 / given), TWO, has_bias)
+    found = ridge._refined(gram, 1.0 / given, TWO, has_bias)
+    single = ridge._substitute(ridge._factor(gram, 1.0 / given, np.float32), TWO, has_bias)
+    for ours, theirs, rough in zip(found, expected, single, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-11 * np.abs(expected[0]).max())
+        assert not has_bias or np.abs(rough - theirs).max() > 1e-9 * np.abs(expected[0]).max()  # it did need refining
+
+
+def test_single_precision_gives_up_where_the_penalty_is_too_small():
+    smooth = Gram(RBF(gamma=1e-5), as_data(X))
+    assert ridge._refined(smooth, np.full(150, 1e-9), TWO, False) is None
+    assert not ridge._suits_single_precision(smooth, np.ones(150))  # so few rows are soon factored
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "halved"), [(1.0, True), (1e-5, False)])
+def test_many_rows_take_half_of_the_memory(alpha, halved):
+    n = 5200
+    rows = np.random.default_rng(0).normal(size=(n, 5))
+    machine = KernelRidge(alpha, kernel="rbf").fit(rows, np.sin(rows[:, 0]))
+    assert (machine.certificate_.peak_memory_bytes < 6 * n**2) == halved
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.violation < 1e-9
 
 
 @pytest.mark.parametrize("stored", [sp.csr_array, sp.csr_matrix, np.asfortranarray, lambda X: X.astype(np.float32)])

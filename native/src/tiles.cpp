@@ -13,6 +13,7 @@ constexpr int64_t kFewVectors = 4;         // so many are summed lane by lane
 constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
 constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
 constexpr int64_t kMaxGroups = 16;
+constexpr int64_t kPackedAlone = 1 << 15;       // elements of columns that are packed before another thread has started
 constexpr int64_t kSparseRows = 128;            // of a task, at least: lists are set up for each task
 constexpr int64_t kMostSparseRows = 512;        // and at most: packed they stay in the cache
 constexpr int64_t kTasksPerThread = 4;          // so that no thread waits long for the last one
@@ -330,7 +331,8 @@ void run_dense(const TileRequest& request, const Sink<Real>& sink) {
                            panels.as<Real>() + chunk * (p + n_passes),
                            chunk,
                            groups};
-        parallel_for(divide_up(job.n_columns, kColumns), request.n_threads, pack_panel_task<Real>, &job);
+        const int packers = job.n_columns * p < kPackedAlone ? 1 : request.n_threads;
+        parallel_for(divide_up(job.n_columns, kColumns), packers, pack_panel_task<Real>, &job);
         parallel_for(tasks.count, request.n_threads, dense_rows_task<Real>, &job);
         tasks.add_mirrored(sink, first, job.n_columns);
     }

@@ -29,8 +29,9 @@ class PairSteps {
         : block_(block),
           padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
           memory_(sizeof(Real) * static_cast<std::size_t>(4 * padded_ + 1)),
-          level_memory_(sizeof(double) * static_cast<std::size_t>(block.n_groups)),
-          levels_(level_memory_.as<double>()),
+          level_memory_((sizeof(double) + sizeof(Extremes)) * static_cast<std::size_t>(block.n_groups)),
+          extremes_(level_memory_.as<Extremes>()),
+          levels_(reinterpret_cast<double*>(extremes_ + block.n_groups)),
           gradient_(memory_.as<Real>()),
           grow_(gradient_ + padded_),
           shrink_(grow_ + padded_),
@@ -45,7 +46,8 @@ class PairSteps {
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
         each_with_level(
             [this](int64_t u, double level) { gradient_[u] = static_cast<Real>(block_.gradient[u] - level); });
-        extremes_ = scan(0, block.size);
+        for (int64_t g = 0; g < block.n_groups; ++g)
+            extremes_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
     }
 
     BlockResult run(double tol, int64_t max_iter) {
@@ -121,40 +123,53 @@ class PairSteps {
         }
     };
 
-    // Extremes of a group, by whole vectors; what a vector holds beyond the group's edges is masked.
+    // A vector that a group shares with its neighbours: what is beyond the group's edges is masked.
+    MERCER_INLINE void see_inside(LaneExtremes& lanes, int64_t u, int64_t first, int64_t last) const {
+        const V g = load_vector(gradient_ + u), position = positions(u);
+        const auto inside = (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
+        lanes.see(inside ? g + load_vector(grow_ + u) : fill(kInf), inside ? g + load_vector(shrink_ + u) : fill(-kInf),
+                  position);
+    }
+
     Extremes scan(int64_t first, int64_t last) const {
         LaneExtremes lanes;
-        for (int64_t u = first / kWidth * kWidth; u < last; u += kWidth) {
-            const V g = load_vector(gradient_ + u), position = positions(u);
-            const auto inside = (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
-            lanes.see(inside ? g + load_vector(grow_ + u) : fill(kInf),
-                      inside ? g + load_vector(shrink_ + u) : fill(-kInf), position);
-        }
+        for (int64_t u = first / kWidth * kWidth; u < last; u += kWidth) see_inside(lanes, u, first, last);
         Extremes e;
         lanes.reduce(e);
         return e;
     }
 
-    // g += step (K_i - K_j), and the extremes of what comes out: one pass over memory, in two independent chains.
-    Extremes update_and_scan(Real step, const Real* row_i, const Real* row_j) {
-        LaneExtremes lanes[2];
+    // g += step (K_i - K_j), and the extremes of each group of what comes out: one pass over memory, in two independent
+    // chains. A vector with an edge inside is brought up to date by the first of its groups.
+    void update_and_scan(Real step, const Real* row_i, const Real* row_j) {
         int64_t u = 0;
-        auto advance = [&](LaneExtremes& chain) MERCER_LAMBDA_INLINE {
+        auto update = [&]() MERCER_LAMBDA_INLINE {
             const V g = load_vector(gradient_ + u) + step * (load_vector(row_i + u) - load_vector(row_j + u));
             store(gradient_ + u, g);
+            return g;
+        };
+        auto advance = [&](LaneExtremes& chain) MERCER_LAMBDA_INLINE {
+            const V g = update();
             chain.see(g + load_vector(grow_ + u), g + load_vector(shrink_ + u), positions(u));
             u += kWidth;
         };
-        while (u + 2 * kWidth <= padded_) {
-            __builtin_prefetch(row_j + u + kAhead);
-            __builtin_prefetch(row_j + u + kAhead + kWidth);
-            advance(lanes[0]), advance(lanes[1]);
+        for (int64_t group = 0; group < block_.n_groups; ++group) {
+            const int64_t first = block_.group_starts[group];
+            const int64_t last = group + 1 == block_.n_groups ? padded_ : block_.group_starts[group + 1];
+            LaneExtremes lanes[2];
+            u = first / kWidth * kWidth;
+            if (u < first) see_inside(lanes[0], u, first, last), u += kWidth;
+            while (u + 2 * kWidth <= last) {
+                __builtin_prefetch(row_j + u + kAhead);
+                __builtin_prefetch(row_j + u + kAhead + kWidth);
+                advance(lanes[0]), advance(lanes[1]);
+            }
+            while (u + kWidth <= last) advance(lanes[0]);
+            if (u < last) update(), see_inside(lanes[0], u, first, last);
+            extremes_[group] = Extremes();
+            lanes[0].reduce(extremes_[group]);
+            lanes[1].reduce(extremes_[group]);
         }
-        while (u < padded_) advance(lanes[0]);
-        Extremes e;
-        lanes[0].reduce(e);
-        lanes[1].reduce(e);
-        return e;
     }
 
     MERCER_INLINE static V positions(int64_t u) {
@@ -206,12 +221,10 @@ class PairSteps {
     }
 
     bool pair_step(double tol, double& violation) {
-        Extremes worst = extremes_;
         int64_t group = 0;
-        for (int64_t g = 0; block_.n_groups > 1 && g < block_.n_groups; ++g) {
-            const Extremes e = scan(block_.group_starts[g], block_.group_starts[g + 1]);
-            if (g == 0 || e.violation() > worst.violation()) worst = e, group = g;
-        }
+        for (int64_t g = 1; g < block_.n_groups; ++g)
+            if (extremes_[g].violation() > extremes_[group].violation()) group = g;
+        const Extremes worst = extremes_[group];
         violation = worst.violation();
         if (violation <= tol) return false;
         const int64_t i = worst.up;
@@ -231,7 +244,7 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         mark(i), mark(j);
-        extremes_ = update_and_scan(static_cast<Real>(step), row(i), row(j));
+        update_and_scan(static_cast<Real>(step), row(i), row(j));
         return true;
     }
 
@@ -265,8 +278,8 @@ class PairSteps {
     const BlockProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_, level_memory_;
-    double* levels_;     // of each group, taken out of its gradients
-    Extremes extremes_;  // of all variables, kept up to date: what the next step needs where there is one group
+    Extremes* extremes_;                            // of each group, kept up to date: what the next step needs
+    double* levels_;                                // of each group, taken out of its gradients
     Real *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
 };
 

@@ -168,16 +168,19 @@ def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:
 def onto_the_plane(y: FloatArray, s: FloatArray, share: FloatArray) -> FloatArray:
     """Return the point m with 0 <= m <= 1 and sum_i y_i s_i m_i = 0 that is nearest, a row counting s_i times."""
     high = float(np.abs(share).max()) + 1.0
-    low = -high
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
+    low, level = -high, 0.0
+    for _ in range(200):  # Newton's method on straight pieces, between bounds
+        shifted = share - level * y
+        excess = float((y * s) @ np.clip(shifted, 0.0, 1.0))
+        low, high = (level, high) if excess > 0.0 else (low, level)
+        steepness = float(s @ ((shifted > 0.0) & (shifted < 1.0)))
+        ahead = level + excess / steepness if steepness > 0.0 else np.inf
+        if excess == 0.0 or ahead == level:
             break
-        if float((y * s) @ np.clip(share - middle * y, 0.0, 1.0)) > 0.0:
-            low = middle
-        else:
-            high = middle
-    point = np.clip(share - 0.5 * (low + high) * y, 0.0, 1.0)
+        level = ahead if low < ahead < high else 0.5 * (low + high)
+        if level in (low, high):
+            break
+    point = np.clip(share - level * y, 0.0, 1.0)
     moved = point - float((y * s) @ point) * y / s  # what the rounded level left: one with room takes it
     room = np.flatnonzero((moved >= 0.0) & (moved <= 1.0))
     if room.size:

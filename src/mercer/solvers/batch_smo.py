@@ -66,6 +66,7 @@ class BatchState(State):
     matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
     cache: RowCache | None = None
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
+    active_rows: IndexArray | None = None  # of `values` that these belong to
     covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
     single: bool = False  # whether kernel values are evaluated in single precision
     largest: float = 0.0  # of |k(x, x)|
@@ -76,9 +77,24 @@ class BatchState(State):
     drags: bool = False  # whether Newton steps have been needed in single precision
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
+    values: Gram = field(init=False)  # of each row once, where some have two variables
+    rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.problem.n, dtype=bool)
+        self.values, self.rows = self.gram.folded or (self.gram, None)
+
+    def rows_of(self, variables: IndexArray) -> IndexArray:
+        """Return which rows of `values` these variables belong to."""
+        return variables if self.rows is None else self.rows[variables]
+
+    def leave_out_all_but(self, active: IndexArray | None) -> None:
+        """Note whose gradient is kept up to date from now on."""
+        self.active = self.active_rows = active
+        if self.rows is not None and active is not None:
+            wanted = np.zeros(self.values.n, dtype=bool)
+            wanted[self.rows[active]] = True
+            self.active_rows = np.flatnonzero(wanted)
 
     @property
     def takes_everything(self) -> bool:
@@ -150,7 +166,7 @@ class BatchSMO(Solver[BatchState]):
         width = float((problem.upper - problem.lower).max(initial=0.0))
         state.single = problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
         if state.single and not state.takes_everything and gram.keeping_pays:
-            state.cache = RowCache(gram)
+            state.cache = RowCache(state.values)
         state.work = self._begin(state)
         return state
 
@@ -168,7 +184,8 @@ class BatchSMO(Solver[BatchState]):
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
-        state.active = state.covered = None
+        state.leave_out_all_but(None)
+        state.covered = None
         state.moved = 0.0
         state.n_refreshes += 1
         state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
@@ -219,10 +236,15 @@ class BatchSMO(Solver[BatchState]):
             combine_rows(state.matrix[:, : chosen.size], moved, None, weights, rise, state.gram.n_threads)
             state.gradient[chosen] += rise
             return
+        rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         if state.single and state.cache is not None:
-            yield from state.cache.accumulate(state.gradient, cols, weights, state.active)
+            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, state.active_rows)
         else:
-            yield from state.gram.accumulate(state.gradient, cols, weights, rows=state.active, single=state.single)
+            rows, single = state.active_rows, state.single
+            yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=single)
+        if state.rows is not None:
+            active = slice(None) if state.active is None else state.active
+            state.gradient[active] += rise[state.rows[active]]
         if state.problem.ridge is not None:
             state.gradient[chosen] += state.problem.ridge[chosen] * change
 
@@ -235,7 +257,7 @@ class BatchSMO(Solver[BatchState]):
         state.violation, state.n_free, kept = survey(*_variables(state))
         n_active = state.problem.n if state.active is None else state.active.size
         if not state.takes_everything and kept.size <= _SHRUNK * n_active:
-            state.active = kept
+            state.leave_out_all_but(kept)
 
     def _everything(self, state: BatchState) -> IndexArray:
         """All active variables, by group."""
@@ -280,10 +302,13 @@ class BatchSMO(Solver[BatchState]):
             return state.matrix
         state.matrix = None  # or the arena could not give it up before it has more
         matrix = padded_block(chosen.size, chosen.size, dtype, arena)
-        if state.single and state.cache is not None:
-            yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
-        else:
+        rows = state.rows_of(chosen)
+        if state.takes_everything:
             yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
+        elif state.single and state.cache is not None:
+            yield from state.cache.fill_square(matrix[:, : chosen.size], rows)
+        else:
+            yield from state.values.fill_block(matrix[:, : chosen.size], rows, rows)
         state.count_memory()
         if problem.ridge is not None:
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
