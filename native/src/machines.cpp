@@ -129,12 +129,19 @@ class Batch {
         result.conditions = find_conditions(
             {machine.size, beta, values, linear, lower, upper, start, nullptr, nullptr, batch_.grouped ? 1 : 0},
             &result.multiplier);
-        result.longest = result.spread = 0.0;
+        result.longest = result.spread = result.largest = 0.0;
+        double charge = 0.0, total = 0.0;
         for (int64_t u = 0; u < machine.size; ++u) {
             const double square = std::fabs(matrix[u * (block.stride + 1)]);
-            result.longest = std::max(result.longest, std::sqrt(square));
+            result.longest = std::max(result.longest, square);
             result.spread += square * beta[u] * beta[u];
+            result.largest = std::max(result.largest, std::fabs(values[u]));
+            const double push = result.multiplier - values[u] - linear[u];
+            if (push != 0.0) charge += (push > 0.0 ? upper[u] : lower[u]) * push;
+            total += start[u];
         }
+        result.longest = std::sqrt(result.longest);
+        result.primal = 0.5 * result.conditions.quadratic + charge - result.multiplier * total;
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     }
 

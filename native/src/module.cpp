@@ -429,16 +429,16 @@ int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int n_threads)
     return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()), std::max(1, n_threads));
 }
 
-// end, n_iter, seconds, longest, spread, multiplier, then the conditions
-using MachineTuple =
-    std::tuple<int, int64_t, double, double, double, double, double, double, double, double, double, int64_t, int64_t>;
+// A row a machine: end, n_iter, seconds, longest, spread, largest, multiplier, primal, then the conditions.
+constexpr std::size_t kMachineNumbers = 15;
+using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 
-std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
-                                   std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
-                                   std::optional<Doubles> shared, bool fill_shared, Pairs pairs, ConstDoubles start,
-                                   ConstDoubles linear, ConstDoubles lower, ConstDoubles upper, Doubles beta,
-                                   Doubles values, bool grouped, double tol, int64_t max_iter, int64_t exact_size,
-                                   double value_work, double work_limit, Doubles workspace, int n_threads) {
+MachineTable machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
+                      std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
+                      std::optional<Doubles> shared, bool fill_shared, Pairs pairs, ConstDoubles start,
+                      ConstDoubles linear, ConstDoubles lower, ConstDoubles upper, Doubles beta, Doubles values,
+                      bool grouped, double tol, int64_t max_iter, int64_t exact_size, double value_work,
+                      double work_limit, Doubles workspace, int n_threads) {
     const std::vector<Machine> list = make_machines(part_starts, pairs);
     const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
     const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
@@ -483,13 +483,17 @@ std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel&
         results.resize(
             static_cast<std::size_t>(solve_machines(native, batch, workspace.data(), n_threads, results.data())));
     }
-    std::vector<MachineTuple> found;
+    auto* found = new std::vector<double>;
+    nb::capsule owner(found, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    found->reserve(results.size() * kMachineNumbers);
     for (const MachineResult& r : results) {
         const Conditions& c = r.conditions;
-        found.emplace_back(static_cast<int>(r.end), r.n_iter, r.seconds, r.longest, r.spread, r.multiplier, c.quadratic,
-                           c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded);
+        const auto end = static_cast<double>(static_cast<int>(r.end)), n_iter = static_cast<double>(r.n_iter);
+        const auto n_free = static_cast<double>(c.n_free), n_bounded = static_cast<double>(c.n_bounded);
+        found->insert(found->end(), {end, n_iter, r.seconds, r.longest, r.spread, r.largest, r.multiplier, r.primal,
+                                     c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free, n_bounded});
     }
-    return found;
+    return MachineTable(found->data(), {results.size(), kMachineNumbers}, owner);
 }
 
 void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<const float> square, int n_threads) {

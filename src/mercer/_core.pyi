@@ -121,7 +121,7 @@ def solve_machines(
     work_limit: float,
     workspace: _Float,
     n_threads: int,
-) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]: ...
+) -> _Float: ...
 def survey(
     beta: _Float,
     gradient: _Float,

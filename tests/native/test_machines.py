@@ -73,7 +73,7 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
     )
     assert len(results) == len(pairs)
     end = 0
-    for rows_of, sign, (_, n_iter, seconds, longest, spread, multiplier, *conditions) in zip(
+    for rows_of, sign, (_, n_iter, seconds, longest, spread, largest, multiplier, primal, *conditions) in zip(
         members, signs, results, strict=True
     ):
         part, end = slice(end, end + sign.size), end + sign.size
@@ -94,6 +94,9 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
             assert multiplier == pytest.approx(expected[0][0], rel=1e-9, abs=1e-9)
         assert longest == pytest.approx(np.sqrt(np.diag(matrix).max()))
         assert spread == pytest.approx(np.diag(matrix) @ beta[part] ** 2)
+        assert largest == pytest.approx(np.abs(values[part]).max())
+        f = values[part] - multiplier
+        assert primal == pytest.approx(0.5 * beta[part] @ values[part] + C[part] @ np.maximum(0.0, 1.0 - sign * f))
         assert n_iter >= 0
         assert seconds > 0.0
     if shared is not None:
@@ -150,10 +153,5 @@ def test_the_native_call_checks_what_it_is_given(changed, message):
 
 def test_no_machines_at_all():
     nothing = np.zeros(0)
-    assert (
-        native(
-            pairs=np.zeros((0, 2), dtype=np.int64),
-            **dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing),
-        )
-        == []
-    )
+    given = dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing)
+    assert native(pairs=np.zeros((0, 2), dtype=np.int64), **given).shape == (0, 15)

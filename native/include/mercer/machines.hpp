@@ -38,7 +38,9 @@ struct MachineResult {
     double seconds;
     double longest;  // of sqrt |k(x, x)|
     double spread;   // sum of |k(x, x)| beta^2: for rounding
+    double largest;  // of |K beta|
     double multiplier;
+    double primal;  // where the box says what decision values are charged
     Conditions conditions;
 };
 

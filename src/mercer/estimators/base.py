@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.certificate import Certificate, combine
+from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.kernel_parameters import HoldsKernel
@@ -31,6 +31,7 @@ from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
 from mercer.problems import Problem
+from mercer.solution import Solutions
 from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
 
@@ -136,7 +137,7 @@ class DualMachine(KernelMachine):
 
     def _keep(
         self,
-        solutions: list[Solution],
+        solutions: Solutions,
         coefficients: npt.NDArray[np.float64],
         biases: npt.NDArray[np.float64],
         data: Data,
@@ -148,7 +149,7 @@ class DualMachine(KernelMachine):
         kept = data.rows(self.support_)
         self.support_vectors_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
         self.shape_fit_ = data.shape
-        self.fit_status_ = 0 if {solution.status for solution in solutions} == {Status.OPTIMAL} else 1
+        self.fit_status_ = 0 if set(solutions.statuses) == {Status.OPTIMAL} else 1
 
     @property
     def solution_(self) -> Solution | tuple[Solution, ...]:
@@ -219,13 +220,13 @@ class DualMachine(KernelMachine):
                 IndefiniteKernelWarning,
                 stacklevel=depth,
             )
-        if any(solution.status is Status.UNVERIFIED for solution in solutions):
+        if Status.UNVERIFIED in solutions.statuses:
             warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)
             return
-        certificate = self.certificate_
         if self.verbose:
-            _say(str(certificate))
-        if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
+            _say(str(self.certificate_))
+        if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
+            certificate = self.certificate_
             go_on = _GO_ON.get(certificate.status, "")
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
             warnings.warn(
@@ -261,7 +262,7 @@ class SingleMachine(DualMachine):
         self.kernel_, self._rows = kernel, rows
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
-        self._keep([solution], coefficients[used, None], np.array([solution.bias]), data, rows[used])
+        self._keep(Solutions.of([solution]), coefficients[used, None], np.array([solution.bias]), data, rows[used])
         self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
         self.n_support_ = np.array([used.size], dtype=np.int32)
         self.n_iter_ = solution.n_iter

@@ -93,7 +93,7 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
         self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
         self.n_support_ = np.bincount(codes[self.support_], minlength=self.classes_.size).astype(np.int32)
-        self.n_iter_ = np.array([solution.n_iter for solution in machines.solutions], dtype=np.int64)
+        self.n_iter_ = machines.solutions.n_iter
         self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
 
     def _dual_coefficients(
@@ -102,14 +102,14 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         if machines.n_classes == 2 or machines.scheme == "ovr":
             return np.ascontiguousarray(self._coefficients.T)
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
-        dual = np.zeros((machines.n_classes - 1, support_codes.size))
-        ends = np.searchsorted(support_codes, np.arange(machines.n_classes + 1))
-        rows_of = [slice(*pair) for pair in pairwise(ends.tolist())]  # support vectors are sorted by class
-        for column, task in enumerate(machines.tasks):
-            i, j = task.positive, task.negative
-            assert j is not None
-            dual[j - 1, rows_of[i]] = self._coefficients[rows_of[i], column]
-            dual[i, rows_of[j]] = self._coefficients[rows_of[j], column]
+        k = machines.n_classes
+        dual = np.empty((k - 1, support_codes.size))
+        column = np.zeros((k, k), dtype=np.int64)  # of the pair that a class makes with another
+        positive, negative = machines.tasks.pairs.T
+        column[positive, negative] = column[negative, positive] = np.arange(positive.size)
+        ends = np.searchsorted(support_codes, np.arange(k + 1))  # support vectors are sorted by class
+        for own, (first, end) in enumerate(pairwise(ends.tolist())):
+            dual[:, first:end] = self._coefficients[first:end, np.delete(column[own], own)].T
         return dual
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:

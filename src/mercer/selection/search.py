@@ -362,7 +362,7 @@ class _FoldTraining:
     def unfinished(self) -> list[Status]:
         """How the machines ended that are not optimal."""
         assert self.machines is not None
-        return [one.status for one in self.machines.solutions if one.status is not Status.OPTIMAL]
+        return [status for status in self.machines.solutions.statuses if status is not Status.OPTIMAL]
 
 
 def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:
