@@ -14,6 +14,36 @@ constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 
 template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
 constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
+// Lane by lane the lesser value with its position, of equal ones the one with the smaller position.
+template <class Real>
+MERCER_INLINE void keep_less(VecOf<Real>& value, VecOf<Real>& at, VecOf<Real> other, VecOf<Real> other_at) {
+    const auto better = (other < value) | ((other == value) & (other_at < at));
+    value = better ? other : value;
+    at = better ? other_at : at;
+}
+
+template <class Real>
+struct Winner {
+    double value;
+    int64_t at;
+};
+
+template <class Real, int Distance, int... Lane>
+MERCER_INLINE void fold(VecOf<Real>& value, VecOf<Real>& at, std::integer_sequence<int, Lane...> lanes) {
+    constexpr int kLane = kLanesOf<Real>;
+    keep_less<Real>(value, at, __builtin_shufflevector(value, value, ((Lane + Distance) % kLane)...),
+                    __builtin_shufflevector(at, at, ((Lane + Distance) % kLane)...));
+    if constexpr (Distance > 1) fold<Real, Distance / 2>(value, at, lanes);
+}
+
+// The least value of all lanes and its position: the smallest where several have it, whatever the width of the vectors.
+template <class Real>
+MERCER_INLINE Winner<Real> least_of(VecOf<Real> value, VecOf<Real> at) {
+    constexpr int kLane = kLanesOf<Real>;
+    fold<Real, kLane / 2>(value, at, std::make_integer_sequence<int, kLane>());
+    return {static_cast<double>(value[0]), static_cast<int64_t>(at[0])};
+}
+
 // Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
 // nearly solved those of free variables are next to 0, and rounding is relative to what is left of them. What it makes
 // of them in single precision shows when the caller looks at the true gradient. Points are always double.
@@ -106,18 +136,16 @@ class PairSteps {
         }
 
         void reduce(Extremes& e) const {
-            for (int lane = 0; lane < kWidth; ++lane) {
-                const double lowest = least[lane], highest = most[lane];
-                if (better(lowest < e.up_gradient, lowest == e.up_gradient, least_at[lane], e.up))
-                    e.up_gradient = lowest, e.up = static_cast<int64_t>(least_at[lane]);
-                if (better(highest > e.low_gradient, highest == e.low_gradient, most_at[lane], e.low))
-                    e.low_gradient = highest, e.low = static_cast<int64_t>(most_at[lane]);
-            }
+            const Winner<Real> up = least_of<Real>(least, least_at), low = least_of<Real>(-most, most_at);
+            e.up_gradient = up.value, e.up = up.at;
+            e.low_gradient = -low.value, e.low = low.at;
         }
 
-        // Ties go to the smaller index, whatever the width of the vectors.
-        static bool better(bool strictly, bool equal, Real at, int64_t held) {
-            return strictly || (equal && at >= 0 && at < static_cast<Real>(held));
+        MERCER_INLINE void join(const LaneExtremes& other) {
+            keep_less<Real>(least, least_at, other.least, other.least_at);
+            V lowest = -most;
+            keep_less<Real>(lowest, most_at, -other.most, other.most_at);
+            most = -lowest;
         }
     };
 
@@ -151,9 +179,9 @@ class PairSteps {
             advance(lanes[0]), advance(lanes[1]);
         }
         while (u < padded_) advance(lanes[0]);
+        lanes[0].join(lanes[1]);
         Extremes e;
         lanes[0].reduce(e);
-        lanes[1].reduce(e);
         return e;
     }
 
@@ -196,13 +224,9 @@ class PairSteps {
             advance(0), advance(1);
         }
         while (u < last) advance(0);
-        Real top = 0, at = -1;
-        for (int chain = 0; chain < 2; ++chain)
-            for (int lane = 0; lane < kWidth; ++lane) {
-                const Real gain = best[chain][lane], where = best_at[chain][lane];
-                if (where >= 0 && (gain > top || (gain == top && where < at))) top = gain, at = where;
-            }
-        return static_cast<int64_t>(at);
+        V least = -best[0];
+        keep_less<Real>(least, best_at[0], -best[1], best_at[1]);
+        return least_of<Real>(least, best_at[0]).at;
     }
 
     bool pair_step(double tol, double& violation) {
