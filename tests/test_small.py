@@ -134,6 +134,26 @@ def test_memory_that_something_else_took_is_filled_anew():
         np.testing.assert_array_equal(ours.beta, theirs.beta)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rows_on_request_change_nothing_but_the_work(n_jobs, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 900)
+    X = rng.normal(size=(900, 5)) + 2.0 * labels[:, None]
+    found = []
+    for most in (1024, 320):
+        monkeypatch.setattr(small, "_WHOLE_MATRIX", most)
+        gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs)
+        found.append((gram, train(gram, labels, 4, 1.0)))
+    (whole_gram, whole), (gram, lazy) = found
+    assert {s.status for s in lazy.solutions} == {Status.OPTIMAL}
+    counts = np.bincount(labels)
+    assert gram.n_values < whole_gram.n_values == (900**2 + (counts**2).sum()) // 2
+    np.testing.assert_allclose(lazy.coefficients, whole.coefficients, atol=1e-9)
+    for one in lazy.solutions:
+        assert one.certificate.verify().kkt_violation == pytest.approx(one.certificate.kkt_violation, abs=1e-12)
+        assert one.certificate.verify().primal == pytest.approx(one.certificate.primal, rel=1e-12)
+
+
 def test_max_iter_is_for_each_problem_and_a_start_goes_on():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
@@ -165,7 +185,7 @@ def unfinished(monkeypatch, calls):
 
     def short(*arguments):
         given_ = list(arguments)
-        given_[17] = calls if given_[17] < 0 else min(calls, given_[17])
+        given_[18] = calls if given_[18] < 0 else min(calls, given_[18])
         return real(*given_)
 
     monkeypatch.setattr(small, "solve_machines", short)

@@ -68,7 +68,9 @@ class PairSteps {
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
             gradient_[u] = 0;
-            diagonal_[u] = real ? block.matrix[u * block.stride + u] : 1;
+            diagonal_[u] = !real        ? 1
+                           : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
+                                        : block.matrix[u * block.stride + u];
             grow_[u] = kInf, shrink_[u] = -kInf;
             if (real) mark(u);
         }
@@ -122,6 +124,28 @@ class PairSteps {
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+
+    // Sees to it that a row has been evaluated, and with it those of the variables on its side that violate most: they
+    // are likely to be next.
+    void need(int64_t u, double tol) {
+        const LazyRows* lazy = block_.lazy;
+        if (lazy == nullptr || lazy->held[u]) return;
+        int64_t chosen[kRowsAtATime] = {u}, count = 1;
+        double violations[kRowsAtATime] = {kInfinity};
+        const int64_t first = u < lazy->split ? 0 : lazy->split, last = u < lazy->split ? lazy->split : block_.size;
+        for (int64_t v = first; v < last; ++v) {
+            const double g = gradient_[v];
+            const double violation =
+                __builtin_fmax(extremes_.low_gradient - (g + grow_[v]), g + shrink_[v] - extremes_.up_gradient);
+            const bool full = count == kRowsAtATime;
+            if (!(violation > (full ? violations[count - 1] : tol)) || lazy->held[v] || v == u) continue;
+            int64_t k = full ? count - 1 : count++;
+            for (; k > 1 && violations[k - 1] < violation; --k)
+                violations[k] = violations[k - 1], chosen[k] = chosen[k - 1];
+            violations[k] = violation, chosen[k] = v;
+        }
+        lazy->fetch(lazy->context, chosen, count);
+    }
 
     // The smallest of g + grow and the largest of g + shrink, lane by lane, with where they are.
     struct LaneExtremes {
@@ -239,6 +263,7 @@ class PairSteps {
         violation = worst.violation();
         if (violation <= tol) return false;
         const int64_t i = worst.up;
+        need(i, tol);
         int64_t j = select_partner(block_.group_starts[group], block_.group_starts[group + 1], worst);
         if (j < 0) j = worst.low;  // every gain overflowed or was not a number
         double* beta = block_.beta;
@@ -254,6 +279,7 @@ class PairSteps {
         beta[i] = step == room_i ? block_.upper[i] : old_i + step;
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
+        need(j, tol);
         mark(i), mark(j);
         extremes_ = update_and_scan(static_cast<Real>(step), row(i), row(j));
         return true;
@@ -276,6 +302,7 @@ class PairSteps {
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
         if (next == old) return false;
         block_.beta[chosen] = next;
+        need(chosen, tol);
         mark(chosen);
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);

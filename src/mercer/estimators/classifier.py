@@ -108,8 +108,9 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         positive, negative = machines.tasks.pairs.T
         column[positive, negative] = column[negative, positive] = np.arange(positive.size)
         ends = np.searchsorted(support_codes, np.arange(k + 1))  # support vectors are sorted by class
+        others = column[~np.eye(k, dtype=bool)].reshape(k, k - 1)
         for own, (first, end) in enumerate(pairwise(ends.tolist())):
-            dual[:, first:end] = self._coefficients[first:end, np.delete(column[own], own)].T
+            dual[:, first:end] = self._coefficients[first:end, others[own]].T
         return dual
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:

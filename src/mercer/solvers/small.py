@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isqrt
 from typing import final
 
@@ -30,6 +31,9 @@ _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too l
 _STATE_ARRAYS = 12  # arrays of length n that problem, point and evaluation hold at a time
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
+_WHOLE_MATRIX = (
+    1024  # variables: 8 MB, which are written and read as fast as evaluated; beyond, rows pay when asked for
+)
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
 _LIMIT = 1  # mercer::BlockEnd
 
@@ -93,7 +97,9 @@ class SmallProblems:
     ) -> None:
         self._gram, self._limits = gram, limits
         counts = np.array([part.size for part in parts])
-        rows = gram.origin_rows(np.concatenate(parts) if len(parts) > 1 else parts[0])
+        chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        # Beyond, rows are evaluated when steps ask for them, which look at the diagonal before.
+        self._diagonal = gram.diag()[chosen] if problems.sizes.max(initial=0) > _WHOLE_MATRIX else None
         self._part_starts = np.array([0, *np.cumsum(counts)])
         squares = int((counts * counts).sum())
         shares = len(problems) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit // 2)
@@ -107,10 +113,10 @@ class SmallProblems:
         self.solved = Solved(
             problems,
             limits,
-            Evidence.of(problems.whole, gram, beta, convex=True, idx=rows),
+            Evidence.of(problems.whole, gram, beta, convex=True, idx=gram.origin_rows(chosen)),
             self._part_starts,
             pairs,
-            _count_values(counts, pairs, shared=shares),
+            _count_shared(counts, pairs) if shares else np.zeros(len(pairs), dtype=np.int64),
             beta,
             np.empty_like(beta),
             gram.roundoff,
@@ -137,6 +143,7 @@ class SmallProblems:
             shared,
             not filled,
             solved.pairs[first:],
+            self._diagonal,
             whole.start[variables],
             whole.linear[variables],
             whole.lower[variables],
@@ -147,6 +154,7 @@ class SmallProblems:
             limits.tol,
             limits.max_iter,
             EXACT_PROBLEM,
+            _WHOLE_MATRIX,
             _VALUE_WORK / gram.values_per_call,
             _WORK_LIMIT,
             workspace,
@@ -154,8 +162,9 @@ class SmallProblems:
         )
         last = first + len(found)
         finite(gram.kernel, solved.values[problems.edges[first] : problems.edges[last]])
-        found[:, 2] *= (time.perf_counter() - began) / (found[:, 2].sum() or 1.0)  # several run at a time
-        gram.count(int(solved.n_values[first:last].sum()))
+        found[:, 2] += solved.n_shared[first:last]
+        found[:, 3] *= (time.perf_counter() - began) / (found[:, 3].sum() or 1.0)  # several run at a time
+        gram.count(int(found[:, 2].sum()))
         solved.numbers = np.concatenate([solved.numbers, found]) if first else found
         solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
         return len(found)
@@ -192,13 +201,13 @@ class Solved:
         Of all problems; `idx` are the rows of all parts.
     part_starts, pairs : ndarray of int64
         Where the rows of each part begin, and the parts of each problem.
-    n_values : ndarray of int64
-        Kernel values evaluated for each problem.
+    n_shared : ndarray of int64
+        Kernel values that each problem shares with others and is the first to have.
     beta, values : ndarray
         Points, and the matrix times each.
     roundoff : float
         Of kernel values.
-    numbers : ndarray of shape (n_solved, 15)
+    numbers : ndarray of shape (n_solved, 16)
         A row for each problem; see native/include/mercer/machines.hpp.
     held_bytes : int
         Most memory for kernel values at a time.
@@ -209,43 +218,46 @@ class Solved:
     about: Evidence
     part_starts: IndexArray
     pairs: IndexArray
-    n_values: IndexArray
+    n_shared: IndexArray
     beta: FloatArray
     values: FloatArray
     roundoff: float
-    numbers: FloatArray = field(default_factory=lambda: np.empty((0, 15)))
+    numbers: FloatArray = field(default_factory=lambda: np.empty((0, 16)))
     held_bytes: int = 0
 
     def solutions(self) -> Solutions:
         """Return those of all problems."""
         statuses = [
             Status.OPTIMAL if proved else self.solution(number).status
-            for number, proved in enumerate(self._proved().tolist())
+            for number, proved in enumerate(self.proved.tolist())
         ]
         n_iter = self.numbers[:, 1].astype(np.int64)
-        return Solutions(self.beta, -self.numbers[:, 6], n_iter, statuses, self.solution)
+        return Solutions(self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution)
 
     def finished(self) -> list[bool]:
         """Return which of the problems solved so far need no other solver to go on."""
         at_limit = self.numbers[:, 0] == _LIMIT
         stopped = at_limit & (self.numbers[:, 1] == self.limits.max_iter)
         inexact = at_limit & (self.problems.sizes[: at_limit.size] <= EXACT_PROBLEM)
-        finished: list[bool] = (stopped | (self._proved() & ~inexact)).tolist()
+        finished: list[bool] = (stopped | (self.proved & ~inexact)).tolist()
         return finished
 
-    def _proved(self) -> npt.NDArray[np.bool_]:
-        """Which are proved to be solved."""
+    @cached_property
+    def proved(self) -> npt.NDArray[np.bool_]:
+        """Which are proved to be solved, once there are no more to come."""
         tol = self.limits.tol
         if self.limits.tol_gap is not None:
             return np.array([self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers))])
-        _, _, _, longest, squares, largest, *_, excess, _, _ = self.numbers.T
+        _, _, _, _, longest, squares, largest, *_, excess, _, _ = self.numbers.T
         rounding = rounding_of_sums(self.roundoff, longest, squares, largest)
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
         return proved
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem that has been solved, and its certificate."""
-        end, n_iter, seconds, longest, squares, largest, multiplier, primal, *conditions = self.numbers[number].tolist()
+        end, n_iter, n_values, seconds, longest, squares, largest, multiplier, primal, *conditions = self.numbers[
+            number
+        ].tolist()
         problem, limits, variables = self.problems[number], self.limits, self.problems.variables(number)
         beta, values = self.beta[variables], self.values[variables]
         evaluation = Evaluation.of(
@@ -264,7 +276,7 @@ class Solved:
         effort = {
             "n_iter": int(n_iter),
             "seconds": seconds,
-            "n_kernel_values": int(self.n_values[number]),
+            "n_kernel_values": int(n_values),
             "peak_memory_bytes": self.held_bytes + _STATE_ARRAYS * beta.nbytes,
         }
         evidence = replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number))
@@ -290,14 +302,11 @@ class Solved:
         return own if second < 0 else np.concatenate([own, rows[starts[second] : starts[second + 1]]])
 
 
-def _count_values(counts: IndexArray, pairs: IndexArray, *, shared: bool) -> IndexArray:
-    """Kernel values evaluated for each problem; those of a shared part are counted for the first that has it."""
-    sizes = np.append(counts, 0)[pairs]  # of no part, 0
-    own = sizes * sizes
-    if shared:
-        parts, order = pairs.ravel(), np.arange(pairs.size)
-        first = np.empty(counts.size + 1, dtype=np.int64)
-        first[parts[::-1]] = order[::-1]  # the last to be written stays
-        own *= (first[parts] == order).reshape(own.shape)
-    n_values: IndexArray = sizes[:, 0] * sizes[:, 1] + own.sum(axis=1)
+def _count_shared(counts: IndexArray, pairs: IndexArray) -> IndexArray:
+    """Kernel values within parts, counted for the first problem that has the part."""
+    parts, order = pairs.ravel(), np.arange(pairs.size)
+    first = np.empty(counts.size + 1, dtype=np.int64)
+    first[parts[::-1]] = order[::-1]  # the last to be written stays
+    own = np.append(np.square(counts), 0)[parts] * (first[parts] == order)  # 0 where there is no second part
+    n_values: IndexArray = own.reshape(pairs.shape).sum(axis=1)
     return n_values
