@@ -35,6 +35,7 @@ _WHOLE_MATRIX = (
     1024  # variables: 8 MB, which are written and read as fast as evaluated; beyond, rows pay when asked for
 )
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
+_CALL_SHARE = 60  # of a call for kernel values: half a millisecond, below which a second thread does not pay
 _LIMIT = 1  # mercer::BlockEnd
 
 
@@ -172,8 +173,9 @@ class SmallProblems:
     def _n_threads(self) -> int:
         """As many as there are, and as have room for a matrix each; that changes no result."""
         pairs = self.solved.pairs
-        if len(pairs) == 1:
-            return self._gram.n_threads
+        if len(pairs) == 1:  # the only work that is shared is evaluating its matrix
+            n_values = self.solved.problems.whole.n**2
+            return self._gram.n_threads if _CALL_SHARE * n_values > self._gram.values_per_call else 1
         one = 8 * (machines_workspace(self._part_starts, pairs, 2) - machines_workspace(self._part_starts, pairs, 1))
         room = (self._gram.memory_limit - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
