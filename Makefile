@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test check test-slow bench bench-full docs asan wheel dev format clean
+.PHONY: demo test check test-slow bench bench-search bench-full docs asan wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -43,6 +43,9 @@ format: $(VENV)/.tools
 # Real data sets come from the folder in MERCER_DATA; without it, bundled and generated ones alone are measured.
 bench: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.run
+
+bench-search: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.search
 
 # Hours; goes on where it was interrupted.
 bench-full: .venv-bench/.mercer .venv-bench/.peers

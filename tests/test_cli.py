@@ -17,9 +17,10 @@ from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
 
 from generated import mixed_frame, three_classes, with_missing
-from mercer import cli
+from mercer import cli, load_libsvm_data, load_libsvm_model
 from mercer.cli.progress import ConsoleProgress
 from mercer.io.model_file import load_model
+from mercer.io.tables import read_table
 from mercer.report import prose
 from mercer.selection.progress import Progress
 
@@ -549,3 +550,56 @@ def test_an_output_never_takes_the_place_of_an_input(mercer, model, table, tmp_p
     status, _, err = mercer(*fit, "--out", tmp_path)
     assert (status, "is a folder; name a file in it" in err) == (1, True)
     assert (table.read_bytes(), (tmp_path / model).read_bytes()) == before
+
+
+def test_a_model_and_its_table_for_libsvm(mercer, model, tmp_path):
+    status, _, err = mercer("convert", model, "m.model")
+    assert status == 0
+    assert "labels are numbers in LIBSVM's files: 0 is '" in err
+    assert "written: m.model" in err
+    status, _, _ = mercer("convert", "patients.csv", "rows.svm", "--model", model)
+    assert status == 0
+    ours = load_model(model)
+    table = read_table("patients.csv", text_columns=ours.encoder.text_columns)
+    rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
+    np.testing.assert_array_equal(target, ours.codes(table))
+    theirs = load_libsvm_model("m.model", n_features=rows.shape[1])
+    np.testing.assert_array_equal(theirs.predict(rows), [ours.labels.index(label) for label in ours.predict(table)])
+    np.testing.assert_allclose(theirs.decision_function(rows), ours.scores(table), rtol=1e-12, atol=1e-12)
+    pd.read_csv("patients.csv").drop(columns="outcome").to_csv("new.csv", index=False)
+    assert mercer("convert", "new.csv", "new.svm", "--model", model)[0] == 0
+    assert set(load_libsvm_data("new.svm")[1]) == {2.0}
+
+
+def test_several_classes_for_libsvm(mercer, tmp_path):
+    frame = three_classes(90)
+    frame["kind"] = frame["kind"].map({name: 5 * k - 5 for k, name in enumerate(sorted(frame["kind"].unique()))})
+    frame.to_csv(tmp_path / "clouds.csv", index=False)
+    assert mercer("fit", "clouds.csv", "--target", "kind", "--task", "classification", "--out", "m.mercer")[0] == 0
+    assert mercer("convert", "m.mercer", "m.model")[0] == 0
+    assert mercer("convert", "clouds.csv", "rows.svm", "--model", "m.mercer")[0] == 0
+    ours, table = load_model("m.mercer"), read_table("clouds.csv")
+    rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
+    np.testing.assert_array_equal(target, table["kind"])
+    theirs = load_libsvm_model("m.model", n_features=rows.shape[1])
+    assert theirs.classes_.tolist() == [-5, 0, 5]
+    np.testing.assert_array_equal(theirs.predict(rows), ours.predict(table))
+
+
+def test_what_cannot_be_converted(mercer, model, tmp_path):
+    assert mercer("convert", model, "m.model")[0] == 0
+    status, _, err = mercer("convert", "m.model", "again.mercer")
+    assert status == 1
+    assert "m.model is a LIBSVM model file, which holds no training rows and no certificate" in " ".join(err.split())
+    assert "mercer.load_libsvm_model reads it in Python" in " ".join(err.split())
+    assert mercer("convert", "missing.mercer", "x.model")[0] == 1
+    status, _, err = mercer("convert", model, model)
+    assert status == 1
+    assert "is also an input, which it would overwrite" in " ".join(err.split())
+    frame = three_classes(60)
+    frame.to_csv(tmp_path / "clouds.csv", index=False)
+    assert mercer("fit", "clouds.csv", "--target", "kind", "--multi-class", "ovr", "--out", "r.mercer")[0] == 0
+    status, _, err = mercer("convert", "r.mercer", "r.model")
+    assert status == 1
+    assert "fit with multi_class='ovo'" in " ".join(err.split())
+    assert not (tmp_path / "r.model").exists()

@@ -9,7 +9,6 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import RBF, GradientKernelSVC, KernelPerceptron, Linear, Spectrum, Status
 from mercer.machines import descent
@@ -19,20 +18,6 @@ TABLES = {"2 classes": (scale(CANCER[0])[:60], CANCER[1][:60]), "3 classes": (sc
 WEIGHTS = {"none": lambda n: None, "whole": lambda n: np.arange(n) % 3 + 0.0}
 every_table = pytest.mark.parametrize("table", TABLES)
 every_weight = pytest.mark.parametrize("weights", WEIGHTS)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [
-        KernelPerceptron(max_passes=50),
-        KernelPerceptron(50, form="primal", multi_class="ovr"),
-        GradientKernelSVC(),
-        GradientKernelSVC(solver="descent", max_iter=200),
-    ],
-    expected_failed_checks=lambda _: {},
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 # Six points, worked by hand. Labels +, +, +, -, -, -.

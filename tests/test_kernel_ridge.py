@@ -13,7 +13,6 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
 from mercer.machines import ridge
@@ -34,11 +33,6 @@ KERNELS = {
 WEIGHTS = {"none": None, "whole": np.arange(150) % 4 + 0.0, "fractions": np.random.default_rng(0).random(150) + 0.1}
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 every_weight = pytest.mark.parametrize("weights", WEIGHTS)
-
-
-@parametrize_with_checks([KernelRidge(), KernelRidge(kernel="rbf")], expected_failed_checks=lambda _: {})
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @every_kernel

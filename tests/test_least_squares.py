@@ -7,7 +7,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import plain
 from mercer import RBF, LeastSquaresClassifier, LeastSquaresSVC, Linear, Status
@@ -29,19 +28,6 @@ MACHINES = {
 every_table = pytest.mark.parametrize("table", TABLES)
 every_machine = pytest.mark.parametrize("name", MACHINES)
 every_weight = pytest.mark.parametrize("weights", WEIGHTS)
-
-
-@parametrize_with_checks(
-    [
-        LeastSquaresSVC(),
-        LeastSquaresSVC(class_weight="balanced"),
-        LeastSquaresClassifier(),
-        LeastSquaresClassifier(1.0),
-    ],
-    expected_failed_checks=lambda _: {},
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @every_table

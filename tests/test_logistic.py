@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Theirs
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status
 from mercer.data import as_data
@@ -40,20 +39,6 @@ MACHINES = {
 every_table = pytest.mark.parametrize("table", TABLES)
 every_weight = pytest.mark.parametrize("weights", WEIGHTS)
 every_machine = pytest.mark.parametrize("name", MACHINES)
-
-
-@parametrize_with_checks(
-    [
-        KernelLogisticRegression(),
-        KernelLogisticRegression(class_weight="balanced"),
-        LogisticRegression(),
-        LogisticRegression(solver="gradient", tol=1e-4),
-    ],
-    expected_failed_checks=lambda _: {},
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def generic(features, y, variance, s, has_bias=True):

@@ -9,7 +9,6 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC as Libsvm  # noqa: N811
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import (
     RBF,
@@ -26,21 +25,6 @@ from mercer import (
 IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
 TABLES = {"2 classes": (scale(CANCER[0])[:150], CANCER[1][:150]), "3 classes": (scale(WINE[0]), WINE[1])}
 every_table = pytest.mark.parametrize("table", TABLES)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of the SVC that chooses prototypes
-@parametrize_with_checks(
-    [
-        KernelNeighborsClassifier(3),
-        KernelNeighborsClassifier(3, kernel="poly", coef0=1.0, prototypes="support_vectors"),
-        ParzenClassifier(),
-        ParzenClassifier(class_weight="balanced"),
-        RBFNetworkClassifier(),
-    ],
-    expected_failed_checks=lambda _: {},
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @every_table

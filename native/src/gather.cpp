@@ -128,6 +128,7 @@ void combine(const KeptRows<Kept>& kept, const double* weights, double* out, int
 
 template void gather(const KeptRows<double>&, double*, int64_t, int);
 template void gather(const KeptRows<double>&, float*, int64_t, int);
+template void gather(const KeptRows<float>&, double*, int64_t, int);
 template void gather(const KeptRows<float>&, float*, int64_t, int);
 template void combine(const KeptRows<double>&, const double*, double*, int);
 template void combine(const KeptRows<float>&, const double*, double*, int);

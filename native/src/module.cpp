@@ -595,6 +595,7 @@ NB_MODULE(_core, m) {
         "has_isa", [](const std::string& name) { return find_implementation(name.c_str()) != nullptr; },
         nb::arg("name"));
     bind_gather<double, double>(m);
+    bind_gather<float, double>(m);
     m.def("complete_square", &complete_square, nb::arg("matrix").noconvert(), nb::arg("missing").noconvert(),
           nb::arg("square").noconvert(), nb::arg("n_threads"));
     bind_by_precision<double>(m);

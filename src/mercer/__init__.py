@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mercer.estimators import KernelNeighborsClassifier as KernelNeighborsClassifier
     from mercer.estimators import KernelPerceptron as KernelPerceptron
     from mercer.estimators import KernelRidge as KernelRidge
+    from mercer.estimators import KernelSearchCV as KernelSearchCV
     from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
     from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
     from mercer.estimators import LogisticRegression as LogisticRegression
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from mercer.geometry import centered_alignment as centered_alignment
     from mercer.geometry import gram_matrix as gram_matrix
     from mercer.geometry import kernel_distance as kernel_distance
+    from mercer.io.libsvm_data import LibsvmFileError as LibsvmFileError
+    from mercer.io.libsvm_data import load_libsvm_data as load_libsvm_data
+    from mercer.io.libsvm_data import save_libsvm_data as save_libsvm_data
+    from mercer.io.libsvm_model import load_libsvm_model as load_libsvm_model
+    from mercer.io.libsvm_model import save_libsvm_model as save_libsvm_model
     from mercer.kernels import RBF as RBF
     from mercer.kernels import EditDistance as EditDistance
     from mercer.kernels import Jaccard as Jaccard
@@ -67,6 +73,7 @@ _HOMES = {
     "KernelNeighborsClassifier": "estimators",
     "KernelPerceptron": "estimators",
     "KernelRidge": "estimators",
+    "KernelSearchCV": "estimators",
     "LeastSquaresClassifier": "estimators",
     "LeastSquaresSVC": "estimators",
     "LogisticRegression": "estimators",
@@ -82,6 +89,11 @@ _HOMES = {
     "centered_alignment": "geometry",
     "gram_matrix": "geometry",
     "kernel_distance": "geometry",
+    "LibsvmFileError": "io.libsvm_data",
+    "load_libsvm_data": "io.libsvm_data",
+    "save_libsvm_data": "io.libsvm_data",
+    "load_libsvm_model": "io.libsvm_model",
+    "save_libsvm_model": "io.libsvm_model",
     "RBF": "kernels",
     "EditDistance": "kernels",
     "Jaccard": "kernels",

@@ -379,7 +379,12 @@ def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
     ValueError
         If the rows, labels or weights are not those of the fit. Parameters that were set since then play no part.
     """
-    check_is_fitted(machine, "support_")
+    check_is_fitted(machine, "kernel_")
+    if not hasattr(machine, "machines_"):
+        raise ValueError(
+            "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
+            "again."
+        )
     table = as_table(X if sparse.issparse(X) else np.asarray(X))
     if hasattr(machine, "feature_names_in_"):
         table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)

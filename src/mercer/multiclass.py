@@ -128,6 +128,8 @@ class Machines:
         Number of training rows.
     margins : ndarray of shape (n_machines,), optional
         What every machine is divided by; None where solutions are the machines.
+    leanings : ndarray of shape (n_machines,), optional
+        How far every machine is moved towards a constant, t in (-1, 1): f becomes (1 - |t|) f + t.
     """
 
     scheme: str
@@ -136,19 +138,22 @@ class Machines:
     solutions: Solutions
     n: int
     margins: FloatArray | None = None
+    leanings: FloatArray | None = None
 
     @property
     def coefficients(self) -> FloatArray:
         """Signed dual coefficients of every machine over all training rows, (n, n_machines)."""
         beta = np.zeros((self.n, len(self.tasks)))
         beta[self.tasks.rows, np.repeat(np.arange(len(self.tasks)), self.tasks.sizes)] = self.solutions.beta
-        return beta if self.margins is None else beta / self.margins
+        beta = beta if self.margins is None else beta / self.margins
+        return beta if self.leanings is None else beta * (1.0 - np.abs(self.leanings))
 
     @property
     def biases(self) -> FloatArray:
         """Bias of every machine, (n_machines,)."""
         biases = self.solutions.biases
-        return biases if self.margins is None else biases / self.margins
+        biases = biases if self.margins is None else biases / self.margins
+        return biases if self.leanings is None else biases * (1.0 - np.abs(self.leanings)) + self.leanings
 
     @property
     def certificate(self) -> Certificate:
@@ -223,14 +228,17 @@ def train(
     penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
+    problems = duals(tasks.signs, penalties[tasks.rows], tasks.sizes)
     with interruption or Interruption() as shared:
         solutions = solve_each(
-            duals(tasks.signs, penalties[tasks.rows], tasks.sizes),
+            problems,
             gram,
             tasks.parts,
             tasks.pairs,
             limits=limits,
-            starts=None if warm_start is None else [solution.beta for solution in warm_start.solutions],
+            starts=None
+            if warm_start is None
+            else [last.start_of(problem) for problem, last in zip(problems, warm_start.solutions, strict=True)],
             callback=callback,
             interruption=shared,
         )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, evaluate
+from mercer.problems import Problem
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -133,6 +134,10 @@ class Solution:
         problem, gram = self.evidence.problem, self.evidence.gram()
         evaluation = at_bias(self.bias, evaluate(problem, gram, self.beta), problem, gram, self.beta)
         return self._certify(replace(self.evidence, bias=self.bias), evaluation)
+
+    def start_of(self, problem: Problem) -> FloatArray:
+        """Return where a solver of a like problem, of other bounds perhaps, may go on."""
+        return self.beta if self.evidence is None else problem.start_after(self.evidence.problem, self.beta)
 
     def certify(self, evaluation: Evaluation) -> Solution:
         """Return it with the certificate that `evaluation` supports, and with the bias that it found."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
+from mercer.backends.held import HeldValues as HeldValues
 from mercer.backends.layout import Layout as Layout
 from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend
@@ -14,7 +15,7 @@ from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense
 from mercer.isa import select_isa
-from mercer.kernels import Kernel, stack_depth
+from mercer.kernels import Held, Kernel, stack_depth
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
 
@@ -41,6 +42,9 @@ def select_backend(
     reason : str
         One clause, for `verbose` output and reports.
     """
+    if isinstance(kernel, Held):
+        held = HeldValues(n_jobs=n_jobs)
+        return held, f"the values of {kernel!r} are all in memory"
     program = kernel.lower()
     by_python = BlockBackend(kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
     if program is None and kernel.is_native:

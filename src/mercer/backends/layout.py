@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -55,13 +56,13 @@ class Layout:
         starts = dict(zip(self._parts, np.cumsum([0, *self._widths]).tolist(), strict=False))
         for view in views:
             if view in starts:
-                chosen = np.arange(starts[view], starts[view] + self._widths[self._parts.index(view)])
+                chosen: Sequence[int] = range(starts[view], starts[view] + self._widths[self._parts.index(view)])
             else:
                 assert isinstance(view, Columns)
-                chosen = np.array(view.chosen)
+                chosen = view.chosen
             numbers[view] = 0.0
-            if chosen.size < rows.p:
-                self.columns.append(chosen.tolist())
+            if len(chosen) < rows.p:
+                self.columns.append(list(chosen))
                 numbers[view] = float(len(self.columns))
         pairings = {(Op.DOT if op is Op.SQDIST else op, argument) for op, argument in program if op in PASSES}
         self.n_passes = max(1, len(pairings))

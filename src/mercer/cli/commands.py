@@ -265,6 +265,47 @@ def verify_command(model: str, table: str) -> int:
     return 0 if verification.ok else 1
 
 
+@cli.command("convert")
+@click.argument("source", metavar="SOURCE")
+@click.argument("out", metavar="OUT")
+@click.option("--model", metavar="MODEL", help="SOURCE is a table; write its rows as this model encodes them.")
+def convert_command(source: str, out: str, model: str | None) -> None:
+    """Write a model as a LIBSVM model file, or with --model a table as the LIBSVM data file that goes with it.
+
+    LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
+    classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the
+    number after the last one. A LIBSVM model file cannot become a model file, which holds a certificate.
+    """
+    with ended_by_ctrl_c():
+        from mercer.io.libsvm_data import save_libsvm_data
+        from mercer.io.libsvm_model import class_labels, save_libsvm_model
+
+    try:
+        loaded = _load(source if model is None else model)
+    except ValueError as error:
+        if model is None and _is_libsvm_model(source):
+            raise Failure(
+                f"{source} is a LIBSVM model file, which holds no training rows and no certificate: no model file can "
+                "be made of it",
+                "mercer.load_libsvm_model reads it in Python",
+            ) from error
+        raise
+    inputs = (source,) if model is None else (source, model)
+    _check_output(Path(out), inputs=inputs)
+    labels = class_labels(loaded)
+    if model is None:
+        save_libsvm_model(loaded, out)
+    else:
+        read = _read_for(loaded, source)
+        codes = loaded.codes(read) if loaded.target in read else [-1] * read.n_rows
+        numbers = [*labels.tolist(), int(labels.max()) + 1]  # the last one for a code of -1
+        save_libsvm_data(loaded.encoder.transform(read), [numbers[code] for code in codes], out)
+    if loaded.classes.dtype == object:
+        meant = ", ".join(f"{number} is {name!r}" for number, name in zip(labels.tolist(), loaded.labels, strict=True))
+        say("note", f"labels are numbers in LIBSVM's files: {meant}")
+    _say_written(Path(out))
+
+
 @cli.command("doctor")
 def doctor_command() -> None:
     """Print versions, instruction set and threads."""
@@ -351,6 +392,13 @@ def _load(path: str) -> Model:
         from mercer.io.model_file import load_model
 
     return load_model(path)
+
+
+def _is_libsvm_model(path: str) -> bool:
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(9) == b"svm_type "
 
 
 def _read_for(model: Model, path: str) -> Table:

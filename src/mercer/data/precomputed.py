@@ -66,6 +66,11 @@ class Precomputed(Data):
         self.nbytes = int(self._index.size * stored) * self.dtype.itemsize
 
     @property
+    def whole(self) -> Any:
+        """The whole matrix, of which these are some rows, stored as it was given."""
+        return self._matrix
+
+    @property
     def array(self) -> Any:
         """The values of these rows against all m columns, (n, m), stored as they were given.
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from copy import copy
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.certificate import Certificate, combine, worst_status
@@ -24,12 +28,15 @@ from mercer.estimators.validation import (
     check_rows,
     check_sample_weight,
     check_targets,
+    check_verbose,
     check_whole,
+    check_without_effect,
     scaling_hint,
 )
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
-from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels import Gamma, Held, Kernel, Linear, as_kernel
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.solution import Solutions
 from mercer.solvers import Limits, Progress, Solution, solve
@@ -66,12 +73,21 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         return tags
 
     def _kernel_asked_for(self) -> Kernel:
+        if not isinstance(self.kernel, Kernel):  # whether or not the kernel has them, as scikit-learn does
+            whole("degree", self.degree)
+            gamma_or_rule(self.gamma, DISTANCE_RULES)
+            real("coef0", self.coef0)
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
 
     def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
         """The kernel as it was asked for, and the rows."""
-        spec = self._kernel_asked_for()
+        try:
+            spec = self._kernel_asked_for()
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(str(error)) from error
         data = check_rows(self, X, spec, reset=True, y=y)
+        if isinstance(spec, Held):
+            return spec, data
         if isinstance(data, Precomputed) and data.n != data.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
         if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
@@ -111,8 +127,10 @@ class DualMachine(KernelMachine):
     callback: Callable[[Progress], object] | None
 
     def _limits(self) -> Limits:
+        check_without_effect(self)
+        check_verbose(self.verbose)
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
-            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+            raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
             tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
@@ -144,40 +162,67 @@ class DualMachine(KernelMachine):
         support: npt.NDArray[np.int64],
     ) -> None:
         """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
-        self._solutions, self._coefficients, self.intercept_ = solutions, np.ascontiguousarray(coefficients), biases
+        self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
-        kept = data.rows(self.support_)
-        self.support_vectors_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
+        self._hold(coefficients, biases, data.rows(self.support_))
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if set(solutions.statuses) == {Status.OPTIMAL} else 1
+
+    def _hold(
+        self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
+    ) -> None:
+        """Store what predicts: coefficients (n_SV, n_machines), biases, and support vectors where there are some."""
+        self._coefficients, self.intercept_ = np.ascontiguousarray(coefficients), biases
+        self.support_vectors_ = (
+            as_scikit_learn_has_it(support.stored) if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
+        )
+
+    def _solved(self) -> Solutions:
+        """The solutions, of which a machine that somebody else has trained has none."""
+        check_is_fitted(self, "kernel_")
+        if not hasattr(self, "_solutions"):
+            raise AttributeError(
+                "this machine was not trained here but read from a file that holds what predicts and no more: without "
+                "the training data nobody can tell whether it is the optimum. Call fit to have a machine with a "
+                "certificate."
+            )
+        return self._solutions
 
     @property
     def solution_(self) -> Solution | tuple[Solution, ...]:
         """The solution, or one for each machine."""
-        check_is_fitted(self, "support_")
-        solutions = self._solutions
+        solutions = self._solved()
         return solutions[0] if len(solutions) == 1 else tuple(solutions)
 
     @property
     def certificate_(self) -> Certificate:
         """The certificate of the whole; its `parts` are those of the machines."""
-        check_is_fitted(self, "support_")
-        return combine([solution.certificate for solution in self._solutions])
+        return combine([solution.certificate for solution in self._solved()])
 
     @property
-    def coef_(self) -> npt.NDArray[np.float64]:
-        """Normal vectors of the machines, for the linear kernel."""
-        check_is_fitted(self, "support_")
+    def coef_(self) -> Any:
+        """Normal vectors of the machines, for the linear kernel; read-only, and sparse where the rows are."""
+        check_is_fitted(self, "kernel_")
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
             )
-        return np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64)
+        normals = self._as_the_rows(np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64))
+        (normals.data if sp.issparse(normals) else normals).flags.writeable = False
+        return normals
+
+    def _as_the_rows(self, table: npt.NDArray[np.float64]) -> Any:
+        """Return a table sparse where the support vectors are, with all its values stored, as scikit-learn has it."""
+        if not sp.issparse(self.support_vectors_):
+            return np.ascontiguousarray(table)
+        n, p = table.shape
+        columns = np.tile(np.arange(p, dtype=np.int32), n)
+        return as_scikit_learn_has_it(sp.csr_array((table.ravel(), columns, p * np.arange(n + 1)), shape=(n, p)))
 
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
         """The decision function without its bias, or one for each machine."""
-        check_is_fitted(self, "support_")
+        check_is_fitted(self, "kernel_")
         support = self._support_rows()
         functions = []
         for coefficients in self._coefficients.T:
@@ -190,7 +235,7 @@ class DualMachine(KernelMachine):
         if not self.kernel_.takes_values:
             stored = self.support_vectors_
             return as_structured(stored) if stored.dtype == object else as_data(stored)
-        evidence = self._solutions[0].certificate.evidence
+        evidence = self._solved()[0].certificate.evidence
         if evidence is None:
             raise AttributeError(
                 "function_ needs the kernel values between support vectors, but this machine was pickled, which leaves "
@@ -198,13 +243,27 @@ class DualMachine(KernelMachine):
             )
         return evidence.data.rows(self.support_)
 
+    def _of_rows(self, kernel: Kernel, data: Data) -> Self:
+        """The same machine on new rows as they are, where it was fitted on held values of `kernel` between `data`."""
+        machine = copy(self)
+        machine.kernel = machine.kernel_ = kernel
+        kept = data.rows(self.support_)
+        if isinstance(kept, (Structured, Vectors)):
+            machine.support_vectors_ = as_scikit_learn_has_it(kept.stored)
+        if isinstance(data, Vectors):
+            machine.n_features_in_ = data.p
+        return machine
+
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
         """Decision values of all machines, (m, n_machines)."""
         return self._values(data, self.intercept_)
 
     def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Decision values with these biases, (m, n_machines)."""
-        support = data.standing_for(self.support_) if isinstance(data, Precomputed) else self._support_rows()
+        if isinstance(data, Precomputed) and not isinstance(self.kernel_, Held):
+            support: Data = data.standing_for(self.support_)
+        else:
+            support = self._support_rows()
         return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
 
     def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
@@ -263,22 +322,34 @@ class SingleMachine(DualMachine):
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
         self._keep(Solutions.of([solution]), coefficients[used, None], np.array([solution.bias]), data, rows[used])
-        self.dual_coef_ = np.ascontiguousarray(self._coefficients.T)
-        self.n_support_ = np.array([used.size], dtype=np.int32)
         self.n_iter_ = solution.n_iter
         self._warn(gram, data, depth=4)
         return data
 
+    def _hold(
+        self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
+    ) -> None:
+        super()._hold(coefficients, biases, support)
+        self.dual_coef_ = self._as_the_rows(self._coefficients.T)
+        self.n_support_ = np.array([len(coefficients)], dtype=np.int32)
+
     def _last_point(self, problem: Problem, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
         if not self.warm_start or not hasattr(self, "_rows"):
             return None
-        last: npt.NDArray[np.float64] = self._solutions[0].beta
-        if last.size != problem.n or not np.array_equal(self._rows, rows):
+        last = self._solutions[0]
+        if last.beta.size != problem.n or not np.array_equal(self._rows, rows):
             raise ValueError(
                 "warm_start=True goes on from the last fit and needs the same rows, zero weights and kind of machine; "
                 "set warm_start=False to start anew."
             )
-        return last
+        return last.start_of(problem)
+
+
+def as_scikit_learn_has_it(rows: Any) -> Any:
+    """Return CSR rows as a matrix, unless scikit-learn's configuration asks for arrays; other rows as they are."""
+    if not sp.issparse(rows) or sklearn.get_config().get("sparse_interface") == "sparray":
+        return rows
+    return sp.csr_matrix(rows)
 
 
 def _say(text: str) -> None:

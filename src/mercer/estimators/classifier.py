@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,8 @@ from sklearn.base import ClassifierMixin
 from mercer import multiclass
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
-from mercer.estimators.labels import read_labels
+from mercer.estimators.labels import Labels, read_labels
+from mercer.estimators.validation import check_choice
 from mercer.prediction import predicted_classes
 
 
@@ -31,12 +32,12 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         y: Any,
         sample_weight: Any,
         C: float,
-        duals: multiclass.Duals,
+        duals: Callable[[Labels], multiclass.Duals],
         margin: multiclass.Margin | None = None,
     ) -> None:
-        """Train the machines that `duals` makes problems for; a row's penalty is C times its weights."""
+        """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights."""
         limits, listener = self._limits(), self._listener()
-        multiclass.check_scheme("multi_class", self.multi_class)
+        check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
@@ -51,19 +52,24 @@ class MarginClassifier(ClassifierMixin, DualMachine):
             classes.size,
             penalties,
             scheme=self.multi_class,
-            duals=duals,
+            duals=duals(labels),
             margin=margin,
             limits=limits,
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
             callback=listener,
         )
         self.classes_, self.class_weight_, self.kernel_ = classes, labels.class_weight, kernel
-        self._take(machines, data, rows, codes)
+        self._take(self._adjusted(machines, penalties), data, rows, codes)
         self._warn(gram, data, depth=4)
+
+    def _adjusted(self, machines: multiclass.Machines, penalties: npt.NDArray[np.float64]) -> multiclass.Machines:
+        """Return the machines as they shall predict; `penalties` are those of the training rows."""
+        del penalties
+        return machines
 
     def _check_shape(self, scheme: str) -> None:
         """Refuse a shape of scores that there is none of."""
-        multiclass.check_scheme("decision_function_shape", self.decision_function_shape)
+        check_choice("decision_function_shape", self.decision_function_shape, multiclass.SCHEMES)
         if scheme == "ovr" and self.decision_function_shape == "ovo":
             raise ValueError(
                 "decision_function_shape='ovo' asks for the decision values of pairs of classes, but with "
@@ -92,23 +98,26 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         chosen = np.flatnonzero(coefficients.any(axis=1))
         chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
         self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
-        self.n_support_ = np.bincount(codes[self.support_], minlength=self.classes_.size).astype(np.int32)
-        self.n_iter_ = machines.solutions.n_iter
-        self.dual_coef_ = self._dual_coefficients(machines, codes[self.support_])
+        steps = machines.solutions.n_iter
+        self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
+        self._arrange(machines.scheme, codes[self.support_])
 
-    def _dual_coefficients(
-        self, machines: multiclass.Machines, support_codes: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float64]:
-        if machines.n_classes == 2 or machines.scheme == "ovr":
-            return np.ascontiguousarray(self._coefficients.T)
+    def _arrange(self, scheme: str, support_codes: npt.NDArray[np.int64]) -> None:
+        """Store what follows from the coefficients and from the classes of the support vectors, which are sorted."""
+        self._scheme = scheme
+        self.n_support_ = np.bincount(support_codes, minlength=self.classes_.size).astype(np.int32)
+        self.dual_coef_ = self._as_the_rows(self._dual_coefficients(self.classes_.size))
+
+    def _dual_coefficients(self, n_classes: int) -> npt.NDArray[np.float64]:
+        if n_classes == 2 or self._scheme == "ovr":
+            return self._coefficients.T
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
-        k = machines.n_classes
-        dual = np.empty((k - 1, support_codes.size))
-        column = np.zeros((k, k), dtype=np.int64)  # of the pair that a class makes with another
-        positive, negative = machines.tasks.pairs.T
-        column[positive, negative] = column[negative, positive] = np.arange(positive.size)
-        ends = np.searchsorted(support_codes, np.arange(k + 1))  # support vectors are sorted by class
-        others = column[~np.eye(k, dtype=bool)].reshape(k, k - 1)
+        dual = np.empty((n_classes - 1, len(self._coefficients)))
+        pair = np.zeros((n_classes, n_classes), dtype=np.int64)  # that a class makes with another
+        positive, negative = np.triu_indices(n_classes, 1)
+        pair[positive, negative] = pair[negative, positive] = np.arange(positive.size)
+        others = pair[~np.eye(n_classes, dtype=bool)].reshape(n_classes, n_classes - 1)
+        ends = np.cumsum([0, *self.n_support_])
         for own, (first, end) in enumerate(pairwise(ends.tolist())):
             dual[:, first:end] = self._coefficients[first:end, others[own]].T
         return dual
@@ -143,10 +152,10 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         the same.
         """
         raw = self._raw_decision(self._new_rows(X))
-        self._check_shape(self.machines_.scheme)
+        self._check_shape(self._scheme)
         if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
             return raw
-        return self.machines_.scores(raw)
+        return multiclass.class_scores(raw, self.classes_.size, self._scheme)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest score for each row.
@@ -172,17 +181,18 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         confidence, as by scikit-learn with ``break_ties=True``; the smaller class wins a tie in scores.
         """
         data = self._new_rows(X)
-        machines = self.machines_
+        n_classes, scheme = self.classes_.size, self._scheme
         if isinstance(data, Precomputed):
-            return self.classes_[multiclass.winners(machines.scores(self._raw_decision(data)))]
+            scores = multiclass.class_scores(self._raw_decision(data), n_classes, scheme)
+            return self.classes_[multiclass.winners(scores)]
         winning = predicted_classes(
             self.kernel_,
             data,
             self._support_rows(),
             self._coefficients,
             self.intercept_,
-            n_classes=machines.n_classes,
-            scheme=machines.scheme,
+            n_classes=n_classes,
+            scheme=scheme,
             n_jobs=self.n_jobs,
         )
         return self.classes_[winning]

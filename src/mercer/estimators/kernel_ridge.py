@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +22,7 @@ from mercer.estimators.validation import check_number, check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, as_kernel
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.machines import ridge
 from mercer.machines.certificate import LossCertificate
 
@@ -38,7 +40,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     Parameters
     ----------
-    alpha : float >= 0 or array-like of shape (n_targets,), default=1.0
+    alpha : float >= 0 or array-like of shape (n_targets,), default=1
         Penalty, one for all targets or one for each. 0 interpolates.
     kernel : str, Kernel or callable, default="linear"
         "linear", "poly" or "polynomial", "rbf", "sigmoid", "precomputed", "additive_chi2", "chi2", "cosine",
@@ -48,7 +50,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         None is 1 / n_features ("auto"), and 1 for the chi2 kernel.
     degree : int, default=3
         Of the polynomial kernel.
-    coef0 : float, default=1.0
+    coef0 : float, default=1
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, optional
         Further arguments of a callable kernel.
@@ -59,7 +61,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     ----------
     dual_coef_ : ndarray of shape (n,) or (n, n_targets)
         beta; 0 for rows of weight 0.
-    X_fit_ : ndarray or csr_array of shape (n, p)
+    X_fit_ : ndarray, csr_array or csr_matrix of shape (n, p)
         The training rows; the kernel matrix where that was given.
     kernel_ : Kernel
         With all its parameters resolved to numbers.
@@ -111,12 +113,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Any = 1,
         *,
         kernel: str | Kernel | Callable[..., Any] = "linear",
         gamma: Gamma | None = None,
         degree: int = 3,
-        coef0: float = 1.0,
+        coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -130,6 +132,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def _kernel_asked_for(self) -> Kernel:
         asked = self.kernel
+        whole("degree", self.degree)
+        real("coef0", self.coef0)
+        if self.gamma is not None:
+            gamma_or_rule(self.gamma, DISTANCE_RULES)
+        if not isinstance(self.kernel_params, dict | None):
+            raise TypeError(f"kernel_params must be a dict or None, got {self.kernel_params!r}")
         if isinstance(asked, str) and asked == "additive_chi2":  # no kernel, but scikit-learn has it
             return FunctionKernel(additive_chi2_kernel)
         if self.kernel_params is not None and callable(asked) and not isinstance(asked, Kernel):
@@ -170,6 +178,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         self.__dict__.pop("_loo", None)
         self.alpha_ = float(penalty[0]) if (penalty == penalty[0]).all() else penalty
         self._keep(data, rows, solved.beta, solved.bias)
+        if sp.isspmatrix(X):
+            self.X_fit_ = sp.csr_matrix(self.X_fit_)
         self.dual_coef_ = self._shaped(self._coefficients)
         if not solved.is_definite:
             warnings.warn(

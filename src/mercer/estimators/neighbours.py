@@ -142,7 +142,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self.__dict__.pop("svc_", None)
         chosen = np.arange(data.n)
         if self.prototypes == "support_vectors":
-            self.svc_ = SVC(self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y)
+            self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
         kept = data.rows(chosen)
         self.classes_, self.kernel_, self.prototype_indices_ = classes, kernel, chosen

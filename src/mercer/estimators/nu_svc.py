@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mercer import problems
 from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.labels import Labels
 from mercer.estimators.validation import check_share
 from mercer.kernels import Gamma, Kernel
+from mercer.multiclass import Duals, Machines
 from mercer.solvers import Progress
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class NuSVC(MarginClassifier):
@@ -34,12 +43,15 @@ class NuSVC(MarginClassifier):
         are 0 < nu <= 2 min(n_1, n_2) / (n_1 + n_2) for every pair of classes, n_k being their weights.
     kernel, degree, gamma, coef0
         See :class:`SVC`.
-    shrinking, cache_size
-        Without effect; accepted for programs written for scikit-learn.
-    tol, class_weight, verbose, max_iter, decision_function_shape
-        See :class:`SVC`. With ``class_weight="balanced"`` every nu up to 1 is feasible.
-    break_ties, random_state
-        Without effect; accepted for programs written for scikit-learn. Ties always go by confidence.
+    shrinking, cache_size, probability, break_ties, random_state
+        See :class:`SVC`.
+    tol, verbose, max_iter, decision_function_shape
+        See :class:`SVC`.
+    class_weight : {"balanced"} or dict, optional
+        How often the rows of each class count, besides their own weights. With "balanced" every nu up to 1 is feasible.
+        Where class weights alone make `nu` infeasible for a pair of classes, that pair takes the largest feasible one,
+        nu_max, and its decision values are moved towards the class that outweighs the other: f becomes
+        (nu_max / nu) f + (1 - nu_max / nu) times that class's sign. A warning says so.
     multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
@@ -47,8 +59,10 @@ class NuSVC(MarginClassifier):
     ----------
     dual_coef_, intercept_
         Of the machines divided by rho, in LIBSVM's layout; see :class:`SVC`.
+    nu_ : ndarray of shape (n_machines,)
+        What nu each machine took: `nu`, or the largest that `class_weight` leaves feasible.
     solution_, certificate_
-        Of the problem above, before that; see :class:`SVC`.
+        Of the problem above with `nu_`, before the division; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
     shape_fit_, machines_, n_features_in_, feature_names_in_
         See :class:`SVC`.
@@ -58,12 +72,15 @@ class NuSVC(MarginClassifier):
     ConvergenceWarning
         As :class:`SVC`; and where rho is 0, because `nu` is so small that weighted means of the classes coincide. Such
         a machine is left as it is, and separates nothing.
+    UserWarning
+        Where `class_weight` makes `nu` infeasible, naming what is feasible.
     IndefiniteKernelWarning
         See :class:`SVC`.
 
     Notes
     -----
-    Differs from scikit-learn's NuSVC as :class:`SVC` from its SVC; and `class_weight` is not ignored.
+    Differs from scikit-learn's NuSVC as :class:`SVC` from its SVC; and `class_weight` is not ignored. Decision 8 of
+    the documentation says why an infeasible nu is lowered where class weights alone make it so, and only there.
 
     References
     ----------
@@ -89,6 +106,7 @@ class NuSVC(MarginClassifier):
         gamma: Gamma = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
+        probability: bool | str = False,
         tol: float = 1e-3,
         cache_size: float = 200,
         class_weight: str | Mapping[Any, float] | None = None,
@@ -111,6 +129,7 @@ class NuSVC(MarginClassifier):
         self.gamma = gamma
         self.coef0 = coef0
         self.shrinking = shrinking
+        self.probability = probability
         self.tol = tol
         self.cache_size = cache_size
         self.class_weight = class_weight
@@ -150,5 +169,42 @@ class NuSVC(MarginClassifier):
             Where `nu` is infeasible, naming what is feasible; and as :meth:`SVC.fit`.
         """
         nu = check_share("nu", self.nu, 1.0)
-        self._train(X, y, sample_weight, 1.0, partial(problems.nu_svc_each, nu=nu), problems.half_width)
+
+        def duals(labels: Labels) -> Duals:
+            return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
+
+        self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
         return self
+
+    def _may_be_lowered(self, nu: float, labels: Labels) -> bool:
+        """Whether class weights alone make `nu` infeasible, if anything does."""
+        if self.class_weight is None:
+            return False
+        counts = np.bincount(labels.codes, weights=labels.sample_weight)
+        if self.multi_class == "ovr" and counts.size > 2:
+            return nu <= min(problems.largest_nu(count, counts.sum() - count) for count in counts.tolist())
+        return nu <= problems.largest_nu(counts.min(), counts.max())
+
+    def _adjusted(self, machines: Machines, penalties: FloatArray) -> Machines:
+        """Move the machines whose nu was lowered towards the class that outweighs the other."""
+        sides = np.array(
+            [
+                [penalties[task.rows][task.signs > 0.0].sum(), penalties[task.rows][task.signs < 0.0].sum()]
+                for task in machines.tasks
+            ]
+        )
+        most = np.array([problems.largest_nu(one, other) for one, other in sides.tolist()])
+        self.nu_ = np.minimum(self.nu, most)
+        lowered = self.nu > most * (1.0 + 1e-9)  # what rounding of the weights' sums leaves is none
+        if not lowered.any():
+            return machines
+        warnings.warn(
+            f"nu={self.nu:g} is infeasible with this class_weight: it must be > 0 and at most {most.min():.6g}, twice "
+            f"the share of the smaller class by weight. {np.count_nonzero(lowered)} of {most.size} machines took the "
+            "largest feasible nu, and their decision values are moved towards the class that outweighs the other "
+            "(nu_ holds what each took). Use a smaller nu, or class weights that differ less.",
+            UserWarning,
+            stacklevel=4,
+        )
+        heavier = np.sign(sides[:, 0] - sides[:, 1])
+        return replace(machines, leanings=np.where(lowered, heavier * (1.0 - most / self.nu), 0.0))

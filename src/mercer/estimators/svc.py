@@ -48,22 +48,32 @@ class SVC(MarginClassifier):
         see :class:`mercer.RBF`. ``kernel_.reasons`` says what was found and from what.
     coef0 : float, default=0.0
         Of the polynomial and sigmoid kernels.
+    shrinking, cache_size
+        Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
+        the memory of kernel values here.
+    probability : bool, default=False
+        True is refused: use ``CalibratedClassifierCV(SVC(...), ensemble=False)`` of scikit-learn, or
+        :class:`KernelLogisticRegression`.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in the sense of LIBSVM.
-    tol_gap : float, optional
-        Largest relative duality gap, besides.
+    class_weight : {"balanced"} or dict, optional
+        Factors of C by class. "balanced" is n / (n_classes * n_k), in which rows count by their sample weights.
+    verbose : int, default=False
+        1 says on stderr which solver and backend were chosen and why, and how it ended; 2 shows progress as well.
+    max_iter : int, default=-1
+        Most steps of the solver on one machine; -1 for no limit.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Scores by class, or the decision values of all pairs, which takes ``multi_class="ovo"``.
+    break_ties, random_state
+        Without effect; accepted, and checked, for programs written for scikit-learn. Ties always go by confidence.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        One machine for each pair of classes, or one for each class against the rest.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         What C is the penalty of: max(0, 1 - y_i f(x_i)) or its square.
     fit_intercept : bool, default=True
         Whether there is a bias b. Add 1 to the kernel for one that is penalised like the other coefficients.
-    class_weight : {"balanced"} or dict, optional
-        Factors of C by class. "balanced" is n / (n_classes * n_k).
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        One machine for each pair of classes, or one for each class against the rest.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Scores by class, or the decision values of all pairs, which takes ``multi_class="ovo"``.
-    max_iter : int, default=-1
-        Most steps of the solver on one machine; -1 for no limit.
+    tol_gap : float, optional
+        Largest relative duality gap, besides `tol`.
     max_seconds : float, optional
         Wall-clock limit of the training; the certificate comes on top.
     memory_limit : int, optional
@@ -73,8 +83,6 @@ class SVC(MarginClassifier):
         Whether `fit` goes on from the last solution, which must be of the same rows and labels.
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
-    verbose : int, default=0
-        1 says on stderr which solver and backend were chosen and why, and how it ended; 2 shows progress as well.
     callback : callable, optional
         Called about every 50 ms with a :class:`mercer.solvers.Progress`; returning True stops the fit.
 
@@ -83,15 +91,17 @@ class SVC(MarginClassifier):
     classes_ : ndarray of shape (n_classes,)
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors, by class.
-    support_vectors_ : ndarray or csr_array of shape (n_SV, n_features)
-        Empty for a precomputed kernel; an array of objects, of shape (n_SV,), where rows are strings or sets.
+    support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
+        Sparse where X was: a csr_array where ``sklearn.set_config(sparse_interface="sparray")`` asks for it. Empty for
+        a precomputed kernel; an array of objects, of shape (n_SV,), where rows are strings or sets.
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
-    dual_coef_ : ndarray of shape (n_classes - 1, n_SV) or (n_classes, n_SV)
-        Signed coefficients, in LIBSVM's layout for one-versus-one; a row for each class for one-versus-rest.
+    dual_coef_ : ndarray or csr_matrix of shape (n_classes - 1, n_SV) or (n_classes, n_SV)
+        Signed coefficients, in LIBSVM's layout for one-versus-one; a row for each class for one-versus-rest. Sparse
+        where X was, with all its values stored.
     intercept_ : ndarray of shape (n_machines,)
-    coef_ : ndarray of shape (n_machines, n_features)
-        Normal vectors; for the linear kernel only.
+    coef_ : ndarray or csr_matrix of shape (n_machines, n_features)
+        Normal vectors; for the linear kernel only. Read-only, sparse where X was.
     kernel_ : Kernel
         With all its parameters resolved to numbers.
     function_ : RKHSFunction or tuple of RKHSFunction
@@ -138,8 +148,8 @@ class SVC(MarginClassifier):
     far it is from the optimum; a second Ctrl-C skips the certificate.
 
     Differs from scikit-learn's SVC: `predict` is always the largest of `decision_function` (ties in votes are broken
-    by confidence); a weight of 0 is absence, a weight of k is k copies, also for gamma="scale"; rows are never
-    copied; negative weights are errors; there is no `probability`, `cache_size`, `shrinking` or `random_state`.
+    by confidence); a weight of 0 is absence, a weight of k is k copies, also for gamma="scale"; negative weights are
+    errors; a fit ends; float32 stays float32. All differences stand in docs/concepts/drop_in.md.
 
     Costs between n * n_SV and some ten times as many kernel values; memory O(n) beyond the input for large n.
 
@@ -160,46 +170,56 @@ class SVC(MarginClassifier):
 
     def __init__(
         self,
-        C: float = 1.0,
         *,
+        C: float = 1.0,
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
         degree: int = 3,
         gamma: Gamma = "scale",
         coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | str = False,
         tol: float = 1e-3,
-        tol_gap: float | None = None,
+        cache_size: float = 200,
         class_weight: str | Mapping[Any, float] | None = None,
-        multi_class: str = "ovo",
-        decision_function_shape: str = "ovr",
+        verbose: int = False,
         max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        loss: str = "hinge",
+        fit_intercept: bool = True,
+        tol_gap: float | None = None,
         max_seconds: float | None = None,
         memory_limit: int | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
-        loss: str = "hinge",
-        fit_intercept: bool = True,
     ) -> None:
         self.C = C
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
         self.tol = tol
-        self.tol_gap = tol_gap
+        self.cache_size = cache_size
         self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.decision_function_shape = decision_function_shape
+        self.verbose = verbose
         self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.tol_gap = tol_gap
         self.max_seconds = max_seconds
         self.memory_limit = memory_limit
         self.warm_start = warm_start
         self.n_jobs = n_jobs
-        self.verbose = verbose
         self.callback = callback
-        self.loss = loss
-        self.fit_intercept = fit_intercept
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Train the machine.
@@ -238,6 +258,6 @@ class SVC(MarginClassifier):
         if not self.fit_intercept and np.isinf(C):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
         duals = partial(problems.c_svc_each, squared=squared, bias=bool(self.fit_intercept))
-        self._train(X, y, sample_weight, C, duals)
+        self._train(X, y, sample_weight, C, lambda _: duals)
         self.C_ = C
         return self

@@ -84,14 +84,15 @@ class SVR(VectorRegressor):
     ----------
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors.
-    support_vectors_ : ndarray or csr_array of shape (n_SV, n_features)
-        Empty for a precomputed kernel.
+    support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
+        Sparse where X was: a csr_array where ``sklearn.set_config(sparse_interface="sparray")`` asks for it. Empty for
+        a precomputed kernel.
     n_support_ : ndarray of shape (1,)
-    dual_coef_ : ndarray of shape (1, n_SV)
-        beta, signed: positive where the machine is below the target.
+    dual_coef_ : ndarray or csr_matrix of shape (1, n_SV)
+        beta, signed: positive where the machine is below the target. Sparse where X was, with all its values stored.
     intercept_ : ndarray of shape (1,)
-    coef_ : ndarray of shape (1, n_features)
-        Normal vector; for the linear kernel only.
+    coef_ : ndarray or csr_matrix of shape (1, n_features)
+        Normal vector; for the linear kernel only. Read-only, sparse where X was.
     kernel_ : Kernel
         With all its parameters resolved to numbers.
     function_ : RKHSFunction

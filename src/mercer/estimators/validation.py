@@ -10,6 +10,8 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
@@ -27,11 +29,15 @@ _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or
 def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any = "no_validation") -> Data:
     """Return `X` as the data that the kernel takes: a table, kernel values, or strings and the like.
 
+    What is `Data` already has been looked at by who made it.
+
     Raises
     ------
     ValueError
         See :func:`check_table`; and if `X` does not hold the rows that a kernel on strings or sets takes.
     """
+    if isinstance(X, Data):
+        return X
     if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
         return _check_structured(estimator, X, kernel, reset=reset, y=y)
     return check_table(estimator, X, precomputed=kernel.takes_values, reset=reset, y=y)
@@ -204,11 +210,11 @@ def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If it is none of them.
     """
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+        raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
     return value
 
 
@@ -241,11 +247,11 @@ def check_finite_penalty(C: Any) -> float:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If C is not a finite number greater than 0.
     """
     if not isinstance(C, Real) or isinstance(C, bool) or not 0.0 < float(C) < np.inf:
-        raise ValueError(f"C must be a finite number > 0, got {C!r}.")
+        raise InvalidParameterError(f"C must be a finite number > 0, got {C!r}.")
     return float(C)
 
 
@@ -254,11 +260,11 @@ def check_penalty(C: Any) -> float:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If C is not a number greater than 0.
     """
     if not isinstance(C, Real) or isinstance(C, bool) or not float(C) > 0.0:
-        raise ValueError(f"C must be a number > 0, or infinity for the maximal margin, got {C!r}.")
+        raise InvalidParameterError(f"C must be a number > 0, or infinity for the maximal margin, got {C!r}.")
     return float(C)
 
 
@@ -267,14 +273,14 @@ def check_number(name: str, value: Any, *, above: float | None = None, at_least:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If it is none.
     """
     bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
     good = isinstance(value, Real) and not isinstance(value, bool)
     good = good and (float(value) > above if above is not None else float(value) >= (at_least or 0.0))
     if not good:
-        raise ValueError(f"{name} must be a number {bound}, got {value!r}.")
+        raise InvalidParameterError(f"{name} must be a number {bound}, got {value!r}.")
     return float(value)
 
 
@@ -283,11 +289,11 @@ def check_share(name: str, value: Any, most: float) -> float:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If it is not a number greater than 0 and at most `most`.
     """
     if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= most:
-        raise ValueError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}.")
+        raise InvalidParameterError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}.")
     return float(value)
 
 
@@ -296,11 +302,11 @@ def check_quantile(quantile: Any) -> float:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If it is not a number between 0 and 1, both excluded.
     """
     if not isinstance(quantile, Real) or isinstance(quantile, bool) or not 0.0 < float(quantile) < 1.0:
-        raise ValueError(f"quantile must be a number > 0 and < 1, got {quantile!r}.")
+        raise InvalidParameterError(f"quantile must be a number > 0 and < 1, got {quantile!r}.")
     return float(quantile)
 
 
@@ -309,15 +315,73 @@ def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None =
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If it is neither.
     """
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Integral) or (at_least is not None and value < at_least):
         bound = "" if at_least is None else f" >= {at_least}"
-        raise ValueError(f"{name} must be an integer{bound}{unit and f' ({unit})'} or None, got {value!r}.")
+        raise InvalidParameterError(f"{name} must be an integer{bound}{unit and f' ({unit})'} or None, got {value!r}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is neither.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidParameterError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_without_effect(estimator: Any) -> None:
+    """Refuse what scikit-learn would refuse of the parameters that have no meaning here, where there are such.
+
+    Raises
+    ------
+    InvalidParameterError
+        If one is out of its range; or if `probability` is True, for which there is something else.
+    """
+    given = vars(estimator)
+    for name in ("shrinking", "break_ties"):
+        if name in given:
+            check_flag(name, given[name])
+    if "cache_size" in given:
+        check_number("cache_size", given["cache_size"], above=0.0)
+    if given.get("random_state") is not None:
+        try:
+            check_random_state(given["random_state"])
+        except ValueError as error:
+            raise InvalidParameterError(
+                f"random_state must be None, an integer >= 0 or a RandomState, got {given['random_state']!r}."
+            ) from error
+    probability = given.get("probability", False)
+    if isinstance(probability, str) and probability == "deprecated":  # scikit-learn's default says False
+        return
+    if check_flag("probability", probability):
+        name = type(estimator).__name__
+        raise InvalidParameterError(
+            f"probability must be False, got True: {name} has no probabilities of its own yet. Use "
+            f"CalibratedClassifierCV({name}(...), ensemble=False) from sklearn.calibration, or "
+            "KernelLogisticRegression from mercer."
+        )
+
+
+def check_verbose(verbose: Any) -> None:
+    """Refuse what is no level of verbosity.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is neither True, False nor an integer >= 0.
+    """
+    if not isinstance(verbose, (bool, np.bool_, Integral)) or verbose < 0:
+        raise InvalidParameterError(f"verbose must be True, False or an integer >= 0, got {verbose!r}.")
 
 
 def check_callback(callback: Any) -> None:
@@ -325,11 +389,13 @@ def check_callback(callback: Any) -> None:
 
     Raises
     ------
-    ValueError
+    InvalidParameterError
         If it is neither None nor callable.
     """
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of one argument, the progress, or None, got {callback!r}.")
+        raise InvalidParameterError(
+            f"callback must be a function of one argument, the progress, or None, got {callback!r}."
+        )
 
 
 def class_weights(
@@ -342,7 +408,8 @@ def class_weights(
     Raises
     ------
     ValueError
-        If `class_weight` is neither None, "balanced" nor a mapping of known classes to finite numbers > 0.
+        If `class_weight` is neither None, "balanced" nor a mapping of classes to finite numbers > 0; or names classes
+        that `y` does not hold, and not all that it holds.
     """
     if class_weight is None:
         return np.ones(classes.size)
@@ -350,10 +417,12 @@ def class_weights(
         totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
         return totals.sum() / (classes.size * totals)
     if not isinstance(class_weight, Mapping):
-        raise ValueError(f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.')
+        raise InvalidParameterError(
+            f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.'
+        )
     known = classes.tolist()
     unknown = [label for label in class_weight if label not in known]
-    if unknown:
+    if unknown and any(label not in class_weight for label in known):  # else it is a fold that lacks a class
         raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {known}.")
     weights = np.array([check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), above=0.0) for k in known])
     if not np.isfinite(weights).all():

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
+from mercer.io.libsvm_data import read_lines
 from mercer.table import MAX_FEATURES, Table, TableError, as_table, listing, nearest_names, text_cells
 
 try:
@@ -194,11 +193,11 @@ def _svmlight(path: Path) -> Table:
     try:
         # Column j is feature j as the file numbers it, so that two files always agree on what a column is;
         # a file that counts from 1 has an empty column 0, which no kernel sees.
-        matrix, target = load_svmlight_file(str(path), zero_based=True)
-    except (ValueError, OverflowError, OSError) as error:
+        matrix, target = read_lines(path, zero_based=True)
+    except (ValueError, OSError) as error:
         raise TableError(
-            f"{path} cannot be read as svmlight (lines such as '+1 3:0.5 7:2'): {error}",
-            hint="a delimited table must end in .csv or .tsv",
+            f"{path} cannot be read as svmlight: {error}",
+            hint="lines are such as '+1 3:0.5 7:2'; a delimited table must end in .csv or .tsv",
         ) from error
     if matrix.shape[0] == 0:
         raise TableError(f"{path} is empty")
@@ -209,4 +208,4 @@ def _svmlight(path: Path) -> Table:
             "that there may be",
             "number the features anew",
         )
-    return Table((LABEL,), (target,), sparse.csr_array(matrix))
+    return Table((LABEL,), (target,), matrix)

@@ -205,6 +205,22 @@ class Problem:
                 point[least] = moved[least]
                 beta[members] = point
 
+    def start_after(self, before: Problem, beta: FloatArray) -> FloatArray:
+        """Return a point to start from, where `beta` has solved `before`, which may have other bounds.
+
+        Where all bounds have grown or shrunk by one factor, as with another C, and most coefficients were at them,
+        all coefficients do so too: bounded ones are at the new bounds, and every sum stays 0. Coefficients that are
+        mostly free hardly depend on the bounds, and stay.
+        """
+        if before.start.any() or self.start.any() or not np.isfinite(before.upper).all():
+            return beta
+        free = np.count_nonzero((before.lower < beta) & (beta < before.upper))
+        if 2 * free > np.count_nonzero(beta):
+            return beta
+        widths, last = self.upper - self.lower, before.upper - before.lower
+        factor = float(widths.sum() / last.sum())
+        return factor * beta if np.allclose(widths, factor * last, rtol=1e-9, atol=0.0) else beta
+
     def make_feasible(self, beta: FloatArray) -> FloatArray:
         """Return a feasible point near `beta`: clipped to the box, then each group's total restored.
 

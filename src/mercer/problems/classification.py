@@ -140,7 +140,9 @@ def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
     return nu_svc_each(signs, counts, [signs.size], nu)[0]
 
 
-def nu_svc_each(signs: FloatArray, weights: FloatArray, sizes: Sequence[int] | IndexArray, nu: float) -> Problems:
+def nu_svc_each(
+    signs: FloatArray, weights: FloatArray, sizes: Sequence[int] | IndexArray, nu: float, *, lower_nu: bool = False
+) -> Problems:
     """Duals of classifiers whose parameter bounds shares of rows.
 
     **Solves** for each of them min 1/2 ||w||^2 + sum_i v_i max(0, rho - y_i f(x_i)) - nu rho sum_i v_i over w, b and
@@ -159,8 +161,10 @@ def nu_svc_each(signs: FloatArray, weights: FloatArray, sizes: Sequence[int] | I
     sizes : sequence of int
         How many rows each problem has, one after the other.
     nu : float, > 0
-        Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to twice
-        the share of the smaller class.
+        Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to
+        :func:`largest_nu`.
+    lower_nu : bool, default False
+        Whether each of them takes the largest feasible nu where that is less: all of its smaller class is outside.
 
     Raises
     ------
@@ -175,21 +179,32 @@ def nu_svc_each(signs: FloatArray, weights: FloatArray, sizes: Sequence[int] | I
     _require_two_classes(signs, sizes)
     if not (np.isfinite(weights) & (weights > 0.0)).all():
         raise ValueError("weights must be positive finite numbers.")
-    positive, most = signs > 0.0, np.inf
-    start, edges = np.zeros(signs.size), [0, *np.cumsum(sizes).tolist()]
-    for first, end in pairwise(edges):
-        v, side = weights[first:end], positive[first:end]
-        half = 0.5 * nu * float(v.sum())
-        most = min(most, 2.0 * min(float(v[side].sum()), float(v[~side].sum())) / float(v.sum()))
-        start[first:end] = filled(np.flatnonzero(side), v, half) - filled(np.flatnonzero(~side), v, half)
-    if not 0.0 < nu <= most * (1.0 + _ROUNDED):
+    positive, edges = signs > 0.0, [0, *np.cumsum(sizes).tolist()]
+    sides = [(weights[first:end], positive[first:end]) for first, end in pairwise(edges)]
+    most = [largest_nu(float(v[side].sum()), float(v[~side].sum())) for v, side in sides]
+    if not nu > 0.0 or (nu > min(most) * (1.0 + _ROUNDED) and not lower_nu):
         raise ValueError(
-            f"nu is infeasible: it must be > 0 and at most {most:.6g}, twice the share of the smaller class (by "
+            f"nu is infeasible: it must be > 0 and at most {min(most):.6g}, twice the share of the smaller class (by "
             f"weight; of several classes, in the most unbalanced pair), got {nu}."
         )
+    starts = []
+    for (v, side), feasible in zip(sides, most, strict=True):
+        half = 0.5 * min(nu, feasible) * float(v.sum())
+        starts.append(filled(np.flatnonzero(side), v, half) - filled(np.flatnonzero(~side), v, half))
     lower, upper = np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0)
-    groups = positive.astype(np.int64)
+    groups, start = positive.astype(np.int64), np.concatenate(starts)
     return Problems(Problem("nu-SVC", np.zeros(signs.size), lower, upper, start, groups, None, Loss()), sizes)
+
+
+def largest_nu(one: float, other: float) -> float:
+    """Return the largest feasible nu of two classes: twice the share of the smaller one.
+
+    Parameters
+    ----------
+    one, other : float
+        How many rows each has, by weight.
+    """
+    return 2.0 * min(one, other) / (one + other)
 
 
 _ROUNDED = 1e-12  # of a sum of weights

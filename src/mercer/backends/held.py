@@ -1,0 +1,76 @@
+"""Kernel values that are all in memory: rows of a matrix are gathered, and added up."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from mercer._core import combine_rows, gather_rows
+from mercer.backends.base import Array, Backend, FloatArray, IndexArray
+from mercer.backends.threads import n_threads
+from mercer.data import Data, Precomputed
+
+_VALUES = 1 << 24  # some 20 ms of one thread
+_MANY = 4  # columns wanted of so many: adding up whole rows, one after the other, costs less than picking from them
+
+
+@final
+class HeldValues(Backend):
+    """Looks values up in a square, symmetric matrix; see `mercer.kernels.Held`.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Threads.
+    """
+
+    values_per_call = _VALUES
+    keeping_pays = False  # they are kept already
+
+    def __init__(self, *, n_jobs: int | None = None) -> None:
+        self.n_threads = n_threads(n_jobs)
+        self._largest = 0.0
+
+    def block(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        matrix, rows = _columns(left, left_rows)
+        gather_rows(matrix, rows, _columns(right, right_rows)[1], out, self.n_threads)
+
+    def matvec(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        del single  # values are what they are
+        matrix, wanted = _columns(left, left_rows)
+        _, rows = _columns(right, right_rows)
+        all_columns = _MANY * wanted.size >= matrix.shape[1]
+        out = np.zeros((vectors.shape[1], matrix.shape[1] if all_columns else wanted.size))
+        for vector, total in zip(vectors.T, out, strict=True):
+            used = np.flatnonzero(vector)
+            chosen = None if all_columns else wanted
+            combine_rows(matrix, rows[used], chosen, np.ascontiguousarray(vector[used]), total, self.n_threads)
+        return (out[:, wanted] if all_columns else out).T
+
+    def value_bound(self, data: Data) -> float:
+        """Return the largest |k(x, z)|; see :class:`Backend`."""
+        if not self._largest:
+            matrix, _ = _columns(data, None)
+            self._largest = max(float(matrix.max(initial=0.0)), -float(matrix.min(initial=0.0)))
+        return self._largest
+
+
+def _columns(rows: Data, chosen: IndexArray | None) -> tuple[Any, IndexArray]:
+    """The whole matrix, and which of its rows (and columns) these are."""
+    assert isinstance(rows, Precomputed)
+    own = rows.own_columns()
+    return rows.whole, np.ascontiguousarray(own if chosen is None else own[chosen], dtype=np.int64)

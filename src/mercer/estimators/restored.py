@@ -1,0 +1,72 @@
+"""Estimators that were not fitted but made of what predicts: support vectors, coefficients and biases."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data import Vectors
+from mercer.estimators.base import DualMachine, SingleMachine
+from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.novelty import NoveltyDetector
+from mercer.kernels import Kernel
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+Single = TypeVar("Single", bound=SingleMachine)
+Classifier = TypeVar("Classifier", bound=MarginClassifier)
+
+Support = Vectors | IndexArray
+"""Support vectors, or for a precomputed kernel the training rows that they are, (n_SV,)."""
+
+
+def restored_machine(
+    machine: Single, kernel: Kernel, support: Support, n_features: int, coefficients: FloatArray, bias: float
+) -> Single:
+    """Return the machine f(x) = sum_i coefficients[i] k(s_i, x) + bias, with attributes as after `fit`.
+
+    It has no `support_` (but for a precomputed kernel) and nothing that only a fit can know: no solution, no
+    certificate.
+    """
+    _hold(machine, kernel, support, n_features, coefficients[:, None], np.array([bias]))
+    if isinstance(machine, NoveltyDetector):
+        machine.offset_ = -machine.intercept_
+    return machine
+
+
+def restored_classifier(
+    machine: Classifier,
+    kernel: Kernel,
+    support: Support,
+    n_features: int,
+    coefficients: FloatArray,
+    biases: FloatArray,
+    classes: npt.NDArray[Any],
+    codes: IndexArray,
+) -> Classifier:
+    """Return the classifier by pairs of machines with these coefficients, (n_SV, n_machines); see `make_tasks`.
+
+    `codes` are the classes of the support vectors, which must be sorted by them.
+    """
+    machine.classes_ = classes
+    _hold(machine, kernel, support, n_features, coefficients, biases)
+    machine._arrange("ovo", codes)
+    return machine
+
+
+def _hold(
+    machine: DualMachine,
+    kernel: Kernel,
+    support: Support,
+    n_features: int,
+    coefficients: FloatArray,
+    biases: FloatArray,
+) -> None:
+    machine.kernel_, machine.n_features_in_ = kernel, n_features
+    if isinstance(support, Vectors):
+        machine._hold(coefficients, biases, support)
+    else:
+        machine.support_ = support
+        machine._hold(coefficients, biases, None)

@@ -1,0 +1,280 @@
+"""KernelSearchCV finds what GridSearchCV finds, setting by setting, and survives what goes wrong."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer import SVC, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
+from mercer.estimators.shared_fits import StoppedError
+from mercer.gram import Gram
+from mercer.kernels import Held
+
+_TIGHT = 1e-6  # of optimality conditions, so that scores of decision values agree
+
+
+def _cancer(n=160):
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:n], y[:n]
+
+
+def _iris():
+    return load_iris(return_X_y=True)
+
+
+def _diabetes(n=120):
+    X, y = load_diabetes(return_X_y=True)
+    return X[:n], y[:n] / y.std()
+
+
+def _given_values():
+    X, y = _cancer()
+    return X @ X.T / 30.0, y
+
+
+def _words():
+    rng = np.random.default_rng(3)
+    words = ["".join(rng.choice(list("ab"), p=p, size=12)) for p in ([0.3, 0.7], [0.7, 0.3]) for _ in range(20)]
+    return words, np.repeat([0, 1], 20)
+
+
+def _sparse():
+    X, y = _cancer()
+    return sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), y
+
+
+SEARCHES = {
+    "gamma and C": (SVC(tol=_TIGHT), _cancer, {"C": [10.0, 0.1, 1.0], "gamma": [0.01, 0.1]}),
+    "gamma by rule": (SVC(tol=_TIGHT), _cancer, {"C": [0.1, 1.0], "gamma": ["scale", 0.01]}),
+    "kernels": (
+        SVC(tol=_TIGHT),
+        _cancer,
+        {"C": [0.1, 1.0], "gamma": [0.1], "kernels": ["linear", "rbf", Polynomial(degree=2, gamma=0.1, coef0=1.0)]},
+    ),
+    "a kernel's own gamma": (SVC(kernel=Polynomial(degree=2), tol=_TIGHT), _cancer, {"gamma": [0.01, 0.1]}),
+    "pipeline": (
+        make_pipeline(StandardScaler(), SVC(tol=_TIGHT)),
+        lambda: load_breast_cancer(return_X_y=True),
+        {"C": [0.1, 1.0], "gamma": [0.01]},
+    ),
+    "three classes": (SVC(tol=_TIGHT), _iris, {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 1.0]}),
+    "one against the rest": (SVC(multi_class="ovr", class_weight="balanced", tol=_TIGHT), _iris, {"C": [0.1, 10.0]}),
+    "nu": (NuSVC(tol=_TIGHT), _iris, {"nu": [0.1, 0.3], "gamma": [0.1, 1.0]}),
+    "regression": (SVR(tol=_TIGHT), _diabetes, {"C": [1.0, 10.0], "epsilon": [0.1, 0.5], "gamma": [1.0, 10.0]}),
+    "given values": (SVC(kernel="precomputed", tol=_TIGHT), _given_values, {"C": [0.1, 1.0]}),
+    "strings": (SVC(tol=_TIGHT), _words, {"C": [0.1, 1.0], "kernels": [Spectrum(2), Spectrum(3)]}),
+    "sparse rows": (SVC(kernel="linear", tol=_TIGHT), _sparse, {"C": [0.01, 0.1]}),
+    "not a dual machine": (KernelRidge(), _diabetes, {"kernels": ["rbf", "linear"], "gamma": [1.0]}),
+}
+
+
+def agree(ours, theirs):
+    """Whether two searches found the same, up to times."""
+    for name, expected in theirs.cv_results_.items():
+        found = ours.cv_results_[name]
+        if name.startswith("param"):
+            assert list(map(str, found)) == list(map(str, expected)), name
+        elif "time" not in name and not name.startswith("rank"):
+            np.testing.assert_allclose(found, expected, atol=2e-4, err_msg=name)
+    if theirs.refit:
+        assert str(ours.best_params_) == str(theirs.best_params_)
+
+
+@pytest.mark.parametrize("memory_limit", [None, 0])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
+    estimator, rows, axes = SEARCHES[name]
+    X, y = rows()
+    ours = KernelSearchCV(estimator, cv=3, return_train_score=True, memory_limit=memory_limit, **axes).fit(X, y)
+    agree(ours, GridSearchCV(estimator, ours.param_grid, cv=3, return_train_score=True).fit(X, y))
+    assert set(ours.cv_results_["status"]) <= {"optimal", ""}
+    assert ours.stopped_ == ""
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss_of_signs", ["accuracy", "roc_auc"]])
+def test_any_scorer(scoring):
+    X, y = _cancer()
+
+    def asks_other_rows(estimator, X, y):
+        return float(np.mean(estimator.decision_function(X[::2]) > 0.0))
+
+    scoring = asks_other_rows if scoring == "neg_log_loss_of_signs" else scoring
+    refit = "roc_auc" if isinstance(scoring, list) else True
+    axes = {"C": [0.1, 1.0], "gamma": [0.01, 0.1]}
+    ours = KernelSearchCV(SVC(tol=_TIGHT), scoring=scoring, refit=refit, cv=3, **axes).fit(X, y)
+    agree(ours, GridSearchCV(SVC(tol=_TIGHT), axes, scoring=scoring, refit=refit, cv=3).fit(X, y))
+
+
+def test_a_search_for_novelties():
+    X, _ = _cancer()
+
+    def share_inside(estimator, X, y=None):
+        return float(np.mean(estimator.predict(X) == 1))
+
+    axes = {"nu": [0.1, 0.3], "gamma": [0.01]}
+    ours = KernelSearchCV(OneClassSVM(tol=_TIGHT), scoring=share_inside, cv=3, **axes).fit(X)
+    agree(ours, GridSearchCV(OneClassSVM(tol=_TIGHT), axes, scoring=share_inside, cv=3).fit(X))
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_weights_and_groups(pipeline):
+    X, y = _cancer()
+    rng = np.random.default_rng(0)
+    weights, groups = rng.integers(0, 3, y.size).astype(float), rng.integers(0, 6, y.size)
+    estimator = make_pipeline(StandardScaler(), SVC(tol=_TIGHT)) if pipeline else SVC(tol=_TIGHT)
+    name = "svc__sample_weight" if pipeline else "sample_weight"
+    axes = {"C": [0.1, 1.0], "gamma": [0.01]}
+    ours = KernelSearchCV(estimator, cv=GroupKFold(3), **axes)
+    theirs = GridSearchCV(estimator, ours.param_grid, cv=GroupKFold(3))
+    given = {name: weights, "groups": groups}
+    agree(ours.fit(X, y, **given), theirs.fit(X, y, **given))
+    np.testing.assert_allclose(
+        ours.best_estimator_.decision_function(X), theirs.best_estimator_.decision_function(X), atol=1e-4
+    )
+
+
+def test_threads_change_nothing():
+    X, y = _cancer()
+    axes = {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1], "scoring": "roc_auc", "cv": 3}
+    one, two = (KernelSearchCV(SVC(), n_jobs=n_jobs, **axes).fit(X, y) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(one.cv_results_["kkt_violation"], two.cv_results_["kkt_violation"])
+
+
+def test_folds_and_penalties_share_one_matrix(monkeypatch):
+    X, y = _cancer()
+    asked = []
+    evaluate = Gram.fill_block
+
+    def counted(self, out, rows, cols):
+        if not isinstance(self.kernel, Held):
+            asked.append(out.shape)
+        return evaluate(self, out, rows, cols)
+
+    monkeypatch.setattr(Gram, "fill_block", counted)
+    KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1], cv=3, refit=False).fit(X, y)
+    assert asked == [(160, 160), (160, 160)]
+
+
+def test_a_search_is_an_estimator():
+    X, y = _cancer()
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01], cv=3)
+    assert clone(search).get_params()["C"] == [0.1, 1.0]
+    search.fit(X, y)
+    back = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(back.predict(X), search.predict(X))
+    assert back.score(X, y) == get_scorer("accuracy")(search, X, y)
+    assert search.best_estimator_.certificate_.status == "optimal"
+    assert search.n_features_in_ == X.shape[1]
+
+
+def test_what_was_finished_survives_a_stop():
+    X, y = _cancer()
+    told = []
+
+    def after_two(progress):
+        told.append(progress)
+        return len(told) == 2
+
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1], cv=3, callback=after_two)
+    with pytest.warns(UserWarning, match="2 of 6 settings were finished"):
+        search.fit(X, y)
+    assert search.stopped_ == "interrupted"
+    assert np.isfinite(search.cv_results_["mean_test_score"]).sum() == 2
+    assert search.best_params_["C"] in (0.1, 1.0)
+    assert (told[0].done, told[0].total) == (3, 18)
+
+
+def test_a_search_without_time():
+    X, y = _cancer()
+    with pytest.raises(StoppedError, match="time limit"):
+        KernelSearchCV(SVC(), C=[1.0], max_seconds=0.0).fit(X, y)
+
+
+def test_a_fit_that_would_take_for_ever_is_judged_as_it_stands():
+    X, y = _cancer()
+    search = KernelSearchCV(SVC(max_iter=3), C=[0.1, 1.0], gamma=[0.01], cv=3, refit=False).fit(X, y)
+    assert set(search.cv_results_["status"]) == {"max_iter"}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_a_fold_that_misses_a_class_fails_alone():
+    X, y = _cancer()
+    order = np.argsort(y, kind="stable")
+    n_first = int(np.sum(y == y[order[0]]))
+    splits = [(order[:n_first], order[n_first:]), *ShuffleSplit(2, random_state=0).split(X)]
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01], cv=splits)
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
+        search.fit(X, y)
+    assert np.isnan(search.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(search.cv_results_["split1_test_score"]).all()
+    with pytest.raises(ValueError, match="one class only"):
+        search.set_params(error_score="raise").fit(X, y)
+
+
+def test_a_kernel_that_fails_loses_no_other():
+    X, y = _cancer()
+
+    def broken(A, B):
+        raise ValueError("no such values")
+
+    search = KernelSearchCV(SVC(), kernels=[broken, "linear"], C=[0.1, 1.0], cv=3)
+    with pytest.warns(FitFailedWarning, match="no such values"):
+        search.fit(X, y)
+    assert search.best_params_["kernel"] == "linear"
+
+
+def test_a_scorer_that_fails_on_one_cell():
+    X, y = _cancer()
+
+    def fussy(estimator, X, y):
+        if estimator.get_params()["C"] == 1.0:
+            raise RuntimeError("not this one")
+        return estimator.score(X, y)
+
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], scoring=fussy, cv=3)
+    with pytest.warns(UserWarning, match="Scoring failed"), pytest.warns(UserWarning, match="non-finite"):
+        search.fit(X, y)
+    assert search.best_params_ == {"C": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({}, "nothing to search"),
+        ({"C": []}, "C must hold at least one value"),
+        ({"C": 1.0}, "C must be a sequence"),
+        ({"kernels": "rbf"}, "kernels must be a sequence"),
+        ({"epsilon": [0.1]}, "no parameter 'epsilon'"),
+        ({"C": [1.0], "max_seconds": -1.0}, "max_seconds"),
+        ({"C": [1.0], "max_seconds_per_fit": 0.0}, "max_seconds_per_fit"),
+        ({"C": [1.0], "memory_limit": -1}, "memory_limit"),
+        ({"C": [-1.0], "cv": 3}, "all 3 fits failed"),
+        ({"C": [1.0], "cv": 200}, "n_splits=200 greater"),
+    ],
+)
+def test_bad_searches_are_refused(axes, message):
+    X, y = _cancer()
+    with pytest.raises(ValueError, match=message):
+        KernelSearchCV(SVC(), **axes).fit(X, y)
+
+
+def test_groups_shorter_than_rows():
+    X, y = _cancer()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        KernelSearchCV(SVC(), C=[1.0], cv=GroupKFold(2)).fit(X, y, groups=[1, 2, 1])
+
+
+def test_linear_kernels_have_no_gamma():
+    assert KernelSearchCV(SVC(), kernels=["linear", Linear()], gamma=[1.0], C=[1.0]).param_grid == [
+        {"C": [1.0], "kernel": ["linear"]},
+        {"C": [1.0], "kernel": [Linear()]},
+    ]

@@ -1,0 +1,321 @@
+"""A weight of k is k copies and 0 is absence, for every machine that minimises a loss; bad input is refused."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone, is_classifier, is_outlier_detector, is_regressor
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.preprocessing import scale
+
+import mercer
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    GradientKernelSVC,
+    KernelLogisticRegression,
+    KernelNeighborsClassifier,
+    KernelPerceptron,
+    KernelRidge,
+    LeastSquaresClassifier,
+    LeastSquaresSVC,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    ParzenClassifier,
+    QuantileSVR,
+    RBFNetworkClassifier,
+    Status,
+)
+
+X, LABELS = load_wine(return_X_y=True)
+X, LABELS = scale(X)[::2], LABELS[::2]
+TABLE, TARGETS = load_diabetes(return_X_y=True)
+TABLE, TARGETS = scale(TABLE)[:90], scale(TARGETS)[:90]
+WHOLE = np.arange(90) % 4
+
+# Every machine that takes weights, to a tolerance at which copies can be told from weights.
+WEIGHTED = {
+    "SVC": SVC(tol=1e-8),
+    "SVC, one against the rest": SVC(tol=1e-8, multi_class="ovr"),
+    "SVC, squared hinge": SVC(tol=1e-8, loss="squared_hinge"),
+    "SVC without a bias": SVC(tol=1e-8, fit_intercept=False),
+    "NuSVC": NuSVC(tol=1e-8, nu=0.3),
+    "NuSVC, one against the rest": NuSVC(tol=1e-8, nu=0.3, multi_class="ovr"),
+    "SVR": SVR(tol=1e-8),
+    "SVR, squared": SVR(tol=1e-8, loss="squared_epsilon_insensitive"),
+    "SVR without a tube": SVR(tol=1e-8, epsilon=0.0),
+    "NuSVR": NuSVR(tol=1e-8),
+    "QuantileSVR": QuantileSVR(tol=1e-8, quantile=0.37),
+    "OneClassSVM": OneClassSVM(tol=1e-8, nu=0.31),
+    "OneClassSVM, contamination": OneClassSVM(tol=1e-8, contamination=0.21),
+    "SVDD": SVDD(C=0.02, tol=1e-8),
+    "KernelRidge": KernelRidge(kernel="rbf", gamma="scale"),
+    "LeastSquaresSVC": LeastSquaresSVC(),
+    "LeastSquaresClassifier": LeastSquaresClassifier(0.5),
+    "KernelLogisticRegression": KernelLogisticRegression(tol=1e-9),
+    "LogisticRegression": LogisticRegression(tol=1e-9),
+    "ParzenClassifier": ParzenClassifier(),
+    "RBFNetworkClassifier": RBFNetworkClassifier(12, machine=LogisticRegression(tol=1e-10)),
+    "RBFNetworkClassifier, drawn": RBFNetworkClassifier(12, centers="random", machine=LogisticRegression(tol=1e-10)),
+    "GradientKernelSVC": GradientKernelSVC(tol=1e-7),
+}
+UNWEIGHTED = {"KernelPerceptron": KernelPerceptron(), "KernelNeighborsClassifier": KernelNeighborsClassifier()}
+# What decision values may differ by: a gap that is small bounds them by its square root.
+CLOSE = {"GradientKernelSVC": 2e-2}
+
+
+def data_of(machine):
+    return (TABLE, TARGETS) if is_regressor(machine) else (X[:89], LABELS[:89])
+
+
+def values(machine, rows):
+    if hasattr(machine, "decision_function"):
+        return machine.decision_function(rows)
+    return machine.predict_proba(rows) if is_classifier(machine) else machine.predict(rows)
+
+
+def fitted(machine, rows, y, weights=None):
+    return clone(machine).fit(rows, None if is_outlier_detector(machine) else y, sample_weight=weights)
+
+
+def test_the_table_is_whole():
+    machines = {
+        found
+        for found in map(mercer.__getattr__, mercer.__all__[1:])
+        if inspect.isclass(found) and issubclass(found, BaseEstimator) and not hasattr(found, "transform")
+    }
+    taking = {found for found in machines if "sample_weight" in inspect.signature(found.fit).parameters}
+    assert taking == {type(machine) for machine in WEIGHTED.values()}
+    assert machines - taking == {type(machine) for machine in UNWEIGHTED.values()}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_weight_of_k_is_k_copies(name):
+    """gamma="scale" counts copies as well."""
+    machine = WEIGHTED[name]
+    rows, y = data_of(machine)
+    weights = WHOLE[: len(y)]
+    copies = np.repeat(np.arange(len(y)), weights)
+    one, other = fitted(machine, rows, y, weights.astype(float)), fitted(machine, rows[copies], y[copies])
+    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_weight_of_0_is_absence(name):
+    machine = WEIGHTED[name]
+    rows, y = data_of(machine)
+    weights = WHOLE[: len(y)].astype(float)
+    kept = weights > 0.0
+    one, other = fitted(machine, rows, y, weights), fitted(machine, rows[kept], y[kept], weights[kept])
+    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
+
+
+@pytest.mark.parametrize("name", [n for n, machine in WEIGHTED.items() if "class_weight" in machine.get_params()])
+def test_class_weights_are_weights(name):
+    machine = WEIGHTED[name]
+    rows, y = data_of(machine)
+    plain = fitted(machine.set_params(class_weight=None), rows, y)
+    counts = np.bincount(y)
+    for given, factors in (
+        ({0: 1.5, 2: 0.75}, np.array([1.5, 1.0, 0.75])),
+        ("balanced", len(y) / (3 * counts)),
+    ):
+        weighted = clone(machine).set_params(
+            class_weight=given, **({"gamma": 0.05} if "gamma" in vars(machine) else {})
+        )
+        by_class = fitted(weighted, rows, y)
+        by_row = fitted(weighted.set_params(class_weight=None), rows, y, factors[y])
+        np.testing.assert_allclose(values(by_class, rows), values(by_row, rows), atol=2e-5)
+        assert np.abs(values(by_class, rows) - values(plain, rows)).max() > 1e-4
+
+
+def test_every_classifier_that_takes_weights_takes_class_weights():
+    """But for the network, whose machine takes them."""
+    classifiers = [machine for machine in WEIGHTED.values() if is_classifier(machine)]
+    assert {type(m) for m in classifiers if "class_weight" not in m.get_params()} == {RBFNetworkClassifier}
+
+
+@pytest.mark.parametrize("rule", ["scale", "median", "sigest"])
+@pytest.mark.parametrize("machine", [SVC(), NuSVR(), OneClassSVM(), KernelLogisticRegression(), ParzenClassifier()])
+def test_rules_for_gamma_count_copies(machine, rule):
+    rows, y = data_of(machine)
+    weights = WHOLE[: len(y)]
+    copies = np.repeat(np.arange(len(y)), weights)
+    machine = clone(machine).set_params(gamma=rule)
+    one, other = fitted(machine, rows, y, weights.astype(float)), fitted(machine, rows[copies], y[copies])
+    assert one.kernel_.gamma == pytest.approx(other.kernel_.gamma, rel=1e-9)
+    assert one.kernel_.gamma != pytest.approx(fitted(machine, rows, y).kernel_.gamma, rel=1e-6)
+
+
+# Class weights that make nu infeasible.
+
+
+def two_classes(n_light=18):
+    rows = np.concatenate([np.flatnonzero(LABELS == 0)[:24], np.flatnonzero(LABELS == 1)[:n_light]])
+    return X[rows], LABELS[rows]
+
+
+def shares(y, weights):
+    totals = np.array([weights[k] * np.count_nonzero(y == k) for k in range(2)])
+    return 2.0 * totals.min() / totals.sum()
+
+
+@pytest.mark.parametrize("weights", [{0: 2.0, 1: 0.5}, {0: 1e3, 1: 1e-4}, {0: 0.25, 1: 4.0}], ids=str)
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_class_weights_lower_nu_to_what_is_feasible(weights, kernel):
+    rows, y = two_classes()
+    most, heavier = shares(y, weights), 1.0 if weights[1] > weights[0] else -1.0
+    assert most < 0.5 < shares(y, {0: 1.0, 1: 1.0})
+    given = {"kernel": kernel, "class_weight": weights, "tol": 1e-9}
+    with pytest.warns(
+        UserWarning, match=r"nu=0\.5 is infeasible with this class_weight: it must be > 0 and at most \d"
+    ):
+        lowered = NuSVC(nu=0.5, **given).fit(rows, y)
+    feasible = NuSVC(nu=most, **given).fit(rows, y)
+    np.testing.assert_allclose(lowered.nu_, [most])
+    np.testing.assert_allclose(feasible.nu_, [most])
+    # The problem and its certificate are those of the feasible nu.
+    certificate = lowered.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert certificate.verify().status is Status.OPTIMAL
+    assert certificate.primal == pytest.approx(feasible.certificate_.primal, rel=1e-6)
+    f, kept = lowered.decision_function(rows), most / 0.5
+    np.testing.assert_allclose(f, kept * feasible.decision_function(rows) + (1.0 - kept) * heavier, atol=1e-6)
+    light = (y == 1) != (heavier > 0.0)
+    assert (heavier * f[light]).min() == pytest.approx(1.0 - 2.0 * kept, abs=1e-5)
+    if kept <= 0.5:
+        assert (lowered.predict(rows[light]) == int(heavier > 0.0)).all()
+    np.testing.assert_allclose(lowered.function_(rows) + lowered.intercept_, f, atol=1e-9)
+
+
+def test_lowering_follows_nu_without_a_jump_and_knows_no_scale():
+    rows, y = two_classes()
+    weights = {0: 2.0, 1: 0.5}
+    most = shares(y, weights)
+    with pytest.warns(UserWarning, match="infeasible with this class_weight"):
+        above = NuSVC(nu=most * (1.0 + 1e-5), class_weight=weights, tol=1e-9).fit(rows, y)
+    below = NuSVC(nu=most * (1.0 - 1e-5), class_weight=weights, tol=1e-9).fit(rows, y)
+    np.testing.assert_allclose(above.decision_function(rows), below.decision_function(rows), atol=1e-3)
+    with pytest.warns(UserWarning, match="infeasible with this class_weight"):
+        scaled = NuSVC(nu=most * (1.0 + 1e-5), class_weight={0: 2e6, 1: 5e5}, tol=1e-3).fit(rows, y)
+    np.testing.assert_allclose(scaled.decision_function(rows), above.decision_function(rows), atol=1e-6)
+
+
+def test_each_pair_is_lowered_for_itself():
+    weights = {0: 50.0}
+    with pytest.warns(UserWarning, match="2 of 3 machines took the largest feasible nu"):
+        machine = NuSVC(nu=0.5, class_weight=weights).fit(X, LABELS)
+    counts = np.bincount(LABELS) * [50.0, 1.0, 1.0]
+    expected = [min(0.5, 2.0 * min(a, b) / (a + b)) for a, b in (counts[[0, 1]], counts[[0, 2]], counts[[1, 2]])]
+    np.testing.assert_allclose(machine.nu_, expected)
+    assert machine.nu_[2] == 0.5
+    assert (machine.predict(X) == 0).mean() > np.mean(LABELS == 0)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_what_the_data_make_infeasible_stays_an_error(scheme):
+    rows, y = two_classes(n_light=3)
+    for class_weight in (None, {0: 3.0}):
+        with pytest.raises(ValueError, match=r"nu is infeasible: it must be > 0 and at most 0\.\d+"):
+            NuSVC(nu=0.5, class_weight=class_weight, multi_class=scheme).fit(rows, y)
+    assert NuSVC(nu=0.5, class_weight="balanced", multi_class=scheme).fit(rows, y).nu_[0] == 0.5
+
+
+# Bad input.
+
+MACHINES = WEIGHTED | UNWEIGHTED
+WITH_TARGETS = [name for name, machine in MACHINES.items() if not is_outlier_detector(machine)]
+
+
+def changed(y, value):
+    return np.concatenate([np.asarray(y[:-1], dtype=float), [value]])
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rows_must_be_finite(name, value):
+    rows, y = data_of(MACHINES[name])
+    rows = rows.copy()
+    rows[3, 2] = value
+    with pytest.raises(ValueError, match=r"X must be finite|NaN|infinity"):
+        clone(MACHINES[name]).fit(rows, y)
+
+
+@pytest.mark.parametrize("name", WITH_TARGETS)
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda y: changed(y, np.nan), "NaN"),
+        (lambda y: changed(y, np.inf), "infinity"),
+        (lambda y: y[:-1], "inconsistent numbers of samples"),
+        (lambda y: None, "y"),
+    ],
+    ids=["NaN", "infinity", "another length", "none"],
+)
+def test_targets_must_be_what_they_are_taken_for(name, spoil, message):
+    rows, y = data_of(MACHINES[name])
+    with pytest.raises(ValueError, match=message):
+        clone(MACHINES[name]).fit(rows, spoil(y))
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_TARGETS if name != "KernelRidge"])
+def test_several_targets_are_refused_where_there_is_one(name):
+    rows, y = data_of(MACHINES[name])
+    with pytest.raises(ValueError, match=r"y should be a 1d array|multi-?output|multilabel|[Mm]ulti"):
+        clone(MACHINES[name]).fit(rows, np.column_stack([y, y]))
+
+
+@pytest.mark.parametrize("name", [name for name, machine in MACHINES.items() if is_classifier(machine)])
+def test_one_class_is_not_enough(name):
+    with pytest.raises(ValueError, match="class"):
+        clone(MACHINES[name]).fit(X, np.zeros(len(X), dtype=int))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (lambda w: np.where(np.arange(w.size) == 2, -1.0, w), r"sample_weight must hold finite numbers >= 0"),
+        (lambda w: np.where(np.arange(w.size) == 2, np.nan, w), r"sample_weight must hold finite numbers >= 0|NaN"),
+        (lambda w: w[:-1], "sample_weight"),
+        (lambda w: 0.0 * w, "sample_weight must be positive"),
+    ],
+    ids=["negative", "NaN", "another length", "all zero"],
+)
+def test_weights_must_be_weights(name, weights, message):
+    rows, y = data_of(WEIGHTED[name])
+    with pytest.raises(ValueError, match=message):
+        fitted(WEIGHTED[name], rows, y, weights(np.ones(len(y))))
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (NuSVC(nu=0.9), r"nu is infeasible: it must be > 0 and at most 0\.8\d+, twice the share of the smaller class"),
+        (NuSVC(nu=0.9, multi_class="ovr"), r"nu is infeasible: it must be > 0 and at most 0\.5\d+, twice the share"),
+        (NuSVC(nu=0.0), r"nu must be a number > 0 and <= 1, got 0\.0"),
+        (NuSVR(nu=1.2), r"nu must be a number > 0 and <= 1, got 1\.2"),
+        (OneClassSVM(nu=-1), r"nu must be a number > 0 and <= 1, got -1"),
+        (SVDD(C=1e-3), r"must sum to at least 1, .* C must be 11\.2\d* times as large"),
+        (SVR(epsilon=-0.5), r"epsilon must be a number >= 0, got -0\.5"),
+        (QuantileSVR(quantile=1.0), r"quantile must be a number > 0 and < 1, got 1\.0"),
+        (QuantileSVR(quantile=-0.1), r"quantile must be a number > 0 and < 1, got -0\.1"),
+        (KernelRidge(alpha=-1.0), r"alpha must be .* >= 0, got -1\.0"),
+        (SVC(shrinking="yes"), "shrinking must be True or False, got 'yes'"),
+        (SVC(cache_size=0), "cache_size must be a number > 0, got 0"),
+        (SVC(random_state="seed"), "random_state must be None, an integer >= 0 or a RandomState, got 'seed'"),
+        (SVR(verbose=-1), "verbose must be True, False or an integer >= 0, got -1"),
+        (KernelRidge(kernel_params=3), "kernel_params must be a dict or None, got 3"),
+        (SVC(class_weight={"a": 1.0}), r"class_weight names classes that y does not hold: \['a'\]"),
+    ],
+    ids=repr,
+)
+def test_parameters_out_of_their_range(machine, message):
+    rows, y = data_of(machine)
+    with pytest.raises(ValueError, match=message):
+        machine.fit(rows, y)
