@@ -40,3 +40,11 @@ def three_classes(n: int = 90, seed: int = 0) -> pd.DataFrame:
     centres = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
     points = centres[kind] + rng.standard_normal((n, 2))
     return pd.DataFrame({"u": points[:, 0], "v": points[:, 1], "kind": np.array(["a", "b", "c"])[kind]})
+
+
+def quantities(n: int = 80, seed: int = 3) -> pd.DataFrame:
+    """Numbers, text and booleans; `pay` depends on two of them, bent, in a unit of its own."""
+    frame = mixed_frame(n).drop(columns=["row", "unit", "outcome"])
+    noise = np.random.default_rng(seed).standard_normal(n)
+    pay = 40_000.0 + 9.0 * (frame["age"] - 40.0) ** 2 - 9_000.0 * (frame["site"] == "north") + 1500.0 * noise
+    return frame.assign(pay=pay.round(2))

@@ -16,11 +16,12 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
 
-from generated import mixed_frame, three_classes, with_missing
+from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import cli, load_libsvm_data, load_libsvm_model
 from mercer.cli.progress import ConsoleProgress
 from mercer.io.model_file import load_model
 from mercer.io.tables import read_table
+from mercer.recipes import ForSVR
 from mercer.report import prose
 from mercer.selection.progress import Progress
 
@@ -103,7 +104,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
     assert "note: column 'unit' was left out: one value only in the training rows\n" in err
-    assert load_model("m").training.C == 2.0
+    assert load_model("m").recipe.C == 2.0
 
 
 @pytest.mark.parametrize("rule", ["auto", "median", "sigest"])
@@ -168,7 +169,8 @@ def test_predict_tells_training_rows_from_others(mercer, model, tmp_path):
     mixed_frame(80).to_csv(tmp_path / "t.csv", index=False)
     assert mercer("study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s")[0] == 0
     _, _, err = mercer("predict", "s/model.mercer", "t.csv", "--out", "p.csv")
-    assert "trained on 60 of these rows, which says little about new ones: of the other 20, " in err
+    assert "trained on 60 of these rows, which says little about new ones; of the others, " in err
+    assert " of 20 labels agree" in err
 
 
 def test_predict_names_categories_that_training_did_not_have(mercer, model, tmp_path):
@@ -300,8 +302,11 @@ ERRORS = {
     "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
     "wrong target": ((*STUDY, "outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
     "constant target": ((*STUDY, "unit"), "must have at least two classes, but is 'mg' in every row", None),
-    "quantity": ((*STUDY, "dose"), "looks like a quantity", "say --task classification"),
-    "regression": ((*STUDY, "age", "--task", "regression"), "--task regression is not among the tasks yet", None),
+    "no quantity": (
+        (*STUDY, "site", "--task", "regression"),
+        "the target 'site' must hold numbers for regression, but row 1 holds '",
+        "--task classification",
+    ),
     "missing": (
         ("study", "patients.csv", "--target", "outcome"),
         "missing values in 'age' (5), 'site' (5), and nothing was said about them",
@@ -562,9 +567,11 @@ def test_a_model_and_its_table_for_libsvm(mercer, model, tmp_path):
     ours = load_model(model)
     table = read_table("patients.csv", text_columns=ours.encoder.text_columns)
     rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
-    np.testing.assert_array_equal(target, ours.codes(table))
+    np.testing.assert_array_equal(target, ours.outcome.truth(table))
     theirs = load_libsvm_model("m.model", n_features=rows.shape[1])
-    np.testing.assert_array_equal(theirs.predict(rows), [ours.labels.index(label) for label in ours.predict(table)])
+    np.testing.assert_array_equal(
+        theirs.predict(rows), [ours.outcome.names.index(label) for label in ours.predict(table)]
+    )
     np.testing.assert_allclose(theirs.decision_function(rows), ours.scores(table), rtol=1e-12, atol=1e-12)
     pd.read_csv("patients.csv").drop(columns="outcome").to_csv("new.csv", index=False)
     assert mercer("convert", "new.csv", "new.svm", "--model", model)[0] == 0
@@ -603,3 +610,58 @@ def test_what_cannot_be_converted(mercer, model, tmp_path):
     assert status == 1
     assert "fit with multi_class='ovo'" in " ".join(err.split())
     assert not (tmp_path / "r.model").exists()
+
+
+def test_regression_from_a_table_to_predictions(mercer, tmp_path):
+    quantities(120).to_csv(tmp_path / "pay.csv", index=False)
+    status, out, err = mercer("study", "pay.csv", "--target", "pay", "--folds", "2", "--out", "s")
+    assert status == 0
+    assert "was taken for a quantity: this is regression" in err
+    words = " ".join(out.split())
+    for part in (
+        "test R²",
+        "ridge regression",
+        "lie in the tube",
+        "Farthest off on the sealed rows",
+        "Certificate: optimal",
+    ):
+        assert part in words
+    status, out, err = mercer("predict", "s/model.mercer", "pay.csv")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0] == "prediction"
+    np.testing.assert_allclose(
+        [float(line) for line in lines[1:]], load_model("s/model.mercer").predict(quantities(120))
+    )
+    assert "predictions for 120 differ from the column 'pay' by" in err
+    assert "; of the others, predictions for 30 differ" in err
+    status, out, _ = mercer("verify", "s/model.mercer", "pay.csv")
+    assert status == 0
+    assert "verified: the model is what it says it is" in out
+    quantities(120).assign(pay=lambda frame: frame["pay"] + 1.0).to_csv(tmp_path / "other.csv", index=False)
+    assert mercer("verify", "s/model.mercer", "other.csv")[0] == 1
+
+
+def test_fit_of_numbers(mercer, tmp_path):
+    quantities(80).to_csv(tmp_path / "pay.csv", index=False)
+    status, *_ = mercer("fit", "pay.csv", "--target", "pay", "--epsilon", "0.2", "--C", "5", "--out", "m")
+    assert status == 0
+    assert load_model("m").recipe == ForSVR(C=5.0, epsilon=0.2)
+    assert mercer("verify", "m", "pay.csv")[0] == 0
+    status, _, err = mercer("fit", "pay.csv", "--target", "pay", "--multi-class", "ovr", "--out", "m")
+    assert status == 2
+    assert "--multi-class is for classification, and this is regression" in err
+    status, _, err = mercer("fit", "pay.csv", "--target", "site", "--epsilon", "0.2", "--out", "m")
+    assert status == 2
+    assert "--epsilon is for regression, and this is classification" in err
+
+
+def test_a_model_of_numbers_and_its_table_for_libsvm(mercer, tmp_path):
+    quantities(60).to_csv(tmp_path / "pay.csv", index=False)
+    assert mercer("fit", "pay.csv", "--target", "pay", "--out", "m")[0] == 0
+    assert mercer("convert", "m", "m.model")[0] == 0
+    assert mercer("convert", "pay.csv", "rows.svm", "--model", "m")[0] == 0
+    ours, table = load_model("m"), read_table("pay.csv")
+    rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
+    np.testing.assert_array_equal(target, table["pay"])
+    np.testing.assert_allclose(load_libsvm_model("m.model").predict(rows), ours.predict(table), rtol=1e-12)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from generated import mixed_frame, with_missing
 from mercer.encoding import TableEncoder, class_codes, complete_rows
-from mercer.intake import identifier_columns, read_labels, take_in
+from mercer.intake import identifier_columns, read_target, take_in
 from mercer.table import Table, TableError, TableWarning, as_table
 
 
@@ -22,7 +22,7 @@ def table_of(**columns):
 
 
 def taken_in(table, target, task="auto", **options):
-    return take_in(table, read_labels(table, target, task), **options)
+    return take_in(table, read_target(table, target, task), **options)
 
 
 def test_numbers_are_imputed_by_the_median_and_standardised():
@@ -290,8 +290,8 @@ def test_intake_of_a_mixed_table():
     }
     assert intake.rows_dropped == {"target 'outcome' missing": 5}
     assert len(intake.rows) == 115
-    assert intake.labels == ["ill", "well"]
-    assert intake.class_counts.sum() == 115
+    assert intake.truth.names == ["ill", "well"]
+    assert intake.truth.counts.sum() == 115
     frame = with_missing(mixed_frame())
     assert "row" in taken_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
 
@@ -313,13 +313,11 @@ REFUSED = {
         "missing values in 'age' (5), 'site' (5), and nothing was said about them",
         "missing=impute fills them in",
     ),
-    "regression": (dict(task="regression"), "task=regression is not among the tasks yet", None),
-    "a quantity": (
-        dict(target="dose"),
-        "different numbers in 120 rows, such as '0.091', '0.094' or '0.133', so it looks like a quantity",
+    "regression of text": (
+        dict(task="regression"),
+        "the target 'outcome' must hold numbers for regression, but row 1 holds '",
         "say task=classification",
     ),
-    "a whole quantity": (dict(target="row"), "the target 'row' holds 120 different numbers", "task=classification"),
     "constant": (
         dict(target="unit", missing="impute"),
         "must have at least two classes, but is 'mg' in every row",
@@ -355,10 +353,10 @@ def test_a_target_of_many_texts_is_refused_unless_one_insists():
     ) as caught:
         taken_in(dated, "y")
     assert "if these are names of classes, say task=classification" in caught.value.hint
-    assert len(taken_in(dated, "y", task="classification").labels) == 84
+    assert len(taken_in(dated, "y", task="classification").truth.names) == 84
     with pytest.raises(TableError, match="holds 12 different texts in 12 rows"):
         taken_in(table_of(x=np.sin(np.arange(12.0)), y=text(*"abcdefghijkl")), "y")
-    assert len(taken_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").labels) == 12
+    assert len(taken_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").truth.names) == 12
 
 
 @pytest.mark.parametrize(
@@ -436,4 +434,4 @@ def test_empty_targets_and_only_targets():
     with pytest.raises(ValueError, match="task must be 'auto', 'classification' or 'regression', got 'x'"):
         taken_in(as_table(frame), "y", task="x")
     smallest = mixed_frame()["dose"].min()
-    assert taken_in(as_table(mixed_frame()), "dose", task="classification").labels[0] == f"{smallest}"
+    assert taken_in(as_table(mixed_frame()), "dose", task="classification").truth.names[0] == f"{smallest}"

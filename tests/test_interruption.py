@@ -288,6 +288,17 @@ def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
     assert max(watch.seconds[: watch.looks]) < 1.0
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_the_joint_machine_looks_often_too(once):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
+    gram = Gram(RBF(gamma=1.0), as_data(X), evaluate_once=once, n_jobs=1)
+    watch = Watch(looks=15)
+    machines = train(gram, labels, 12, 1e3, scheme="joint", interruption=watch)
+    assert machines.certificate.status is Status.INTERRUPTED
+    assert max(watch.seconds[: watch.looks]) < 1.0
+
+
 @every_watched
 def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_classes, scheme, p):
     gram, labels = watched_gram(kernel, n_classes, p)

@@ -13,8 +13,9 @@ import scipy.optimize
 import scipy.sparse as sp
 import sklearn.svm
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import QuantileRegressor
 from sklearn.preprocessing import scale
 
 import plain
@@ -52,6 +53,11 @@ def nu_svr_objective(quadratic, f, y, C, nu=0.4):
     return quadratic + C @ (nu * epsilon + plain.epsilon_loss(y, f, epsilon))
 
 
+def nu_svc_objective(quadratic, f, y, v, nu=0.2):
+    """The least over all multiples of the machine, of which that with margins of 1 is given."""
+    return -(max(0.0, nu * v.sum() - v @ np.maximum(0.0, 1.0 - y * f)) ** 2) / (4.0 * quadratic)
+
+
 MACHINES = [
     Machine(
         "SVR",
@@ -87,6 +93,15 @@ MACHINES = [
         penalty=2.0,
     ),
     Machine(
+        "SVC",
+        SVC(C=2.0),
+        lambda quadratic, f, y, C: quadratic + C @ np.maximum(0.0, 1.0 - y * f),
+        sklearn.svm.SVC(C=2.0),
+        task="classification",
+        penalty=2.0,
+    ),
+    Machine("NuSVC", NuSVC(nu=0.2), nu_svc_objective, sklearn.svm.NuSVC(nu=0.2), task="classification"),
+    Machine(
         "SVC, squared hinge",
         SVC(C=2.0, loss="squared_hinge"),
         lambda quadratic, f, y, C: quadratic + C @ np.maximum(0.0, 1.0 - y * f) ** 2,
@@ -108,23 +123,47 @@ MACHINES = [
         task="novelty",
     ),
 ]
+TABLES = {
+    "classification": {
+        "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+        "iris": lambda: (load_iris().data[50:], load_iris().target[50:] == 1),
+        "wine": lambda: (load_wine().data, load_wine().target == 0),
+        "digits": lambda: (load_digits().data, load_digits().target % 2),
+    },
+    "regression": {
+        "diabetes": lambda: load_diabetes(return_X_y=True),
+        "friedman": lambda: make_friedman1(400, noise=0.5, random_state=0),
+    },
+    "novelty": {
+        "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+        "iris": lambda: load_iris(return_X_y=True),
+        "digits": lambda: load_digits(return_X_y=True),
+    },
+}
+QUICK = ("breast cancer", "wine", "diabetes")
+"""What is not left to the slow tests."""
+ON_TABLES = [
+    pytest.param(case, data, id=f"{case.name}-{data}", marks=[] if data in QUICK else pytest.mark.slow)
+    for case in MACHINES
+    for data in TABLES[case.task]
+]
 KERNELS = {
     "linear": ({"kernel": "linear"}, plain.linear),
+    "polynomial": (
+        {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": 1.0},
+        lambda A, B: plain.polynomial(A, B, 2, 0.1, 1.0),
+    ),
     "Gaussian": ({"kernel": "rbf", "gamma": 0.1}, lambda A, B: plain.gaussian(A, B, 0.1)),
 }
 
 
-def table(task, weighted):
-    """Rows of a bundled set, targets and weights, some of them 0."""
+def table(task, weighted, data=None):
+    """At most 200 rows of a bundled set, targets and weights, some of them 0."""
     rng = np.random.default_rng(0)
-    if task == "regression":
-        X, y = load_diabetes(return_X_y=True)
-        X, y = scale(X), scale(y)
-    else:
-        X, y = load_breast_cancer(return_X_y=True)
-        X, y = scale(X), 2.0 * y - 1.0
+    X, y = TABLES[task][data or next(iter(TABLES[task]))]()
+    X, y = scale(X), scale(y) if task == "regression" else 2.0 * y - 1.0
     rows = rng.permutation(len(X))[:200]
-    weights = rng.integers(0, 4, 200).astype(float) if weighted else np.ones(200)
+    weights = rng.integers(0, 4, rows.size).astype(float) if weighted else np.ones(rows.size)
     return X[rows], y[rows], weights
 
 
@@ -142,9 +181,10 @@ def point(machine, n):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weights"])
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
-def test_the_objective_is_the_one_it_names_and_the_least(case, kernel, weighted):
-    X, y, weights = table(case.task, weighted)
+@pytest.mark.parametrize(("case", "data"), ON_TABLES)
+def test_the_objective_is_the_one_it_names_and_the_least(case, data, kernel, weighted):
+    """Machine, kernel, weights, data set: the certificate is true and tight, and LIBSVM's objective the same."""
+    X, y, weights = table(case.task, weighted, data)
     parameters, formula = KERNELS[kernel]
     machine = fitted(case.mine, X, y, weights, tol=TOL, **parameters)
     certificate, K = machine.certificate_, formula(X, X)
@@ -250,25 +290,63 @@ def test_large_tables_take_working_sets_and_single_precision(case):
     assert certificate.kkt_violation == pytest.approx(verified.kkt_violation, abs=1e-9)
 
 
+LIBLINEAR = [
+    ("SVC without a bias", sklearn.svm.LinearSVC(loss="hinge")),
+    ("SVC, squared hinge", sklearn.svm.LinearSVC(loss="squared_hinge")),
+    ("SVR without a bias", sklearn.svm.LinearSVR(epsilon=0.2, loss="epsilon_insensitive")),
+    ("SVR, squared", sklearn.svm.LinearSVR(epsilon=0.2, loss="squared_epsilon_insensitive")),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weights"])
+@pytest.mark.parametrize(("name", "peer"), LIBLINEAR, ids=[name for name, _ in LIBLINEAR])
+def test_linear_machines_without_a_bias_are_those_of_liblinear(name, peer, weighted):
+    case = next(case for case in MACHINES if case.name == name)
+    for data in TABLES[case.task]:
+        X, y, weights = table(case.task, weighted, data)
+        mine = fitted(case.mine, X, y, weights, tol=1e-8, kernel="linear", fit_intercept=False, C=0.1)
+        parameters = {"C": 0.1, "fit_intercept": False, "tol": 1e-10, "max_iter": 2_000_000, "dual": True}
+        theirs = clone(peer).set_params(random_state=0, **parameters).fit(X, y, weights)
+        w = theirs.coef_.ravel()
+        objective = case.objective(0.5 * w @ w, X @ w, y, 0.1 * weights)
+        assert mine.certificate_.status is Status.OPTIMAL
+        assert mine.certificate_.primal == pytest.approx(objective, rel=1e-5)
+        assert mine.certificate_.dual == pytest.approx(objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.8])
+def test_a_linear_quantile_of_large_penalty_is_scikit_learns(quantile):
+    X, y, weights = table("regression", True)
+    mine = fitted(QuantileSVR(quantile=quantile, C=1e4), X, y, weights, kernel="linear", tol=1e-7)
+    peer = QuantileRegressor(quantile=quantile, alpha=0.0, solver="highs").fit(X, y, weights)
+    least = weights @ plain.pinball(y, peer.predict(X), quantile)
+    assert weights @ plain.pinball(y, mine.predict(X), quantile) == pytest.approx(least, rel=1e-5)
+
+
 # nu and quantiles.
 
 
-def test_nu_bounds_shares_of_rows():
-    X, y, _ = table("regression", False)
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weights"])
+def test_nu_bounds_shares_of_rows(weighted):
+    X, y, weights = table("regression", weighted)
+
+    def share(rows):
+        return weights[rows].sum() / weights.sum()
+
     for nu in (0.1, 0.5, 0.9):
-        machine = NuSVR(nu=nu, C=5.0, tol=TOL).fit(X, y)
+        machine = NuSVR(nu=nu, C=5.0, tol=TOL).fit(X, y, weights)
         outside = np.abs(y - machine.predict(X)) > machine.epsilon_ + 2e-6
-        assert outside.mean() <= nu <= machine.support_.size / 200
-        detector = OneClassSVM(nu=nu, tol=TOL).fit(X)
-        assert (detector.predict(X) == -1).mean() <= nu <= detector.support_.size / 200
-        quantile = QuantileSVR(quantile=nu, C=5.0, tol=TOL).fit(X, y)
+        assert share(outside) <= nu <= share(machine.support_)
+        detector = OneClassSVM(nu=nu, tol=TOL).fit(X, sample_weight=weights)
+        assert share(detector.predict(X) == -1) <= nu <= share(detector.support_)
+        quantile = QuantileSVR(quantile=nu, C=5.0, tol=TOL).fit(X, y, weights)
         f = quantile.predict(X)
-        assert (y < f - 2e-6).mean() <= nu
-        assert (y > f + 2e-6).mean() <= 1.0 - nu
-    X, y, _ = table("classification", False)
+        assert share(y < f - 2e-6) <= nu
+        assert share(y > f + 2e-6) <= 1.0 - nu
+    X, y, weights = table("classification", weighted)
     for nu in (0.05, 0.3, 0.6):
-        machine = NuSVC(nu=nu, tol=TOL).fit(X, y)
-        assert (y * machine.decision_function(X) < 1.0 - 1e-4).mean() <= nu <= machine.support_.size / 200
+        machine = NuSVC(nu=nu, tol=TOL).fit(X, y, weights)
+        assert share(y * machine.decision_function(X) < 1.0 - 1e-4) <= nu <= share(machine.support_)
 
 
 def test_nu_svr_is_epsilon_svr_with_the_tube_that_it_finds():
@@ -290,11 +368,12 @@ def test_the_median_is_svr_without_a_tube():
 def test_nu_svc_is_libsvms(load, kernel):
     X, y = load(return_X_y=True)
     X, (parameters, _) = scale(X), KERNELS[kernel]
-    mine = NuSVC(nu=0.2, tol=1e-6, **parameters).fit(X, y)
+    mine = NuSVC(nu=0.2, tol=1e-8, **parameters).fit(X, y)
     peer = sklearn.svm.NuSVC(nu=0.2, tol=1e-9, **parameters).fit(X, y)
     assert mine.certificate_.status is Status.OPTIMAL
     assert -1e-10 <= mine.certificate_.relative_gap <= 1e-4
-    np.testing.assert_allclose(mine.decision_function(X), peer.decision_function(X), rtol=1e-3, atol=1e-3)
+    # LIBSVM keeps kernel values in single precision, which rho, where it is small, makes that much of.
+    np.testing.assert_allclose(mine.decision_function(X), peer.decision_function(X), rtol=5e-3, atol=5e-3)
     for name in ("dual_coef_", "intercept_", "support_", "n_support_", "classes_", "n_iter_"):
         ours, theirs = getattr(mine, name), getattr(peer, name)
         assert ours.ndim == theirs.ndim, name

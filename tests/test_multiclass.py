@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from mercer import certificate
+from mercer import SVC, certificate
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass import check_scheme, class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, Limits, auto, small, solve
+from mercer.solvers import Interruption, Limits, auto, batch_smo, small, solve
 from mercer.solvers.driver import drive
 from mercer.status import Status
 
@@ -278,3 +278,27 @@ def test_certificates_are_computed_again_on_one_gram_matrix_with_the_threads_of_
     machines.certificate.examples()
     machines.certificate.verify()
     assert [(one["n_jobs"], one["memory_limit"]) for one in made] == [(1, 10**6)] * 2
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
+@pytest.mark.parametrize("way", ["small", "large"])
+@pytest.mark.parametrize("p", [4, 200])
+def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, monkeypatch):
+    """Unshared it would be 1.8 of them by pairs, 10 against the rest; certificates are counted in."""
+    if way == "large":  # the ways that problems take which are too many or too large for one native call
+        monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
+        monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 100)
+        monkeypatch.setattr(batch_smo, "_WORKING_SETS", (128, 256))
+    rng = np.random.default_rng(0)
+    labels = np.arange(900) % 10
+    rows = rng.normal(size=(10, p))[labels] + rng.normal(size=(900, p))
+    machine = SVC(gamma=0.5 / p, C=5.0, multi_class=scheme).fit(rows, labels)
+    certificate = machine.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert certificate.n_kernel_values <= 900**2
+    kept = 8 * 900**2
+    assert certificate.peak_memory_bytes <= 4 * kept  # what is kept, and working sets
+    unshared = SVC(gamma=0.5 / p, C=5.0, multi_class=scheme, memory_limit=kept - 1).fit(rows, labels)
+    np.testing.assert_allclose(machine.decision_function(rows), unshared.decision_function(rows), atol=0.02)
+    if scheme == "ovr" and way == "large" and p == 4:
+        assert unshared.certificate_.n_kernel_values > 4 * 900**2

@@ -7,8 +7,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from mercer import RBF, SVC, Linear, Polynomial, prediction
+import mercer
+from mercer import RBF, SVC, Linear, NuSVC, Polynomial, prediction
 from mercer.backends import select_backend
 from mercer.data import as_data
 from mercer.decision import decision_values
@@ -25,12 +27,12 @@ KERNELS = {"RBF": RBF(gamma=0.2), "linear": Linear(), "cubic": Polynomial(degree
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @given(seed=st.integers(0, 2**32 - 1), offset=st.sampled_from([0.0, 30.0, 1e5]), csr=st.booleans())
 def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, seed, offset, csr):
     rng = np.random.default_rng(seed)
-    n_machines = 1 if n_classes == 2 else n_classes if scheme == "ovr" else n_classes * (n_classes - 1) // 2
+    n_machines = 1 if n_classes == 2 else n_classes * (n_classes - 1) // 2 if scheme == "ovo" else n_classes
     S, X = rng.normal(size=(9, 3)) + offset, rng.normal(size=(40, 3)) + offset
     X[:9] = S
     coefficients = rng.normal(size=(9, n_machines)) * rng.integers(0, 2, (9, n_machines))
@@ -45,11 +47,11 @@ def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, se
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
-@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
 def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
     """Errors move each decision value its own way: two that are nearly the same meet after half the difference."""
     rng = np.random.default_rng(0)
-    n_machines = 1 if n_classes == 2 else n_classes if scheme == "ovr" else n_classes * (n_classes - 1) // 2
+    n_machines = 1 if n_classes == 2 else n_classes * (n_classes - 1) // 2 if scheme == "ovo" else n_classes
     raw, room = rng.integers(-12, 13, (3000, n_machines)) / 10.0, np.full(3000, 0.08)
     of = winners(class_scores(raw, n_classes, scheme))
     changed = np.zeros(3000, dtype=bool)
@@ -78,3 +80,69 @@ def test_most_rows_need_no_double_precision(monkeypatch):
     assert rows[0] == (True, 2000)
     assert sum(size for single, size in rows if not single) < 100
     np.testing.assert_array_equal(labels, machine.decision_function(new) > 0.0)
+
+
+# One column a class: the largest is what is predicted.
+
+CLASSIFIERS = [
+    *(
+        make(multi_class=scheme, **parameters)
+        for make, schemes, parameters in (
+            (SVC, ("ovo", "ovr", "joint"), {}),
+            (SVC, ("ovo", "ovr"), {"loss": "squared_hinge", "fit_intercept": False}),
+            (NuSVC, ("ovo", "ovr"), {"nu": 0.1}),
+            (mercer.KernelPerceptron, ("ovo", "ovr"), {}),
+            (mercer.GradientKernelSVC, ("ovo", "ovr"), {"tol": 0.1}),
+        )
+        for scheme in schemes
+    ),
+    mercer.KernelLogisticRegression(),
+    mercer.LogisticRegression(),
+    mercer.LeastSquaresSVC(),
+    mercer.LeastSquaresClassifier(),
+    mercer.RBFNetworkClassifier(),
+    mercer.ParzenClassifier(),
+]
+
+
+def name_of(machine):
+    parts = [type(machine).__name__, getattr(machine, "multi_class", ""), getattr(machine, "loss", "")]
+    return " ".join(part for part in parts if part)
+
+
+@pytest.mark.parametrize("machine", CLASSIFIERS, ids=name_of)
+@pytest.mark.parametrize("stored", [np.float64, np.float32])
+def test_the_largest_score_is_what_is_predicted(machine, stored):
+    """On rows at random, and on rows halfway between mirrored classes, where scores tie but for rounding."""
+    rng = np.random.default_rng(0)
+    corners = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    labels = np.array(["d", "b", "a", "c"])
+    X = np.concatenate([corners + 0.25 * shift for shift in rng.normal(size=(8, 2))] + [corners, 0.5 * corners])
+    new = np.concatenate([rng.normal(size=(60, 2)), np.zeros((2, 2)), np.mgrid[-2:3, -2:3].reshape(2, -1).T / 2.0])
+    for rows, classes in (
+        (slice(None), labels),
+        (np.arange(len(X)) % 4 != 3, labels),
+        (slice(None), labels[[0, 0, 1, 1]]),
+    ):
+        fitted = clone(machine).fit(X[rows].astype(stored), np.tile(classes, 10)[rows])
+        scores = fitted.decision_function(new.astype(stored))
+        n_classes = fitted.classes_.size
+        if n_classes == 2:
+            assert scores.shape == (87,)
+            winning = (scores > 0.0).astype(int)
+        else:
+            assert scores.shape == (87, n_classes)
+            winning = scores.argmax(axis=1)
+        np.testing.assert_array_equal(fitted.predict(new.astype(stored)), fitted.classes_[winning])
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
+@given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(3, 5))
+def test_the_largest_score_is_what_is_predicted_of_repeats_too(scheme, seed, n_classes):
+    """Classes of the same rows tie everywhere: whatever rounding makes of that, both say the same."""
+    rng = np.random.default_rng(seed)
+    rows = np.round(rng.normal(size=(6, 2)), 1)
+    X, y = np.tile(rows, (n_classes, 1)), np.repeat(np.arange(n_classes), 6)
+    machine = SVC(multi_class=scheme, gamma=1.0).fit(X, y)
+    new = np.concatenate([rows, rng.normal(size=(20, 2))])
+    np.testing.assert_array_equal(machine.predict(new), machine.decision_function(new).argmax(axis=1))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from generated import mixed_frame, three_classes, with_missing
 from mercer import RBF, Linear, Polynomial, plot
 from mercer.metrics import Interval
-from mercer.report import prose
+from mercer.report import of_classes, prose, words
 from mercer.report.page import render, write_report
 from mercer.selection.search import KernelChoice
 from mercer.status import Status
@@ -147,7 +147,7 @@ def test_the_page_of_several_classes_lists_each_machine(three):
     assert "The area is the mean over classes, each against the rest, for which no interval is known." in text
     assert "There are 3 machines: objectives are their sums, the violation is the largest." in text
     assert prose.support(three.model) in text
-    assert prose.margins(three) in text
+    assert of_classes.margins(three) in text
     assert f"{three.certificate.n_support} over" not in text
 
 
@@ -242,20 +242,20 @@ WORTH = {
 def test_whether_it_was_worth_it(mixed, case):
     counts, sentence = WORTH[case]
     contenders = [right_in(one, np.arange(40) < n) for one, n in zip(mixed.contenders, counts, strict=True)]
-    usual = mixed.intake.labels[contenders[3].test.predicted[0]]
+    usual = mixed.intake.truth.names[contenders[3].test.predicted[0]]
     assert sentence.replace("“ill”", f"“{usual}”") in prose.worth(replace(mixed, contenders=tuple(contenders)))
 
 
 def test_margins_are_described_for_what_they_are(mixed, three):
     wrong = 1 - mixed.svm.test.accuracy.value
-    text = prose.margins(mixed)
+    text = of_classes.margins(mixed)
     assert f"a row is misclassified: {prose.percent(1 - mixed.svm.train.accuracy.value)} of the training rows" in text
     assert f"and {prose.percent(wrong)} of the test rows" in text
-    below = prose.percent(np.mean(three.margins_train < 0))
-    text = prose.margins(three)
+    below = prose.percent(np.mean(three.svm.train.margins < 0))
+    text = of_classes.margins(three)
     assert "misclassified" not in text
     assert f"at least one pair decides against the row: {below} of the training rows and " in text
-    figure = plot.margin_distribution(three.margins_train, three.margins_test)
+    figure = plot.margin_distribution(three.svm.train.margins, three.svm.test.margins)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "test rows"]
 
 
@@ -270,8 +270,13 @@ def test_long_names_of_classes_are_shortened_in_pictures(three):
 
 
 def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
-    found = replace(mixed, margins_train=np.array([-0.5, 0.5, 1 - 1e-6, 2.0]), margins_test=np.array([0.1, 0.2]))
-    text = prose.margins(found)
+    svm = replace(
+        mixed.svm,
+        train=replace(mixed.svm.train, margins=np.array([-0.5, 0.5, 1 - 1e-6, 2.0])),
+        test=replace(mixed.svm.test, margins=np.array([0.1, 0.2])),
+    )
+    found = replace(mixed, contenders=(svm, *mixed.contenders[1:]))
+    text = of_classes.margins(found)
     assert "misclassified: 25.0% of the training rows and 0.0% of the test rows." in text
     assert text.endswith("inside the margin: 25.0% of the training rows and 100.0% of the test rows.")
 
@@ -289,7 +294,7 @@ def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
     ],
 )
 def test_gamma_is_told_as_a_number_and_in_words(mixed, kernel, choice, sentence):
-    best = replace(mixed.search.best, choice=choice, n_right=(mixed.search.best.n,))
+    best = replace(mixed.search.best, choice=choice, errors=(0.0,))
     found = replace(
         mixed,
         model=replace(mixed.model, kernel=kernel),
@@ -300,7 +305,7 @@ def test_gamma_is_told_as_a_number_and_in_words(mixed, kernel, choice, sentence)
 
 
 def test_a_kernel_without_gamma(three):
-    best = replace(three.search.best, choice=KernelChoice("linear"), n_right=(three.search.best.n,))
+    best = replace(three.search.best, choice=KernelChoice("linear"), errors=(0.0,))
     search = replace(three.search, cells=(best, *three.search.cells))
     linear = replace(three, model=replace(three.model, kernel=Linear()), search=search)
     assert f"The linear kernel with C = {best.C:g} had the highest" in prose.choice(linear)
@@ -317,7 +322,7 @@ def test_a_kernel_without_gamma(three):
 def test_ties(mixed, n_ties, sentence):
     cells = mixed.search.cells
     best = mixed.search.best
-    others = [cell for cell in cells if sum(cell.n_right) < sum(best.n_right)]
+    others = [cell for cell in cells if cell.error > best.error]
     equal = [replace(best, C=best.C * 2**power) for power in range(n_ties + 1)]
     found = replace(mixed, search=replace(mixed.search, cells=(*others, *equal)))
     assert prose.choice(found).endswith(sentence)
@@ -336,7 +341,11 @@ def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     found = replace(mixed, search=replace(mixed.search, cells=cells))
     how = "2 machines ended as “max_iter”, 1 machine ended as “stalled”"
     assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
-    shown = [text.get_text() for axes in plot.search_heat_map(found.search).axes for text in axes.texts]
+    shown = [
+        text.get_text()
+        for axes in plot.search_heat_map(found.search, prose.voice_of(found).short_figure).axes
+        for text in axes.texts
+    ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
     star = "a star those that ended before the optimum was reached"
     assert (star in Page(render(found)).text, star in Page(render(mixed)).text) == (True, False)
@@ -452,19 +461,19 @@ def test_numbers_in_words():
     assert prose.count(1, "row") == "1 row"
     assert prose.count(12000, "row") == "12,000 rows"
     assert prose.interval(Interval(0.5, 0.25, 0.75)) == "25.0% to 75.0%"
-    assert [prose.p_value(p) for p in (1e-5, 0.0123, 0.5)] == ["< 0.001", "= 0.012", "= 0.50"]
+    assert [words.p_value(p) for p in (1e-5, 0.0123, 0.5)] == ["< 0.001", "= 0.012", "= 0.50"]
 
 
 def test_pictures_are_figures(three):
     figures = [
         plot.roc_curves(three.svm.test.curves),
-        plot.search_heat_map(three.search),
-        plot.confusion_matrix(three.svm.test.confusion, three.intake.labels),
-        plot.margin_distribution(three.margins_train, three.margins_test),
+        plot.search_heat_map(three.search, prose.voice_of(three).short_figure),
+        plot.confusion_matrix(three.svm.test.confusion, three.intake.truth.names),
+        plot.margin_distribution(three.svm.train.margins, three.svm.test.margins),
     ]
     assert all(isinstance(figure, Figure) for figure in figures)
     many = plot.confusion_matrix(np.full((2, 2), 1200), ["a", "b"]).axes[0]
     assert {text.get_text() for text in many.texts} == {"1,200"}
     heat_map = figures[1]
     shown = [text.get_text() for axes in heat_map.axes for text in axes.texts]
-    assert sorted(shown) == sorted(f"{100 * cell.accuracy:.1f}" for cell in three.search.cells)
+    assert sorted(shown) == sorted(f"{100 * cell.figure:.1f}" for cell in three.search.cells)

@@ -9,13 +9,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC as LIBSVM
 
 from generated import mixed_frame, three_classes
-from mercer.selection.contenders import (
+from mercer.selection.classification import (
     LOGISTIC_C,
+    ToClassify,
     choose_logistic,
     choose_majority,
     choose_neighbours,
-    encoded_folds,
 )
+from mercer.selection.contenders import encoded_folds
 from mercer.selection.progress import CostEstimate
 from mercer.selection.sealed import SealedTest
 from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
@@ -31,6 +32,16 @@ def folds_of(frame, target, n_folds=3):
     table = as_table(frame)
     codes = np.unique(table[target], return_inverse=True)[1]
     return encoded_folds(table.without([target]), codes, stratified_folds(codes, n_folds, 0), "error")
+
+
+def goal_of(folds):
+    codes = folds[0].truth
+    return ToClassify([str(code) for code in np.unique(codes)], len(codes))
+
+
+def kinds():
+    folds = folds_of(three_classes(), "kind")
+    return folds, goal_of(folds)
 
 
 def test_holdout_is_stratified_and_deterministic():
@@ -154,37 +165,41 @@ def test_every_fold_has_an_encoding_of_its_own():
 )
 def test_the_search_counts_what_libsvm_counts(choice, frame):
     folds = folds_of(frame, frame.columns[-1])
-    found = search(folds, frame.iloc[:, -1].nunique(), kernels=[choice], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    found = search(folds, goal_of(folds), kernels=[choice], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
     for cell in found.cells:
         expected = []
         for fold in folds:
-            X, codes = fold.X[fold.train], fold.codes[fold.train]
+            X, codes = fold.X[fold.train], fold.truth[fold.train]
             name = {"linear": "linear", "polynomial": "poly", "rbf": "rbf"}[choice.family]
             gamma = choice.gamma_factor / (X.shape[1] * X.var())
             libsvm = LIBSVM(C=cell.C, kernel=name, degree=2, gamma=gamma, coef0=1.0, tol=1e-8, break_ties=True)
             libsvm.set_params(decision_function_shape="ovr").fit(X, codes)
-            expected.append(int(np.sum(libsvm.predict(fold.X[fold.validation]) == fold.codes[fold.validation])))
-        assert cell.n_right == tuple(expected)
+            expected.append(int(np.sum(libsvm.predict(fold.X[fold.validation]) != fold.truth[fold.validation])))
+        assert cell.errors == tuple(expected)
         assert cell.unfinished == ()
 
 
 def test_the_search_is_deterministic_and_complete():
     folds = folds_of(three_classes(), "kind")
-    first, second = search(folds, 3), search(folds, 3)
-    assert [cell.n_right for cell in first.cells] == [cell.n_right for cell in second.cells]
+    first, second = search(folds, goal_of(folds)), search(folds, goal_of(folds))
+    assert [cell.errors for cell in first.cells] == [cell.errors for cell in second.cells]
     assert len(first.cells) == first.n_planned >= 36
     assert first.stopped == ""
     assert first.best == min(first.cells, key=lambda cell: cell.rank)
 
 
 def test_ties_go_to_the_simpler_machine():
-    def cell(family, C, factor=1.0, right=10):
+    def cell(family, C, factor=1.0, wrong=2):
         return Cell(
-            KernelChoice(family, factor, {"linear": 1, "polynomial": 2, "rbf": 1}[family]), C, (right,), 12, 0.0
+            KernelChoice(family, factor, {"linear": 1, "polynomial": 2, "rbf": 1}[family]),
+            C,
+            (wrong,),
+            1.0 - wrong / 12,
+            0.0,
         )
 
     ranked = [
-        cell("rbf", 1.0, right=11),
+        cell("rbf", 1.0, wrong=1),
         cell("linear", 0.1),
         cell("linear", 1.0),
         cell("polynomial", 0.01),
@@ -198,15 +213,15 @@ def test_ties_go_to_the_simpler_machine():
 def test_the_grid_is_extended_once_beyond_the_edge_of_the_best_cell():
     folds = folds_of(three_classes(), "kind")
     kernels = [KernelChoice("rbf", gamma_factor=factor) for factor in (1e-6, 4e-6)]
-    found = search(folds, 3, kernels=kernels, C_grid=[1e-3, 1e-2])
+    found = search(folds, goal_of(folds), kernels=kernels, C_grid=[1e-3, 1e-2])
     assert set(found.extended) <= {"C", "gamma"}
     assert found.extended
     extra = {(cell.choice.gamma_factor, cell.C) for cell in found.cells} - {
         (factor, C) for factor in (1e-6, 4e-6) for C in (1e-3, 1e-2)
     }
     assert extra
-    assert not search(folds, 3, kernels=kernels, C_grid=[1e-3, 1e-2], extend=False).extended
-    assert not search(folds, 3, kernels=kernels[:1], C_grid=[1.0]).extended
+    assert not search(folds, goal_of(folds), kernels=kernels, C_grid=[1e-3, 1e-2], extend=False).extended
+    assert not search(folds, goal_of(folds), kernels=kernels[:1], C_grid=[1.0]).extended
 
 
 def test_a_search_that_is_stopped_keeps_its_finished_cells():
@@ -220,21 +235,22 @@ def test_a_search_that_is_stopped_keeps_its_finished_cells():
         if progress.done == 7:
             interruption.request()
 
-    found = search(folds, 3, interruption=interruption, progress=stop_later)
+    found = search(folds, goal_of(folds), interruption=interruption, progress=stop_later)
     assert found.stopped == "interrupted"
     assert seen[-1].stopped == "interrupted"
     assert not any(state.stopped for state in seen[:-1])
     assert len(found.cells) == 2
     assert found.n_planned == 36
-    whole = search(folds, 3)
-    assert [cell.n_right for cell in found.cells] == [cell.n_right for cell in whole.cells[:2]]
+    whole = search(folds, goal_of(folds))
+    assert [cell.errors for cell in found.cells] == [cell.errors for cell in whole.cells[:2]]
 
 
 def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):
     monkeypatch.setattr("mercer.selection.search.MAX_STEPS", 0)
     frame = mixed_frame(90).drop(columns=["row", "unit"])
     kernels = [KernelChoice("linear"), KernelChoice("rbf", 1 / 16), KernelChoice("rbf"), KernelChoice("rbf", 4.0)]
-    found = search(folds_of(frame, "outcome"), 2, kernels=kernels, C_grid=[1e9], tol=1e-12, extend=False)
+    folds = folds_of(frame, "outcome")
+    found = search(folds, goal_of(folds), kernels=kernels, C_grid=[1e9], tol=1e-12, extend=False)
     unfinished = [cell for cell in found.cells if cell.unfinished]
     assert unfinished
     assert {status for cell in unfinished for status in cell.unfinished} <= {Status.MAX_ITER, Status.STALLED}
@@ -249,16 +265,16 @@ def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):
 def test_a_search_without_a_finished_cell_says_why():
     folds = folds_of(three_classes(), "kind")
     with pytest.raises(SearchStopped, match="time limit"):
-        search(folds, 3, max_seconds=0.0)
+        search(folds, goal_of(folds), max_seconds=0.0)
     interruption = Interruption()
     interruption.request()
     with pytest.raises(SearchStopped, match="interrupted"):
-        search(folds, 3, interruption=interruption)
+        search(folds, goal_of(folds), interruption=interruption)
 
 
 def test_progress_rises_to_the_total():
     seen = []
-    search(folds_of(three_classes(), "kind"), 3, progress=seen.append, extend=False)
+    search(*kinds(), progress=seen.append, extend=False)
     done = [progress.done for progress in seen]
     assert done == sorted(done)
     assert done[-1] == seen[-1].total == 36 * 3
@@ -317,25 +333,25 @@ def test_the_time_left_never_stands_still():
 
 def test_contenders_are_what_scikit_learn_says():
     folds = folds_of(three_classes(), "kind")
-    logistic = choose_logistic(folds, 3)
+    logistic = choose_logistic(folds, goal_of(folds))
     best = float(logistic.setting.removeprefix("C = "))
     right = {C: 0 for C in LOGISTIC_C}
     for fold in folds:
-        X, codes = fold.X[fold.train], fold.codes[fold.train]
+        X, codes = fold.X[fold.train], fold.truth[fold.train]
         for C in LOGISTIC_C:
             predicted = LogisticRegression(C=C, max_iter=2000).fit(X, codes).predict(fold.X[fold.validation])
-            right[C] += int(np.sum(predicted == fold.codes[fold.validation]))
-    assert sum(logistic.n_right) == right[best] == max(right.values())
-    neighbours = choose_neighbours(folds, 3)
+            right[C] += int(np.sum(predicted == fold.truth[fold.validation]))
+    assert 90 - sum(logistic.errors) == right[best] == max(right.values())
+    neighbours = choose_neighbours(folds, goal_of(folds))
     k = int(neighbours.setting.split()[0])
     expected = tuple(
         int(
             np.sum(
-                KNeighborsClassifier(k).fit(fold.X[fold.train], fold.codes[fold.train]).predict(fold.X[fold.validation])
-                == fold.codes[fold.validation]
+                KNeighborsClassifier(k).fit(fold.X[fold.train], fold.truth[fold.train]).predict(fold.X[fold.validation])
+                != fold.truth[fold.validation]
             )
         )
         for fold in folds
     )
-    assert neighbours.n_right == expected
-    assert choose_majority(folds, 3).n_right == (10, 10, 10)
+    assert neighbours.errors == expected
+    assert choose_majority(folds, goal_of(folds)).errors == (20, 20, 20)

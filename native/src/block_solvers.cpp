@@ -1,5 +1,7 @@
 // Solvers of a block, compiled once per instruction set (see simd.hpp).
 #include "mercer/block_problem.hpp"
+#include "mercer/joint_face.hpp"
+#include "mercer/joint_steps.hpp"
 #include "mercer/newton_steps.hpp"
 #include "mercer/pair_steps.hpp"
 
@@ -54,6 +56,18 @@ BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t 
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
     return count_free(block) > kManyFree ? run_newton<FactoredInverse>(block, tol, max_iter)
                                          : run_newton<Inverse>(block, tol, max_iter);
+}
+
+BlockResult joint_steps(const JointProblem<double>& block, bool conjugate, double tol, int64_t max_iter,
+                        double max_work) {
+    return conjugate ? JointFace<double>(block).run(tol, max_iter)
+                     : JointSteps<double>(block).run(tol, max_iter, max_work);
+}
+
+BlockResult joint_steps_single(const JointProblem<float>& block, bool conjugate, double tol, int64_t max_iter,
+                               double max_work) {
+    return conjugate ? JointFace<float>(block).run(tol, max_iter)
+                     : JointSteps<float>(block).run(tol, max_iter, max_work);
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -15,6 +15,8 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::newton_steps,
                                    baseline::pair_steps_single,
                                    baseline::newton_steps_single,
+                                   baseline::joint_steps,
+                                   baseline::joint_steps_single,
                                    baseline::edit_distances,
                                    baseline::subsequences};
 #ifdef MERCER_HAVE_X86
@@ -28,6 +30,8 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::newton_steps,
                                avx2::pair_steps_single,
                                avx2::newton_steps_single,
+                               avx2::joint_steps,
+                               avx2::joint_steps_single,
                                avx2::edit_distances,
                                avx2::subsequences};
 constexpr Implementation kAvx512{"avx512",
@@ -40,6 +44,8 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::newton_steps,
                                  avx512::pair_steps_single,
                                  avx512::newton_steps_single,
+                                 avx512::joint_steps,
+                                 avx512::joint_steps_single,
                                  avx512::edit_distances,
                                  avx512::subsequences};
 

@@ -31,6 +31,7 @@ namespace {
 
 using Doubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstDoubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using DoubleRows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstFlags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstIndices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -318,15 +319,20 @@ struct Stop {
 };
 
 template <class Real>
+void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
+    const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
+    require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
+                (size <= 1 || matrix.stride(0) >= padded) && (padded == 0 || matrix.stride(1) == 1),
+            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
+}
+
+template <class Real>
 std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
                                              Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
                                              ConstIndices group_starts, double tol, int64_t max_iter, int n_threads,
                                              nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0));
-    const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
-    require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
-                (size <= 1 || matrix.stride(0) >= padded) && (padded == 0 || matrix.stride(1) == 1),
-            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
+    check_padded(matrix, size);
     require(static_cast<int64_t>(gradient.shape(0)) == size && static_cast<int64_t>(lower.shape(0)) == size &&
                 static_cast<int64_t>(upper.shape(0)) == size,
             "beta, gradient, lower and upper must have the same length");
@@ -358,6 +364,45 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
     {
         nb::gil_scoped_release release;
         result = solver(problem, tol, max_iter);
+    }
+    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    return {static_cast<int>(result.end), result.n_iter, result.violation};
+}
+
+template <class Real>
+std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool conjugate, MatrixOf<const Real> matrix,
+                                                   DoubleRows beta, DoubleRows gradient, ConstIndices own,
+                                                   ConstDoubles penalty, double tol, int64_t max_iter, double max_work,
+                                                   nb::object stop) {
+    const auto size = static_cast<int64_t>(beta.shape(0)), n_classes = static_cast<int64_t>(beta.shape(1));
+    check_padded(matrix, size);
+    require(gradient.shape(0) == beta.shape(0) && gradient.shape(1) == beta.shape(1) && n_classes >= 1,
+            "beta and gradient must have the same shape, of one class or more");
+    require(static_cast<int64_t>(own.shape(0)) == size && static_cast<int64_t>(penalty.shape(0)) == size,
+            "own and penalty must have an element for each example");
+    Table::check_indices(own.data(), size, n_classes);
+    Stop stopping{std::move(stop)};
+    const bool asks = !stopping.question.is_none();
+    const JointProblem<Real> problem{size,
+                                     n_classes,
+                                     matrix.data(),
+                                     matrix.stride(0),
+                                     beta.data(),
+                                     gradient.data(),
+                                     own.data(),
+                                     penalty.data(),
+                                     asks ? Stop::ask : nullptr,
+                                     &stopping};
+    const Implementation& native = implementation(isa);
+    JointSolver<Real> solver = nullptr;
+    if constexpr (std::is_same_v<Real, float>)
+        solver = native.joint_steps_single;
+    else
+        solver = native.joint_steps;
+    BlockResult result{};
+    {
+        nb::gil_scoped_release release;
+        result = solver(problem, conjugate, tol, max_iter, max_work);
     }
     if (stopping.raised) std::rethrow_exception(stopping.raised);
     return {static_cast<int>(result.end), result.n_iter, result.violation};
@@ -571,6 +616,10 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
+    m.def("solve_joint_block", &solve_joint_block<Real>, nb::arg("isa"), nb::arg("conjugate"),
+          nb::arg("matrix").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+          nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("max_work"), nb::arg("stop").none() = nb::none());
 }
 
 }  // namespace

@@ -85,6 +85,19 @@ def solve_block(
     n_threads: int = 1,
     stop: Callable[[], bool] | None = None,
 ) -> tuple[int, int, float]: ...
+def solve_joint_block(
+    isa: str,
+    conjugate: bool,
+    matrix: _Real,
+    beta: _Float,
+    gradient: _Float,
+    own: _Index,
+    penalty: _Float,
+    tol: float,
+    max_iter: int,
+    max_work: float,
+    stop: Callable[[], bool] | None = None,
+) -> tuple[int, int, float]: ...
 def conditions(
     beta: _Float,
     values: _Float,

@@ -461,3 +461,43 @@ def _places(s: Sequence[int], length: int, decay: float) -> dict[tuple[int, ...]
         word = tuple(s[i] for i in place)
         found[word] = found.get(word, 0.0) + decay ** (place[-1] - place[0] + 1)
     return found
+
+
+def joint_steps(
+    matrix: FloatArray,
+    beta: FloatArray,
+    gradient: FloatArray,
+    own: IndexArray,
+    penalty: FloatArray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, int, float]:
+    """Dual of the joint multi-class machine: the worst example first, its subproblem solved exactly, in place.
+
+    `beta` and `gradient` have a row for each example and a column for each class. Returns how it ended, steps and
+    violation, as :func:`pair_steps` does.
+    """
+    upper = np.where(own[:, None] == np.arange(beta.shape[1]), penalty[:, None], 0.0)
+    for n_iter in range(max_iter + 1):
+        least = np.where(beta < upper, gradient, np.inf).min(axis=1)
+        violations = gradient.max(axis=1) - least
+        i = int(np.argmax(violations))
+        if violations[i] <= tol or n_iter == max_iter:
+            break
+        if matrix[i, i] > 0.0:
+            shares = _onto_simplex(upper[i] - beta[i] + gradient[i] / matrix[i, i], penalty[i])
+        else:
+            shares = np.where(np.arange(beta.shape[1]) == np.argmax(gradient[i]), penalty[i], 0.0)
+        change = upper[i] - shares - beta[i]
+        beta[i] += change
+        beta[i, shares == 0.0] = upper[i, shares == 0.0]
+        gradient += np.outer(matrix[:, i], change)
+    return (SOLVED if violations[i] <= tol else LIMIT), n_iter, float(violations[i])
+
+
+def _onto_simplex(point: FloatArray, total: float) -> FloatArray:
+    """The nearest point without negative coordinates whose sum is `total`."""
+    falling = np.sort(point)[::-1]
+    thresholds = (np.cumsum(falling) - total) / np.arange(1, point.size + 1)
+    threshold = thresholds[np.flatnonzero(falling > thresholds)[-1]]
+    return np.maximum(point - threshold, 0.0)

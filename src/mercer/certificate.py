@@ -65,6 +65,8 @@ class Evaluation:
         The gradient's level on each group: its mean over the free variables, or else the midpoint of the interval
         that the optimality conditions leave. A machine with one group has bias b = -multipliers[0]; one with two, of
         which the second is that of the other side, minus their mean.
+    bias : float
+        That of the decision function; 0 for machines without one.
     violation : float
         Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
         smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
@@ -77,6 +79,7 @@ class Evaluation:
     values: FloatArray
     gradient: FloatArray
     multipliers: FloatArray
+    bias: float
     violation: float
     excess: float
     primal: float
@@ -105,6 +108,7 @@ class Evaluation:
             values=values,
             gradient=gradient,
             multipliers=multipliers,
+            bias=problem.bias(multipliers),
             violation=max(0.0, conditions.excess),
             excess=conditions.excess,
             primal=problem.primal(conditions.quadratic, values, multipliers) if primal is None else primal,
@@ -116,11 +120,6 @@ class Evaluation:
             n_bounded=conditions.n_bounded,
             known=known,
         )
-
-    @property
-    def bias(self) -> float:
-        """The bias b of the decision function; 0 for machines without one."""
-        return bias_of(self.multipliers)
 
     @property
     def relative_gap(self) -> float:
@@ -142,13 +141,6 @@ class Evaluation:
     def relative_gap_rounding(self) -> float:
         """About how far the relative gap is off because float64 rounds."""
         return self.rounding * self.mass / max(1.0, abs(self.primal), abs(self.dual))
-
-
-def bias_of(multipliers: FloatArray) -> float:
-    """Return the bias of a machine: minus its multiplier, or the mean of those of both sides; 0 without any."""
-    if multipliers.size == 1:
-        return -float(multipliers[0])
-    return -float(multipliers.mean()) if multipliers.size else 0.0
 
 
 def relative_gap(primal: float, dual: float) -> float:
@@ -204,11 +196,11 @@ def evaluate(
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
         values, doubt = _values(problem, gram, beta, offset, check, hint)
-        rounding = _rounding(gram, beta, values)
+        rounding = _rounding(gram, problem.by_output(beta), values)
     else:
-        values, doubt = finite(gram.kernel, before.values + gram.matvec(change, check=check)), known.doubt.copy()
+        values, doubt = finite(gram.kernel, before.values + _product(problem, gram, change, check)), known.doubt.copy()
         _settle(problem, gram, beta, offset, values, doubt, check)
-        rounding = before.rounding + _rounding(gram, change, values)
+        rounding = before.rounding + _rounding(gram, problem.by_output(change), values)
     found = _conditions(problem, beta, values)
     return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), doubt))
 
@@ -226,16 +218,31 @@ def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple
         problem.groups,
         problem.n_groups,
     )
-    return multipliers, Conditions(*numbers)
+    found = Conditions(*numbers)
+    return multipliers, found if problem.n_outputs == 1 else _by_rows(problem, beta, found)
+
+
+def _by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Conditions:
+    """The same with rows counted, not variables: free where they have variables between bounds."""
+    free = problem.by_output((problem.lower < beta) & (beta < problem.upper)).any(axis=1)
+    used = problem.by_output(beta).any(axis=1)
+    return found._replace(n_free=int(np.count_nonzero(free)), n_bounded=int(np.count_nonzero(used & ~free)))
+
+
+def _product(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:
+    """K beta, in double precision."""
+    return gram.matvec(problem.by_output(beta), check=check).ravel()
 
 
 def _rounding(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
+    """How far `values` may be off, for `beta` of shape (n,) or (n, n_outputs)."""
     if gram.kernel.is_psd:
         lengths = np.sqrt(gram.magnitudes())
-        size, terms = float(lengths.max(initial=0.0)), lengths * beta
+        size, terms = float(lengths.max(initial=0.0)), (lengths * beta.T).T
     else:
         size, terms = gram.value_bound(), beta
-    return rounding_error(gram, size, inner(terms, terms), values)
+    squares = inner(terms, terms) if terms.ndim == 1 else float(np.square(terms).sum(axis=0).max(initial=0.0))
+    return rounding_error(gram, size, squares, values)
 
 
 def rounding_error(gram: Gram, size: float, squares: float, values: FloatArray) -> float:
@@ -267,11 +274,13 @@ def _values(
     others are evaluated in double precision, until none is open.
     """
     exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
-    mostly = np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
+    # Several outputs share their kernel values, and nearly every row is a support vector of some of them.
+    plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
+    mostly = plain or np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
-    doubt = None if mostly or few or not problem.loss.settles_by_side(problem) else gram.single_precision_bound(beta)
+    doubt = None if mostly or few else gram.single_precision_bound(beta)
     if doubt is None or not np.isfinite(doubt).all():
-        return finite(gram.kernel, gram.matvec(beta, check=check)), np.zeros(problem.n)
+        return finite(gram.kernel, _product(problem, gram, beta, check)), np.zeros(problem.n)
     if hint is not None:
         exact |= ~_settled(problem, beta, hint, doubt, margin=_HINTED)
     exact = gram.with_repeats(exact)
@@ -337,10 +346,10 @@ def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, b
 
     For a machine that has been predicting with it since before anybody evaluated the point.
     """
-    values = finite(gram.kernel, gram.matvec(beta))
+    values = finite(gram.kernel, _product(problem, gram, beta))
     multipliers = evaluation.multipliers + (evaluation.bias - bias)
     primal = problem.primal(inner(beta, values), values, multipliers)
-    return replace(evaluation, multipliers=multipliers, primal=primal)
+    return replace(evaluation, multipliers=multipliers, bias=bias, primal=primal)
 
 
 def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:

@@ -24,6 +24,7 @@ IndexArray = npt.NDArray[np.int64]
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
 _LEAST_ROWS = 64  # of a piece of a product
+_COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
 _FRESH_ROWS = 64  # evaluated at a time before they are kept
 _PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
@@ -45,6 +46,9 @@ class Gram:
         Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
         A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
         it anew, which is not so for short rows of numbers; the backend knows.
+    evaluate_once : bool, default False
+        Whether all rows asked for are kept, short ones too, if `memory_limit` has room for all of them (8 n² bytes): no
+        value is evaluated twice then, and products are of kept values.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional
@@ -72,6 +76,7 @@ class Gram:
         *,
         memory_limit: int | None = None,
         keep_rows: bool = False,
+        evaluate_once: bool = False,
         n_jobs: int | None = None,
         backend: Backend | None = None,
     ) -> None:
@@ -82,7 +87,7 @@ class Gram:
             backend, reason = select_backend(kernel, data, n_jobs=n_jobs, memory_limit=limit // 4)
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
-        self._store = _Store(kernel, data, limit, keep_rows and backend.keeping_pays, backend, reason)
+        self._store = _Store(kernel, data, limit, keep_rows, evaluate_once, backend, reason)
         self._idx: IndexArray | None = None
 
     @property
@@ -135,6 +140,11 @@ class Gram:
         """Whether rows that will be asked for again are worth keeping, are not kept already, and find room."""
         room = self.memory_limit >= self.n * np.dtype(np.float32).itemsize
         return room and self._store.backend.keeping_pays and not self._store.kept_width
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows are kept, so that no kernel value is evaluated twice."""
+        return self._store.keeps_all
 
     @property
     def peak_bytes(self) -> int:
@@ -288,18 +298,18 @@ class Gram:
     ) -> Iterator[None]:
         """Add K[rows, cols] @ weights to `out[rows]` in pieces of bounded work; yields after each of them.
 
-        `out` is of shape (n,); `rows` are all of them by default. With `single`, kernel values may be evaluated in
-        single precision; sums are double all the same.
+        `out` is of shape (n,), or (n, t) for weights of shape (len(cols), t); `rows` are all of them by default. With
+        `single`, kernel values may be evaluated in single precision; sums are double all the same.
         """
         if self.folded is not None:
             view, which = self.folded
             wanted, repeats = _fold(which if rows is None else which[rows], view.n)
-            change = np.zeros(view.n)
+            change = np.zeros((view.n, *out.shape[1:]))
             yield from view.accumulate(change, *_summed(which[cols], weights, view.n), rows=wanted, single=single)
             out[slice(None) if rows is None else rows] += change[wanted][repeats]
             return
         n_rows = self.n if rows is None else rows.size
-        width = max(16, self.values_per_call // max(1, n_rows, self._store.kept_width))
+        width = max(16, self._values_times(weights) // max(1, n_rows, self._store.kept_width))
         # Values that take long are few in a call: then 16 columns are too many for all rows.
         height = max(1, n_rows if self._store.kept_width else max(_LEAST_ROWS, 4 * self.values_per_call // width))
         row_idx, col_idx = self._translate(rows), self._translate(cols)
@@ -342,6 +352,16 @@ class Gram:
         col_idx = self._translate(used)
         n_rows = self.n if rows is None else rows.size
         coefficients = np.ascontiguousarray(stacked[used])
+        if self._store.keeps_all:
+            assert col_idx is not None
+            sums = np.zeros((n_rows, stacked.shape[1]))
+            width = max(16, self._values_times(vectors) // max(1, self.data.n))
+            for first in range(0, used.size, width):
+                some = slice(first, first + width)
+                sums += self._store.combine(self._translate(rows), col_idx[some], coefficients[some], single=False)
+                if check is not None:
+                    check()
+            return sums if vectors.ndim == 2 else sums[:, 0]
         out = np.empty((n_rows, stacked.shape[1]))
         wanted = np.arange(self.n) if rows is None else rows
         inside = np.isin(wanted, used, assume_unique=True)
@@ -353,7 +373,7 @@ class Gram:
         else:
             inside[:] = False
         left = np.flatnonzero(~inside)
-        height = max(64, 4 * self.values_per_call // max(1, used.size))
+        height = max(64, 4 * self._values_times(vectors) // max(1, used.size))
         for first in range(0, left.size, height):
             part = left[first : first + height]
             at = self._translate(wanted[part])
@@ -366,8 +386,11 @@ class Gram:
     def single_precision_bound(self, vector: FloatArray) -> FloatArray | None:
         """Return a proved bound on how far each element of K @ vector may be off in single precision, (n,).
 
-        None where there is no proof, or single precision is not used; see :class:`mercer.backends.Backend`.
+        None where there is no proof, or single precision is not used, as where values in double precision are kept; see
+        :class:`mercer.backends.Backend`.
         """
+        if self._store.keeps_all:
+            return None
         if self.folded is not None:
             view, which = self.folded
             bound = view.single_precision_bound(_sums(which, vector, view.n))
@@ -420,6 +443,10 @@ class Gram:
         gather_rows(values, row_repeats, col_repeats, out, self.n_threads)
         yield
 
+    def _values_times(self, vectors: FloatArray) -> int:
+        """About how many kernel values to multiply by `vectors` at a time: many columns take longer than the values."""
+        return self.values_per_call // (1 + (0 if vectors.ndim == 1 else vectors.shape[1] // _COLUMNS))
+
     def _translate(self, idx: IndexArray | None) -> IndexArray | None:
         if idx is None:
             return self._idx
@@ -446,8 +473,21 @@ def _sums(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
 def _summed(which: IndexArray, weights: FloatArray, n: int) -> tuple[IndexArray, FloatArray]:
     """Return which of n rows have a weight other than 0 in all, and those weights."""
     sums = _sums(which, weights, n)
-    used = np.flatnonzero(sums)
+    used = np.flatnonzero(sums if sums.ndim == 1 else sums.any(axis=1))
     return used, sums[used]
+
+
+def combined(
+    kept: Array, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
+) -> FloatArray:
+    """Return the sums of rows of `kept`, at chosen columns, with weights: (m,), or (m, t) for weights in t columns."""
+    n_columns = kept.shape[1] if columns is None else columns.size
+    stacked = weights[:, None] if weights.ndim == 1 else weights
+    sums = np.zeros((stacked.shape[1], n_columns))
+    for out, column in zip(sums, stacked.T, strict=True):
+        used = np.flatnonzero(column)
+        combine_rows(kept, slots[used], columns, column[used], out, n_threads)
+    return sums[0] if weights.ndim == 1 else sums.T
 
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None) -> Array:
@@ -468,7 +508,14 @@ class _Store:
     """What a Gram matrix and its views share: the backend, the counts, and rows kept within the budget."""
 
     def __init__(
-        self, kernel: Kernel, data: Data, memory_limit: int, keeps: bool, backend: Backend, reason: str
+        self,
+        kernel: Kernel,
+        data: Data,
+        memory_limit: int,
+        keeps: bool,
+        once: bool,
+        backend: Backend,
+        reason: str,
     ) -> None:
         self.kernel = kernel
         self.data = data
@@ -477,7 +524,9 @@ class _Store:
         self.n_values = 0
         self.peak_bytes = 0
         self.memory_limit = memory_limit
-        self._capacity = min(data.n, memory_limit // max(1, 8 * data.n)) if keeps else 0
+        room = memory_limit // max(1, 8 * data.n)
+        self.keeps_all = once and room >= data.n and not kernel.takes_values
+        self._capacity = min(data.n, room) if self.keeps_all or (keeps and backend.keeping_pays) else 0
         self._slots = np.full(data.n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
         self._owners = np.full(self._capacity, -1, dtype=np.int64)
         self._last_used = np.zeros(self._capacity, dtype=np.int64)
@@ -520,11 +569,11 @@ class _Store:
         if slots is None:
             n_rows = self.data.n if rows is None else rows.size
             self.n_values += n_rows * cols.size
-            return self.backend.matvec(self.data, rows, self.data, cols, weights[:, None], single=single)[:, 0]
+            stacked = weights[:, None] if weights.ndim == 1 else np.ascontiguousarray(weights)
+            sums = self.backend.matvec(self.data, rows, self.data, cols, stacked, single=single)
+            return sums[:, 0] if weights.ndim == 1 else sums
         assert self._arena is not None
-        total = np.zeros(self.data.n if rows is None else rows.size)
-        combine_rows(self._arena, slots, rows, weights, total, self.backend.n_threads)
-        return total
+        return combined(self._arena, slots, rows, weights, self.backend.n_threads)
 
     @cached_property
     def is_convex(self) -> bool:
@@ -580,9 +629,12 @@ class _Store:
             evicted = self._owners[free]
             self._slots[evicted[evicted >= 0]] = -1
             for first in range(0, missing.size, _FRESH_ROWS):
-                part = slice(first, first + _FRESH_ROWS)
-                fresh = np.empty((missing[part].size, self.data.n))
-                self._evaluate_block(missing[part], None, fresh)
-                self._arena[free[part]] = fresh
+                rows_now, places = missing[first : first + _FRESH_ROWS], free[first : first + _FRESH_ROWS]
+                if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
+                    self._evaluate_block(rows_now, None, self._arena[places[0] : places[-1] + 1])
+                    continue
+                fresh = np.empty((rows_now.size, self.data.n))
+                self._evaluate_block(rows_now, None, fresh)
+                self._arena[places] = fresh
             self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
         return self._slots[rows]

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from mercer.encoding import (
     name_rows,
     refuse_infinite,
 )
+from mercer.outcome import check_numbers
 from mercer.table import Table, TableError, TableWarning, cell_text, listing
 
 Task = Literal["auto", "classification", "regression"]
@@ -35,6 +36,9 @@ MAX_CLASSES = 30
 
 MAX_FRACTIONAL_CLASSES = 10
 """The same for a target of numbers that are not whole."""
+
+MAX_STRATA = 10
+"""Ranges of numbers that are equally frequent in all parts of a split: tenths tell the tails from the middle."""
 
 _MIN_ROWS = 10  # below this, all cells differ by chance too easily
 
@@ -62,10 +66,8 @@ class Intake:
         What is done about missing cells.
     missing_cells : dict
         Missing cells of each used column that has any, in the table as it came.
-    labels : list of str
-        Names of the classes.
-    codes : ndarray of int64
-        Class of each used row.
+    truth : Labels or Quantities
+        What the target says of each used row.
     """
 
     n_rows: int
@@ -75,13 +77,7 @@ class Intake:
     rows_dropped: dict[str, int]
     missing: Literal["none", "impute", "drop"]
     missing_cells: dict[str, int]
-    labels: list[str]
-    codes: np.ndarray
-
-    @property
-    def class_counts(self) -> np.ndarray:
-        """Number of used rows of each class."""
-        return np.bincount(self.codes, minlength=len(self.labels))
+    truth: Truth
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +86,10 @@ class Labels:
 
     Attributes
     ----------
+    task : "classification"
     target : str
+    reading : str
+        Why the target is taken so, where nobody said what it is and it could be another thing; else "".
     rows : ndarray of int64
         Indices of the rows whose target is not missing.
     names : list of str
@@ -99,37 +98,100 @@ class Labels:
         Class of each of these rows.
     """
 
+    task: ClassVar[str] = "classification"
     target: str
     rows: np.ndarray
     names: list[str]
     codes: np.ndarray
+    reading: str = ""
 
     @property
     def counts(self) -> np.ndarray:
         """Number of rows of each class."""
         return np.bincount(self.codes, minlength=len(self.names))
 
+    @property
+    def values(self) -> np.ndarray:
+        """What each row says: its class."""
+        return self.codes
 
-def read_labels(table: Table, target: str, task: Task = "auto") -> Labels:
-    """Classes of the rows of a table, from the target alone.
+    def strata(self, at_least: int) -> np.ndarray:
+        """What splits shall have equal shares of: the classes."""
+        return self.codes
+
+    def of(self, table: Table, rows: np.ndarray) -> Labels:
+        """The same for these rows of the table alone."""
+        return Labels(self.target, rows, *_classes(table, self.target, rows), self.reading)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantities:
+    """The rows whose target is known, and their numbers: see :class:`Labels`.
+
+    Attributes
+    ----------
+    task : "regression"
+    target, reading : str
+    rows : ndarray of int64
+    values : ndarray of float64
+        The number of each of these rows.
+    """
+
+    task: ClassVar[str] = "regression"
+    target: str
+    rows: np.ndarray
+    values: np.ndarray
+    reading: str = ""
+
+    def strata(self, at_least: int) -> np.ndarray:
+        """What splits shall have equal shares of: up to ten ranges of the numbers, each of so many rows."""
+        n = len(self.values)
+        n_strata = min(MAX_STRATA, max(1, n // at_least))
+        ranks = np.empty(n, dtype=np.int64)
+        ranks[np.argsort(self.values, kind="stable")] = np.arange(n)
+        return ranks * n_strata // n
+
+    def of(self, table: Table, rows: np.ndarray) -> Quantities:
+        """The same for these rows of the table alone."""
+        return Quantities(self.target, rows, table[self.target][rows], self.reading)
+
+
+Truth: TypeAlias = Labels | Quantities
+
+
+def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
+    """Classes or numbers of the rows of a table, from the target alone.
 
     Parameters
     ----------
     table : Table
     target : str
-        Column of classes; rows in which it is missing are left out.
+        Column of classes or numbers; rows in which it is missing are left out.
     task : {"auto", "classification", "regression"}
-        "auto" refuses a target of many different values; "classification" takes each of them for a class.
+        "auto" takes text for names of classes, and numbers for classes where there are few different ones, else for a
+        quantity; what it took and why is the `reading` of the result, where it could be another thing.
 
     Raises
     ------
     TableError
-        If the target does not exist, or is no target of at least two classes.
+        If the target does not exist, holds infinite values, or is neither: one value alone, text for regression, or
+        texts so different that they are no names of classes.
     """
-    _check_target(table, target, task)
+    known = _known(table, target, task)
     refuse_infinite(Table((target,), (table[target],)))
     rows = np.flatnonzero(~table.missing(target))
-    return Labels(target, rows, *_classes(table, target, rows))
+    chosen, reading = (task, "") if task != "auto" else _task_of(target, known)
+    if chosen == "classification":
+        return Labels(target, rows, *_classes(table, target, rows), reading)
+    if known.dtype == object:
+        stray = next((row for row in rows if not _NUMBER.fullmatch(table[target][row].strip())), rows[0])
+        raise TableError(
+            f"the target {target!r} must hold numbers for regression, but row {stray + 1} holds "
+            f"{table[target][stray]!r}",
+            "mend or empty these cells, or say task=classification",
+        )
+    check_numbers(target, known)
+    return Quantities(target, rows, known, reading)
 
 
 def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -143,7 +205,7 @@ def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np
 
 def take_in(
     table: Table,
-    labels: Labels,
+    truth: Truth,
     *,
     open_rows: np.ndarray | None = None,
     drop: Iterable[str] = (),
@@ -160,10 +222,10 @@ def take_in(
     Parameters
     ----------
     table : Table
-    labels : Labels
-        See `read_labels`.
+    truth : Labels or Quantities
+        See `read_target`.
     open_rows : ndarray of int, optional
-        Indices of the rows that may decide; all of `labels.rows` by default.
+        Indices of the rows that may decide; all of `truth.rows` by default.
     drop, keep : iterable of str
         Columns not to use; columns to use although they look like row identifiers or dates.
     missing : {"impute", "drop"}, optional
@@ -181,8 +243,8 @@ def take_in(
         If rows are left out as their target is missing, a column of text looks like numbers, or one of dates is left
         out.
     """
-    drop, keep, target = list(drop), list(keep), labels.target
-    deciding = table.take(labels.rows if open_rows is None else open_rows)
+    drop, keep, target = list(drop), list(keep), truth.target
+    deciding = table.take(truth.rows if open_rows is None else open_rows)
     left_out = _left_out(deciding, target, drop, keep)
     _warn_of_dates(left_out)
     for name in table.names:
@@ -192,7 +254,7 @@ def take_in(
     if not features and table.sparse is None:
         raise _nothing_left(left_out)
     refuse_infinite(table.select(features))
-    rows, dropped = labels.rows, {}
+    rows, dropped = truth.rows, {}
     if len(rows) < table.n_rows:
         dropped[f"target {target!r} missing"] = table.n_rows - len(rows)
         _warn_of_missing_target(table, target)
@@ -205,7 +267,6 @@ def take_in(
         rows = complete
     if not len(rows):
         raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
-    names, codes = _classes(table, target, rows)
     return Intake(
         n_rows=table.n_rows,
         rows=rows,
@@ -214,8 +275,7 @@ def take_in(
         rows_dropped=dropped,
         missing=missing if cells and missing is not None else "none",
         missing_cells=cells,
-        labels=names,
-        codes=codes,
+        truth=truth.of(table, rows),
     )
 
 
@@ -285,39 +345,40 @@ _LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][
 """A number, perhaps with thousands separators, a decimal comma, a percent sign or a currency."""
 
 
-def _check_target(table: Table, target: str, task: Task) -> None:
+def _known(table: Table, target: str, task: Task) -> np.ndarray:
+    """The cells of the target that are not missing."""
     if target not in table:
         table[target]  # raises, offering the nearest names
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be 'auto', 'classification' or 'regression', got {task!r}")
-    known = table[target][~table.missing(target)]
+    known: np.ndarray = table[target][~table.missing(target)]
     if not len(known):
         raise TableError(f"the target {target!r} is missing in every row")
-    if task == "regression":
-        raise TableError("task=regression is not among the tasks yet: this version studies classification")
-    if task == "auto":
-        _refuse_many_values(target, known)
+    return known
 
 
-def _refuse_many_values(target: str, known: np.ndarray) -> None:
-    """Refuse a target whose values are too many to be classes."""
-    if known.dtype == object:
-        values = sorted(set(known))
-        few, kind = MAX_CLASSES, "texts"
-        looks = "so it looks like free text, dates or row identifiers, not like classes"
-        hint = "name another target, or if these are names of classes, say task=classification"
-    else:
-        values = np.unique(known).tolist()
-        few, kind = MAX_CLASSES if bool((known == np.round(known)).all()) else MAX_FRACTIONAL_CLASSES, "numbers"
-        looks = "so it looks like a quantity, and regression is not among the tasks yet"
-        hint = "if these numbers are names of classes, say task=classification"
-    if len(values) > few or (len(values) == len(known) >= _MIN_ROWS):
-        shown = listing([cell_text(value) for value in values[:3]], last="or")
+def _task_of(target: str, known: np.ndarray) -> tuple[str, str]:
+    """What a target is, where nobody said it, and why, where it could be another thing."""
+    is_text = known.dtype == object
+    values = sorted(set(known)) if is_text else np.unique(known).tolist()
+    whole = is_text or bool((known == np.round(known)).all())
+    many = len(values) > (MAX_CLASSES if whole else MAX_FRACTIONAL_CLASSES)
+    many = many or (len(values) == len(known) >= _MIN_ROWS)
+    shown = listing([cell_text(value) for value in values[:3]], last="or")
+    held = f"the target {target!r} holds {len(values)} different {'texts' if is_text else 'numbers'}"
+    if is_text and many:
         raise TableError(
-            f"the target {target!r} holds {len(values)} different {kind} in {len(known)} rows, such as {shown}, "
-            f"{looks}",
-            hint,
+            f"{held} in {len(known)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
+            "like classes",
+            "name another target, or if these are names of classes, say task=classification",
         )
+    if many:
+        reading = f"{held}, such as {shown}, and was taken for a quantity: this is regression. If these numbers are "
+        return "regression", reading + "names of classes, say task=classification."
+    if is_text or len(values) <= 2:
+        return "classification", ""
+    reading = f"{held}, such as {shown}, and was taken for {len(values)} classes: this is classification. If these "
+    return "classification", reading + "numbers are a quantity, say task=regression."
 
 
 def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:

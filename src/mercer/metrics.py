@@ -154,7 +154,9 @@ class Evaluation:
     """Everything measured on one set of rows.
 
     `codes` and `predicted` are class numbers; `curves` holds one ROC curve for two classes (that of the second class)
-    and one against the rest for each of more classes; it is empty if the classifier gives no scores.
+    and one against the rest for each of more classes; it is empty if the classifier gives no scores. `margins` are
+    those of a support vector machine: y f(x), for several classes the smallest over the pairs that the true class is
+    in.
     """
 
     codes: np.ndarray
@@ -164,6 +166,17 @@ class Evaluation:
     classes: tuple[ClassMetrics, ...]
     confusion: np.ndarray
     curves: tuple[Roc, ...]
+    margins: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def main(self) -> Interval:
+        """The accuracy."""
+        return self.accuracy
 
     @property
     def right(self) -> np.ndarray:
@@ -181,7 +194,13 @@ class Evaluation:
         return self.curves[0].area if len(self.curves) == 1 else None
 
 
-def evaluate(codes: np.ndarray, predicted: np.ndarray, scores: np.ndarray | None, labels: list[str]) -> Evaluation:
+def evaluate(
+    codes: np.ndarray,
+    predicted: np.ndarray,
+    scores: np.ndarray | None,
+    labels: list[str],
+    margins: np.ndarray | None = None,
+) -> Evaluation:
     """Measure predictions against the truth.
 
     Parameters
@@ -192,6 +211,8 @@ def evaluate(codes: np.ndarray, predicted: np.ndarray, scores: np.ndarray | None
         For two classes a score that rises with the second one; for more, one column per class.
     labels : list of str
         Names of the classes.
+    margins : ndarray of shape (n,), optional
+        See `Evaluation`.
     """
     curves: tuple[Roc, ...] = ()
     if scores is not None and len(labels) == 2:
@@ -207,4 +228,5 @@ def evaluate(codes: np.ndarray, predicted: np.ndarray, scores: np.ndarray | None
         per_class(codes, predicted, labels),
         confusion(codes, predicted, len(labels)),
         curves,
+        margins,
     )

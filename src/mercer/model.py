@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -16,38 +17,53 @@ from mercer import multiclass
 from mercer.certificate import Certificate, combine
 from mercer.data import Vectors, as_data
 from mercer.decision import decision_values
-from mercer.encoding import Missing, TableEncoder, class_codes
-from mercer.estimators import SVC
+from mercer.encoding import Missing, TableEncoder
+from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
+from mercer.gram import Gram
 from mercer.intake import doubtful_columns
 from mercer.kernels import Kernel
-from mercer.prediction import predicted_classes
+from mercer.outcome import Classes, Membership, Outcome, PartTask, Quantity
+from mercer.problems import Problem, half_width, inner
+from mercer.recipes import RECIPES, Recipe
 from mercer.solution import Solution
-from mercer.table import Table, TableError, TableWarning, as_table, cell_text, target_column
+from mercer.table import Table, TableError, TableWarning, as_table, listing, target_column
+
+Machine: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
+"""The machines that a model can be made of: those that a dual problem was solved and certified for."""
+
+_CLASSIFIERS, _NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One machine for two classes.
+    """One machine of a model, as its dual problem was solved.
 
     Attributes
     ----------
-    positive, negative : int
-        Class numbers on either side; `negative` is None where it is all the others.
     support : ndarray of int64
-        Its support vectors, as positions in the model's `support_rows`.
+        Its support vectors, as positions in the model's `support_rows`. One that has two variables other than 0, one of
+        each sign, is there twice.
     beta : ndarray of float64
         Their signed dual coefficients.
     bias : float
+    half_width : float or None
+        Half of the distance between the levels of its two groups: the margin rho of NuSVC, the epsilon of NuSVR. None
+        for machines with one group or none.
     certificate : Certificate
         As computed when it was trained.
     """
 
-    positive: int
-    negative: int | None
-    support: np.ndarray
-    beta: np.ndarray
+    support: npt.NDArray[np.int64]
+    beta: npt.NDArray[np.float64]
     bias: float
+    half_width: float | None
     certificate: Certificate
+
+    @property
+    def divisor(self) -> float:
+        """What decision values are divided by so that margins are held against 1: rho of NuSVC, where there is one."""
+        found = self.half_width
+        return found if found is not None and found > 2.0 * self.certificate.rounding else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,23 +76,22 @@ class Training:
         Indices of the training rows in the table.
     checksum : str
         Of the cells of these rows in the columns that the model uses, the target included.
-    C : float
-    class_weight : ndarray of float64
-        One weight a class.
+    class_weight : ndarray of float64, or None
+        One weight a class; None where there are no classes.
     sample_weight : ndarray of float64, or None
         One weight a training row; None stands for all ones.
     """
 
-    rows: np.ndarray
+    rows: npt.NDArray[np.int64]
     checksum: str
-    C: float
-    class_weight: np.ndarray
-    sample_weight: np.ndarray | None
+    class_weight: npt.NDArray[np.float64] | None = None
+    sample_weight: npt.NDArray[np.float64] | None = None
 
-    def penalties(self, codes: np.ndarray) -> np.ndarray:
-        """C_i of each training row."""
-        by_class = self.C * self.class_weight[codes]  # in the order of the fit, so that bounds are equal to the bit
-        return by_class if self.sample_weight is None else by_class * self.sample_weight
+    def penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """C_i of each training row, of which this is what it says."""
+        # In the order of the fit, so that bounds are equal to the bit.
+        by_row = np.full(truth.size, C) if self.class_weight is None else C * self.class_weight[truth]
+        return by_row if self.sample_weight is None else by_row * self.sample_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +102,11 @@ class Model:
     ----------
     encoder : TableEncoder
         From a table to a matrix, as learnt on the training rows.
-    target : str
-        Column that it predicts.
-    classes : ndarray
-        Labels (str or numbers), in the order of the class numbers.
+    outcome : Outcome
+        What it answers.
+    recipe : Recipe
+        What was solved.
     kernel : Kernel
-    scheme : {"ovo", "ovr"}
     support_rows : ndarray of int64
         The support vectors of all parts, as positions among the training rows.
     support_vectors : Vectors
@@ -102,89 +116,93 @@ class Model:
     """
 
     encoder: TableEncoder
-    target: str
-    classes: np.ndarray
+    outcome: Outcome
+    recipe: Recipe
     kernel: Kernel
-    scheme: str
-    support_rows: np.ndarray
+    support_rows: npt.NDArray[np.int64]
     support_vectors: Vectors
     parts: tuple[Part, ...]
     training: Training
 
     @property
-    def labels(self) -> list[str]:
-        """Names of the classes."""
-        return [cell_text(label) for label in self.classes.tolist()]
+    def target(self) -> str | None:
+        """Column that it predicts; None where there is none."""
+        return self.outcome.column
 
     @property
     def certificate(self) -> Certificate:
         """Certificate of the whole."""
         return combine([part.certificate for part in self.parts])
 
-    def decision_values(self, table: Any) -> np.ndarray:
+    def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Decision value of every part, (n, number of parts), in float64."""
-        return decision_values(self.kernel, as_data(self.encoder.transform(table)), *self._machines)
+        return self._values(as_data(self.encoder.transform(table)))
+
+    def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
+        return decision_values(self.kernel, data, self.support_vectors, *self._machines)
 
     @property
-    def _machines(self) -> tuple[Vectors, np.ndarray, np.ndarray]:
-        """Support vectors, and the coefficients and biases of all parts."""
+    def _machines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The coefficients and biases of all parts, as they decide."""
         beta = np.zeros((self.support_vectors.n, len(self.parts)))
         for column, part in enumerate(self.parts):
-            beta[part.support, column] = part.beta
-        return self.support_vectors, beta, np.array([part.bias for part in self.parts])
+            np.add.at(beta[:, column], part.support, part.beta)
+        biases = np.array([part.bias for part in self.parts])
+        if self.recipe.is_scaled:
+            divisors = np.array([part.divisor for part in self.parts])
+            beta, biases = beta / divisors, biases / divisors
+        return self.outcome.machines(beta, biases)
 
-    def scores(self, table: Any) -> np.ndarray:
-        """Scores that decide: (n,), positive for the second class, or (n, n_classes), the largest one wins."""
-        return multiclass.class_scores(self.decision_values(table), len(self.classes), self.scheme)
+    def scores(self, table: Any) -> npt.NDArray[np.float64]:
+        """What decides about each row: see `scores` of the model's `outcome`."""
+        return self._scores(as_data(self.encoder.transform(table)))
 
-    def predict(self, table: Any) -> np.ndarray:
-        """Label of each row of a table or data frame.
+    def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
+        return self.outcome.scores(self._values(data), lambda: self.kernel.diag(data))
+
+    def predict(self, table: Any) -> npt.NDArray[Any]:
+        """Answer for each row of a table or data frame: its label, its number, or whether it is inside.
 
         Warns
         -----
         TableWarning
             If the table holds categories, or features of a sparse block, that no training row had.
         """
-        for sentence in self.encoder.strangers(table):
-            warnings.warn(sentence, TableWarning, stacklevel=2)
+        self._warn_of_strangers(table)
         data = as_data(self.encoder.transform(table))
-        winning = predicted_classes(self.kernel, data, *self._machines, n_classes=len(self.classes), scheme=self.scheme)
-        return self.classes[winning]
+        found = self.outcome.predict(self.kernel, data, self.support_vectors, *self._machines)
+        return self.outcome.answers(self._scores(data)) if found is None else found
 
-    def margins(self, table: Any, codes: np.ndarray) -> np.ndarray:
-        """Margin y f(x) of each row, whose class number is given; with two classes, below 0 it is misclassified.
+    def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+        """What `predict` says of each row, and the scores that decided it; warns as `predict` does."""
+        self._warn_of_strangers(table)
+        scores = self.scores(table)
+        return self.outcome.answers(scores), scores
 
-        With several classes it is the smallest margin over the parts that tell the row's class from others; below 0 at
-        least one of them decides against the row, though their vote may still be right.
-        """
-        values = self.decision_values(table)
-        margins = np.full(len(codes), np.inf)
-        for part, value in zip(self.parts, values.T, strict=True):
-            ours = codes == part.positive
-            theirs = ~ours if part.negative is None else codes == part.negative
-            margins[ours] = np.minimum(margins[ours], value[ours])
-            margins[theirs] = np.minimum(margins[theirs], -value[theirs])
-        return margins
-
-    def codes(self, table: Table) -> np.ndarray:
-        """Class number of each row of a table that holds the target; -1 for a label that the model does not know."""
-        known = {label: code for code, label in enumerate(self.labels)}
-        return np.array(
-            [
-                -1 if gone else known.get(cell_text(cell), -1)
-                for cell, gone in zip(table[self.target], table.missing(self.target), strict=True)
-            ]
-        )
+    def _warn_of_strangers(self, table: Any) -> None:
+        for sentence in self.encoder.strangers(table):
+            warnings.warn(sentence, TableWarning, stacklevel=3)
 
     def training_part(self, table: Table) -> Table:
         """The training rows of the table, with the columns that the model uses and the target."""
-        return _used_part(table, self.encoder, self.target, self.training.rows)
+        return _used_part(table, self.encoder, self.outcome.column, self.training.rows)
 
 
-def _used_part(table: Table, encoder: TableEncoder, target: str, rows: np.ndarray) -> Table:
+def _used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt.NDArray[np.int64]) -> Table:
     if encoder.dense_block_ is not None:
         table = table.densified(encoder.dense_block_)
-    return table.take(rows).select([*(rule.name for rule in encoder.rules_), target])
+    names = [rule.name for rule in encoder.rules_]
+    return table.take(rows).select(names if target is None else [*names, target])
+
+
+def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The point of a problem whose variables other than 0 are `beta`, each of one of these rows.
+
+    Of a row with two variables, one of each sign, the positive one comes first in a problem.
+    """
+    point = np.zeros(problem.n)
+    point[rows if problem.rows is None else np.where(beta > 0.0, rows, rows + problem.n_rows)] = beta
+    return point
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,11 +213,10 @@ class TrainingSet:
     ----------
     encoder : TableEncoder
         As learnt on these rows.
-    target : str
-    classes : ndarray
-        Labels, in the order of the class numbers.
-    codes : ndarray of int64
-        Class number of each row.
+    outcome : Outcome
+        What is to be answered, as learnt on these rows.
+    truth : ndarray
+        What each row says: see `truth` of the outcome.
     X : ndarray or csr_array
         The encoded rows.
     rows : ndarray of int64
@@ -209,87 +226,160 @@ class TrainingSet:
     """
 
     encoder: TableEncoder
-    target: str
-    classes: np.ndarray
-    codes: np.ndarray
+    outcome: Outcome
+    truth: npt.NDArray[Any]
     X: Any
-    rows: np.ndarray
+    rows: npt.NDArray[np.int64]
     checksum: str
 
     def model(
         self,
-        machines: multiclass.Machines,
+        recipe: Recipe,
         kernel: Kernel,
-        C: float,
-        class_weight: np.ndarray | None = None,
-        sample_weight: np.ndarray | None = None,
+        solutions: list[Solution],
+        class_weight: npt.NDArray[np.float64] | None = None,
+        sample_weight: npt.NDArray[np.float64] | None = None,
     ) -> Model:
-        """The model made of machines that were trained on these rows."""
-        beta = machines.coefficients
-        support_rows = np.flatnonzero(beta.any(axis=1))
-        parts = []
-        for task, solution, own in zip(machines.tasks, machines.solutions, beta[support_rows].T, strict=True):
-            support = np.flatnonzero(own)
-            parts.append(
-                Part(task.positive, task.negative, support, own[support], float(solution.bias), solution.certificate)
+        """The model made of what was solved on these rows, a solution for each part."""
+        tasks = self.outcome.tasks(self.truth)
+        points = [_variables(one, task.rows) for task, one in zip(tasks, solutions, strict=True)]
+        support_rows = np.unique(np.concatenate([rows for rows, _ in points]))
+        parts = [
+            Part(
+                np.searchsorted(support_rows, rows),
+                beta,
+                float(one.bias),
+                half_width(one.multipliers) if one.multipliers.size == 2 else None,
+                one.certificate,
             )
-        by_class = np.ones(len(self.classes)) if class_weight is None else class_weight
+            for (rows, beta), one in zip(points, solutions, strict=True)
+        ]
         return Model(
             encoder=self.encoder,
-            target=self.target,
-            classes=self.classes,
+            outcome=self.outcome,
+            recipe=recipe,
             kernel=kernel,
-            scheme=machines.scheme,
             support_rows=support_rows,
             support_vectors=as_data(self.X).rows(support_rows),
             parts=tuple(parts),
-            training=Training(self.rows, self.checksum, float(C), by_class, sample_weight),
+            training=Training(self.rows, self.checksum, class_weight, sample_weight),
         )
 
-    def model_of(self, machine: SVC, sample_weight: np.ndarray | None = None) -> Model:
+    def model_of(self, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
         """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
-        machines = machine.machines_
-        _check_rows(machines, self.codes)
-        model = self.model(machines, machine.kernel_, machine.C_, machine.class_weight_, sample_weight)
-        _check_weights(machines, model.training.penalties(self.codes))
+        if isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme == multiclass.JOINT:
+            raise ValueError(
+                "a model holds machines for two classes each, but this one was fitted with multi_class='joint'; fit "
+                "with 'ovo' or 'ovr', or pickle it."
+            )
+        settled, class_weight = _settled(self.outcome, machine)
+        tasks, solutions = settled.tasks(self.truth), _solutions(machine)
+        _check_rows(machine, solutions, tasks, self.X)
+        if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
+            raise ValueError(
+                "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
+                f"nu={float(machine.nu_.min()):.6g} or less"
+            )
+        of_it = replace(self, outcome=settled)
+        model = of_it.model(machine.recipe_, machine.kernel_, solutions, class_weight, sample_weight)
+        gram, penalties = Gram(model.kernel, as_data(self.X)), model.training.penalties(model.recipe.C, self.truth)
+        for task, one in zip(tasks, solutions, strict=True):
+            view = gram.restrict(task.rows)
+            _check_problem(one, model.recipe.problem(task.targets, penalties[task.rows], view), view)
         return model
 
 
-def _check_rows(machines: multiclass.Machines, codes: np.ndarray) -> None:
-    tasks = multiclass.make_tasks(codes, machines.n_classes, machines.scheme)
-    if any(
-        not np.array_equal(ours.rows, task.rows) or not np.array_equal(ours.signs, task.signs)
-        for ours, task in zip(machines.tasks, tasks, strict=True)
-    ):
-        raise ValueError("X, y and sample_weight must be what the machine was fitted on, but rows or labels differ")
+def _settled(outcome: Outcome, machine: Machine) -> tuple[Outcome, npt.NDArray[np.float64] | None]:
+    """The outcome as a fitted machine settles it, and its class weights, where it has some."""
+    if isinstance(machine, _CLASSIFIERS):
+        return replace(cast(Classes, outcome), scheme=machine.machines_.scheme), machine.class_weight_
+    if isinstance(machine, _NOVELTY):
+        ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
+        return Membership(float(machine.offset_[0]), ball), None
+    return outcome, None
 
 
-def _check_weights(machines: multiclass.Machines, penalties: np.ndarray) -> None:
-    if not all(_holds(one, penalties[task.rows]) for task, one in zip(machines.tasks, machines.solutions, strict=True)):
+def _variables(
+    solution: Solution, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The variables that are not 0, and the row of each, rising; where rows have two, the positive ones come first."""
+    chosen = np.flatnonzero(solution.beta)
+    side, place = np.divmod(chosen, len(rows))
+    order = np.lexsort((rows[place], side))
+    return rows[place[order]], solution.beta[chosen[order]]
+
+
+def _solutions(machine: Machine) -> list[Solution]:
+    found = machine.solution_
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+_OTHERS = "X, y and sample_weight must be what the machine was fitted on, but rows or {} differ"
+
+
+def _check_rows(machine: Machine, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
+    if isinstance(machine, _CLASSIFIERS):
+        fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
+        asked = [(one.rows, one.targets) for one in tasks]
+        if len(fitted) != len(asked) or not all(
+            np.array_equal(a, b)
+            for one, other in zip(fitted, asked, strict=True)
+            for a, b in zip(one, other, strict=True)
+        ):
+            raise ValueError(_OTHERS.format("labels"))
+    elif X.shape[0] * (2 if machine.recipe_.is_two_sided else 1) != solutions[0].beta.size:
+        raise ValueError(_OTHERS.format("targets"))
+
+
+def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
+    """Refuse targets or weights that are not those of a fit, as far as that can be told."""
+    if solution.evidence is not None:
+        fitted = solution.evidence.problem
+        if not np.allclose(fitted.linear, problem.linear, rtol=1e-12, atol=0.0):
+            raise ValueError(_OTHERS.format("targets"))
+        same = all(
+            np.array_equal(getattr(fitted, name), getattr(problem, name)) for name in ("lower", "upper", "ridge")
+        )
+    else:
+        beta, box = solution.beta, (problem.lower, problem.upper)
+        dual, known = _dual(problem, gram, beta), solution.certificate.dual
+        if not abs(dual - known) <= 1e-6 * max(1.0, abs(known)):
+            raise ValueError(_OTHERS.format("targets"))
+        n_bounded = np.count_nonzero(((beta <= box[0]) | (beta >= box[1])) & (beta != 0.0))
+        same = bool(((box[0] <= beta) & (beta <= box[1])).all()) and n_bounded == solution.certificate.n_bounded
+    if not same:
         raise ValueError(
             "sample_weight must be what the machine was fitted with, but its bounds are not those of these weights"
         )
 
 
-def _holds(solution: Solution, penalties: np.ndarray) -> bool:
-    """Whether these are the bounds that a solution was found within, as far as can be told."""
-    if solution.evidence is not None:
-        problem = solution.evidence.problem
-        return np.array_equal(problem.upper - problem.lower, penalties)
-    sizes = np.abs(solution.beta)
-    n_bounded = np.count_nonzero((sizes >= penalties) & (sizes > 0.0))
-    return bool((sizes <= penalties).all()) and n_bounded == solution.certificate.n_bounded
+def _dual(problem: Problem, gram: Gram, beta: npt.NDArray[np.float64]) -> float:
+    """The dual objective, from the kernel values between support vectors."""
+    chosen = np.flatnonzero(beta)
+    ridge = 0.0 if problem.ridge is None else problem.ridge[chosen] * beta[chosen]
+    rows = chosen if problem.rows is None else problem.rows[chosen]
+    values = gram.restrict(rows).matvec(beta[chosen]) + ridge
+    return -inner(beta[chosen], 0.5 * values + problem.linear[chosen])
 
 
-def training_set(table: Any, target: str, *, rows: np.ndarray | None = None, missing: Missing = "error") -> TrainingSet:
+def training_set(
+    table: Any,
+    target: str | None,
+    learn: Callable[[str, npt.NDArray[Any]], Outcome] = Classes.learnt,
+    *,
+    rows: npt.NDArray[np.int64] | None = None,
+    missing: Missing = "error",
+) -> TrainingSet:
     """Learn the encoding of a table from its training rows, and encode them.
 
     Parameters
     ----------
     table : Table or data frame
         All its columns but the target are used.
-    target : str
-        Column of labels, without missing cells in `rows`.
+    target : str or None
+        Column of classes or numbers, without missing cells in `rows`; None where there is no target.
+    learn : callable, default=Classes.learnt
+        Makes the outcome of the target's name and cells: `Classes.learnt` or `Quantity.learnt`.
     rows : ndarray of int, optional
         Rows to train on; all of them by default.
     missing : {"error", "impute"}, default="error"
@@ -298,39 +388,44 @@ def training_set(table: Any, target: str, *, rows: np.ndarray | None = None, mis
     Raises
     ------
     TableError
-        If the target does not exist, has missing cells or fewer than two classes, or the table cannot be encoded.
+        If the target does not exist, has missing cells or nothing that can be learnt, or the table cannot be encoded.
     """
     table = as_table(table)
     chosen = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
     part = table.take(chosen)
-    if part.missing(target).any():
-        raise TableError(f"the target {target!r} has missing values in the training rows", "leave these rows out")
-    classes, codes = class_codes(part[target])
-    if len(classes) < 2:
-        raise TableError(f"the target {target!r} must have at least two classes, but is {classes[0]!r} in every row")
-    encoder = TableEncoder(missing=missing).fit(part.without([target]))
+    if target is None:
+        outcome: Outcome = Membership(0.0)
+    else:
+        if part.missing(target).any():
+            raise TableError(f"the target {target!r} has missing values in the training rows", "leave these rows out")
+        outcome = learn(target, part[target])
+    encoder = TableEncoder(missing=missing).fit(part if target is None else part.without([target]))
     checksum = _used_part(table, encoder, target, chosen).checksum()
-    return TrainingSet(encoder, target, classes, codes, encoder.transform(part), chosen, checksum)
+    return TrainingSet(encoder, outcome, outcome.truth(part), encoder.transform(part), chosen, checksum)
 
 
 def fit_model(
     table: Any,
-    target: str,
-    machine: SVC,
+    target: str | None,
+    machine: Machine,
     *,
-    rows: np.ndarray | None = None,
+    rows: npt.NDArray[np.int64] | None = None,
     keep: Iterable[str] = (),
     missing: Missing = "error",
 ) -> Model:
     """Encode a table, train a machine on it, and keep what predicting and verifying need.
 
-    Columns that look like row identifiers or dates are left out, as on the command line.
+    Columns that look like row identifiers or dates are left out, as on the command line. A target of numbers is
+    standardised like columns of numbers, so `epsilon` and `tol` of a regressor are shares of its standard deviation,
+    and `C` is the penalty of one; predictions are in the target's own unit.
 
     Parameters
     ----------
-    table, target, rows, missing
+    table, rows, missing
         See `training_set`.
-    machine : SVC
+    target : str or None
+        Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
+    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or SVDD
         The parameters; it is not fitted itself, a copy of it is.
     keep : iterable of str
         Columns to use although they look like row identifiers or dates.
@@ -340,21 +435,30 @@ def fit_model(
     TableError
         If the table cannot be used; see `training_set`.
     ValueError
-        For parameters that the machine refuses.
+        For parameters that the machine refuses, and for a target where there is none, or none where there is one.
+    TypeError
+        For other machines.
 
     Warns
     -----
     TableWarning
         If columns are left out.
     """
+    _check_machine(machine)
+    if (target is None) is not isinstance(machine, _NOVELTY):
+        needs = "no target: target must be None" if target is not None else "a target"
+        raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
     table = _without_doubtful(as_table(table), target, rows, keep)
-    training = training_set(table, target, rows=rows, missing=missing)
-    return training.model_of(clone(machine).fit(training.X, training.classes[training.codes]))
+    learn = Classes.learnt if isinstance(machine, _CLASSIFIERS) else Quantity.learnt
+    training = training_set(table, target, learn, rows=rows, missing=missing)
+    return training.model_of(clone(machine).fit(training.X, training.outcome.as_y(training.truth)))
 
 
-def _without_doubtful(table: Table, target: str, rows: np.ndarray | None, keep: Iterable[str]) -> Table:
+def _without_doubtful(
+    table: Table, target: str | None, rows: npt.NDArray[np.int64] | None, keep: Iterable[str]
+) -> Table:
     training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
-    doubtful = doubtful_columns(training.without({target, *keep}))
+    doubtful = doubtful_columns(training.without({*([] if target is None else [target]), *keep}))
     for name, reason in doubtful.items():
         warnings.warn(
             f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3
@@ -362,25 +466,28 @@ def _without_doubtful(table: Table, target: str, rows: np.ndarray | None, keep: 
     return table.without(doubtful)
 
 
-def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
+def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
     """The model of a machine that was fitted on arrays, for instance to save it to a file.
 
     Its columns are called after the features, or "0", "1", ... where these have no names, and its target "y".
 
     Parameters
     ----------
-    machine : SVC
+    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or SVDD
         Fitted, with a kernel that is no Python function and not precomputed.
     X, y, sample_weight
-        What it was fitted on.
+        What it was fitted on; no y for `OneClassSVM` and `SVDD`.
 
     Raises
     ------
     ValueError
-        If the rows, labels or weights are not those of the fit. Parameters that were set since then play no part.
+        If the rows, targets or weights are not those of the fit. Parameters that were set since then play no part.
+    TypeError
+        For other machines.
     """
+    _check_machine(machine)
     check_is_fitted(machine, "kernel_")
-    if not hasattr(machine, "machines_"):
+    if not hasattr(machine, "recipe_"):
         raise ValueError(
             "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
             "again."
@@ -389,11 +496,23 @@ def as_model(machine: SVC, X: Any, y: Any, sample_weight: Any = None) -> Model:
     if hasattr(machine, "feature_names_in_"):
         table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
     encoder = TableEncoder.identity(table)
-    target = target_column(y)
-    classes, codes = class_codes(target)
+    if isinstance(machine, _NOVELTY):
+        outcome: Outcome = Membership(0.0)
+    else:
+        target = target_column(y)
+        table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
+        outcome = Classes.learnt("y", target) if isinstance(machine, _CLASSIFIERS) else Quantity("y")
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     # A weight of 0 is absence: such a row is no training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
-    used = Table((*table.names, "y"), (*table.columns, target), table.sparse).take(rows)
-    training = TrainingSet(encoder, "y", classes, codes[rows], encoder.transform(used), rows, used.checksum())
+    used = table.take(rows)
+    training = TrainingSet(encoder, outcome, outcome.truth(used), encoder.transform(used), rows, used.checksum())
     return training.model_of(machine, None if weights is None else weights[rows])
+
+
+def _check_machine(machine: object) -> None:
+    if type(machine).__name__ not in RECIPES or not isinstance(machine, Machine):
+        raise TypeError(
+            f"models are made of the machines {listing(list(RECIPES))}, whose dual solution a table can prove, but "
+            f"machine is {type(machine).__name__}: keep it by pickle"
+        )

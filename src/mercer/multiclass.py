@@ -1,4 +1,4 @@
-"""More than two classes, by machines for two that share one Gram matrix."""
+"""More than two classes, by machines for two that share one Gram matrix, or by one for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificate import Certificate, combine
 from mercer.gram import Gram
-from mercer.problems import Problems, c_svc_each
+from mercer.problems import Problems, c_svc_each, joint
 from mercer.solution import Solutions
 from mercer.solvers import Interruption, Limits, solve_each
 from mercer.solvers.base import Callback
@@ -23,6 +23,10 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 SCHEMES = ("ovo", "ovr")
+"""Of machines for two classes."""
+
+JOINT = "joint"
+"""Of one machine for all classes."""
 
 Duals = Callable[[FloatArray, FloatArray, IndexArray], Problems]
 """Makes the problems of machines for two classes, of signs and penalties one after the other, and numbers of rows."""
@@ -95,7 +99,7 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
 
     Two classes make one machine, with +1 for class 1. More make, by one-versus-one ("ovo"), a machine for each pair
     (i, j), i < j, with +1 for class i, on the rows of class i and then those of class j; by one-versus-rest ("ovr"), a
-    machine for each class, on all rows.
+    machine for each class, on all rows. The joint machine ("joint") tells apart what the latter do, in one problem.
     """
     if n_classes > 2 and scheme == "ovo":
         parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
@@ -116,14 +120,16 @@ def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
 
 @dataclass(frozen=True, eq=False)
 class Machines:
-    """Trained machines for two classes that together tell several apart.
+    """Trained machines for two classes that together tell several apart, or the joint machine.
 
     Attributes
     ----------
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
     n_classes : int
     tasks : Tasks
+        What each column of decision values tells apart.
     solutions : Solutions
+        One for each task; of the joint machine, a single one.
     n : int
         Number of training rows.
     margins : ndarray of shape (n_machines,), optional
@@ -142,7 +148,10 @@ class Machines:
 
     @property
     def coefficients(self) -> FloatArray:
-        """Signed dual coefficients of every machine over all training rows, (n, n_machines)."""
+        """Signed dual coefficients of every decision value over all training rows, (n, n_machines)."""
+        if self.scheme == JOINT:
+            by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
+            return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
         beta = np.zeros((self.n, len(self.tasks)))
         beta[self.tasks.rows, np.repeat(np.arange(len(self.tasks)), self.tasks.sizes)] = self.solutions.beta
         beta = beta if self.margins is None else beta / self.margins
@@ -150,7 +159,9 @@ class Machines:
 
     @property
     def biases(self) -> FloatArray:
-        """Bias of every machine, (n_machines,)."""
+        """Bias of every decision value, (n_machines,)."""
+        if self.scheme == JOINT:
+            return np.zeros(len(self.tasks))
         biases = self.solutions.biases
         biases = biases if self.margins is None else biases / self.margins
         return biases if self.leanings is None else biases * (1.0 - np.abs(self.leanings)) + self.leanings
@@ -189,10 +200,10 @@ def train(
         Class of each row, 0 .. n_classes - 1, all present.
     C : float or array-like of shape (n,)
         Penalty of each row.
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
         See :func:`make_tasks`.
     duals : callable, optional
-        Makes the machines' problems; by default those of C-SVC.
+        Makes the problems of machines for two classes; by default those of C-SVC.
     margin : callable, optional
         What each machine is divided by; by default they are what solves their problems.
     limits : Limits, optional
@@ -228,13 +239,17 @@ def train(
     penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
-    problems = duals(tasks.signs, penalties[tasks.rows], tasks.sizes)
+    if scheme == JOINT:
+        whole = joint(labels, n_classes, penalties)
+        problems = Problems(whole, [whole.n])
+    else:
+        problems = duals(tasks.signs, penalties[tasks.rows], tasks.sizes)
     with interruption or Interruption() as shared:
         solutions = solve_each(
             problems,
             gram,
             tasks.parts,
-            tasks.pairs,
+            tasks.pairs[: len(problems)],
             limits=limits,
             starts=None
             if warm_start is None
@@ -264,8 +279,8 @@ def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
     """Turn decision values of machines for two classes into one score a class; the largest score wins.
 
-    One-versus-rest: the decision values themselves. One-versus-one: votes, with ties broken by confidence: to a
-    class's number of won pairs comes the sum s of its decision values, squeezed to s / (3 (|s| + 1)), which is less
+    One-versus-rest and joint: the decision values themselves. One-versus-one: votes, with ties broken by confidence: to
+    a class's number of won pairs comes the sum s of its decision values, squeezed to s / (3 (|s| + 1)), which is less
     than half a vote. Two classes have one column, positive for class 1.
 
     Parameters
@@ -278,7 +293,7 @@ def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
     """
     if n_classes == 2:
         return raw[:, 0]
-    if scheme == "ovr":
+    if scheme != "ovo":
         return raw
     votes = np.zeros((raw.shape[0], n_classes))
     confidence = np.zeros_like(votes)

@@ -36,7 +36,7 @@ def predicted_classes(
     kernel, data, support, coefficients, biases, n_jobs
         See :func:`mercer.decision.decision_values`.
     n_classes : int
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
 
     Returns
     -------
@@ -66,7 +66,7 @@ def predicted_classes(
 
 def _is_open(raw: FloatArray, room: FloatArray, n_classes: int, scheme: str) -> npt.NDArray[np.bool_]:
     """Whether errors within `room` could change a row's class."""
-    if scheme == "ovr" and n_classes > 2:
+    if scheme != "ovo" and n_classes > 2:
         second, first = np.partition(raw, -2, axis=1)[:, -2:].T
         return ~(first - second > 2.0 * room)
     unsure = ~(np.abs(raw).min(axis=1) > room)  # NaN is unsure

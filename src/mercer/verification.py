@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mercer import multiclass
 from mercer.backends import BlockBackend
 from mercer.certificate import (
     Certificate,
@@ -22,10 +22,14 @@ from mercer.certificate import (
 )
 from mercer.data import Vectors, as_data
 from mercer.gram import Gram
-from mercer.model import Model
-from mercer.problems import c_svc
+from mercer.model import Model, Part, point_of
+from mercer.outcome import Membership
+from mercer.problems import half_width
+from mercer.recipes import ForOneClassSVM
 from mercer.status import Status
-from mercer.table import Table, TableError, as_table, cell_text, listing
+from mercer.table import Table, TableError, as_table
+
+FloatArray = npt.NDArray[np.float64]
 
 AGREEMENT = 1e-9
 """Relative difference up to which a recomputed objective counts as the stored one."""
@@ -56,6 +60,7 @@ class Verification:
         return not self.findings
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what a forger has made too large is a finding, and no warning
 def verify(model: Model, table: Any) -> Verification:
     """Recompute primal, dual, gap and violation of a model from its training rows.
 
@@ -70,23 +75,29 @@ def verify(model: Model, table: Any) -> Verification:
     if another:
         return Verification(False, model.certificate, None, (another,))
     part = model.training_part(table)
-    other_labels = _other_labels(model, part)
-    if other_labels:
-        return Verification(True, model.certificate, None, (other_labels,))
-    data = as_data(model.encoder.transform(part))
-    codes = model.codes(part)
+    contradicted = model.outcome.contradicted(part)
+    if contradicted:
+        return Verification(True, model.certificate, None, (contradicted,))
+    data, truth = as_data(model.encoder.transform(part)), model.outcome.truth(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
-    penalties = model.training.penalties(codes)
+    penalties = model.training.penalties(model.recipe.C, truth)
     findings = _check_support(model, data)
     recomputed = []
-    for task, stored in zip(multiclass.make_tasks(codes, len(model.classes), model.scheme), model.parts, strict=True):
-        beta = np.zeros(data.n)
-        beta[model.support_rows[stored.support]] = stored.beta
-        if np.setdiff1d(np.flatnonzero(beta), task.rows).size:
+    for task, stored in zip(model.outcome.tasks(truth), model.parts, strict=True):
+        place = np.full(data.n, -1)
+        place[task.rows] = np.arange(task.rows.size)
+        rows = place[model.support_rows[stored.support]]
+        if (rows < 0).any():
             findings.append("a machine has support vectors of classes that it does not tell apart")
-        beta = beta[task.rows]
-        problem, view = c_svc(task.signs, penalties[task.rows]), gram.restrict(task.rows)
+        view, values_of = gram.restrict(task.rows), engine.restrict(task.rows)
+        try:
+            problem = model.recipe.problem(task.targets, penalties[task.rows], view)
+        except ValueError as error:
+            return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
+        beta = point_of(problem, rows[rows >= 0], stored.beta[rows >= 0])
+        if problem.rows is not None:
+            view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
         evaluation = evaluate(problem, view, beta)
         best = evaluation.bias
         if not np.isclose(best, stored.bias, rtol=AGREEMENT, atol=AGREEMENT):
@@ -94,12 +105,59 @@ def verify(model: Model, table: Any) -> Verification:
             evaluation = at_bias(stored.bias, evaluation, problem, view, beta)
             if not np.isclose(stored.certificate.primal, evaluation.primal, rtol=AGREEMENT, atol=AGREEMENT):
                 findings.append(f"a bias is {stored.bias:.9g} in the file and {best:.9g} recomputed")
-        slack = _slack(evaluation, engine.restrict(task.rows))
+        slack = _slack(evaluation, values_of)
         evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
         found = _recertified(stored.certificate, evidence, evaluation, slack)
         findings += _disagreements(stored.certificate, found, slack)
+        findings += _check_width(stored, evaluation, slack)
+        if isinstance(model.outcome, Membership):
+            findings += _check_border(model, model.outcome, stored, evaluation, beta, view, penalties, slack)
         recomputed.append(found)
     return Verification(True, model.certificate, combine(recomputed), tuple(dict.fromkeys(findings)))
+
+
+def _check_width(stored: Part, evaluation: Evaluation, slack: _Slack) -> list[str]:
+    """Whether the two groups of a machine are as far apart as it says."""
+    if stored.half_width is None:
+        return []
+    found = half_width(evaluation.multipliers)
+    if abs(found - stored.half_width) <= slack.rounding + AGREEMENT * max(1.0, abs(found)):
+        return []
+    return [f"half of a machine's width is {stored.half_width:.9g} in the file and {found:.9g} recomputed"]
+
+
+def _check_border(
+    model: Model,
+    claimed: Membership,
+    stored: Part,
+    evaluation: Evaluation,
+    beta: FloatArray,
+    gram: Gram,
+    penalties: FloatArray,
+    slack: _Slack,
+) -> list[str]:
+    """Whether the border lies where a machine of one class says, and no more rows are outside than it says."""
+    lengths = gram.diag()
+    size = float(np.abs(lengths).max(initial=0.0)) + abs(claimed.offset)
+    room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
+    bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.rounding
+    scores, expected, norm = evaluation.values, -bias, claimed.squared_norm
+    if norm is not None:
+        scores = 2.0 * evaluation.values - lengths - norm
+        expected = -(norm + 2.0 * bias)
+        found = float(beta @ lengths) - 2.0 * evaluation.dual
+        if not abs(norm - found) <= room + 2.0 * slack.gap:
+            return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
+    if isinstance(model.recipe, ForOneClassSVM) and model.recipe.exact:
+        outside, allowed = (
+            float(penalties[scores < claimed.offset - room].sum()),
+            model.recipe.nu * float(penalties.sum()),
+        )
+        if outside > allowed * (1.0 + AGREEMENT):
+            return [f"{outside:g} training rows by weight are outside, and no more than {allowed:g} should be"]
+    elif not abs(claimed.offset - expected) <= room:
+        return [f"the offset is {claimed.offset:.9g} in the file and {expected:.9g} recomputed"]
+    return []
 
 
 @dataclass(frozen=True)
@@ -130,17 +188,6 @@ def _another_table(model: Model, table: Table) -> str:
     if checksum != model.training.checksum:
         return "this is not the table that the model was trained on: the cells of its training rows differ"
     return ""
-
-
-def _other_labels(model: Model, part: Table) -> str:
-    """Why the model's classes are not those of its training rows; "" if they are."""
-    held = sorted({cell_text(cell) for cell in part[model.target]})
-    if held == sorted(model.labels):
-        return ""
-    return (
-        f"the classes in the file are {listing(model.labels)}, but the training rows hold {listing(held)} in the "
-        f"column {model.target!r}"
-    )
 
 
 def _check_support(model: Model, data: Vectors) -> list[str]:

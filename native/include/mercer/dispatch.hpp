@@ -1,7 +1,7 @@
 // Chooses, once per call, the functions compiled for the best instruction set that this machine has.
 #pragma once
 
-#include "mercer/block_problem.hpp"
+#include "mercer/joint_problem.hpp"
 #include "mercer/strings.hpp"
 #include "mercer/tiles.hpp"
 
@@ -9,6 +9,10 @@ namespace mercer {
 
 template <class Real>
 using BlockSolver = BlockResult (*)(const BlockProblem<Real>&, double tol, int64_t max_iter);
+
+template <class Real>
+using JointSolver = BlockResult (*)(const JointProblem<Real>&, bool conjugate, double tol, int64_t max_iter,
+                                    double max_work);
 
 struct Implementation {
     const char* name;  // "avx512", "avx2" or "baseline"
@@ -18,6 +22,8 @@ struct Implementation {
     void (*block_values)(const BlockProblem<double>&, double* values);
     BlockSolver<double> pair_steps, newton_steps;
     BlockSolver<float> pair_steps_single, newton_steps_single;
+    JointSolver<double> joint_steps;
+    JointSolver<float> joint_steps_single;
     EditDistances edit_distances;
     Subsequences subsequences;
 };

@@ -89,8 +89,9 @@ def study_command(
 ) -> None:
     """Find, certify and honestly evaluate a machine for a TABLE (CSV, Parquet or svmlight).
 
-    A test part is sealed first; kernel, gamma and C are chosen on the rest by cross-validation; the seal is opened
-    once. Logistic regression and nearest neighbours go through the same protocol. Ctrl-C ends the search and goes on
+    A test part is sealed first; kernel, gamma and C (for numbers epsilon too) are chosen on the rest by
+    cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression) and nearest neighbours
+    go through the same protocol. Ctrl-C ends the search and goes on
     with the best candidate so far; a second Ctrl-C ends everything.
     """
     with ended_by_ctrl_c():
@@ -113,6 +114,8 @@ def study_command(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",
                 *((None, INTERRUPTED) if str(stopped) == "interrupted" else ("give it more time with --max-seconds",)),
             ) from stopped
+        if found.intake.truth.reading:
+            say("note", found.intake.truth.reading)
         save_model(folder / "model.mercer", found.model)
         write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
@@ -132,6 +135,13 @@ def study_command(
     show_default=True,
     help="Penalty; inf is the maximal margin.",
 )
+@click.option(
+    "--epsilon",
+    type=_Number(min=0),
+    default=0.1,
+    show_default=True,
+    help="Regression: half of the tube's width, in standard deviations of the target, as is the unit of --C.",
+)
 @click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto; for rbf, median or sigest.")
 @click.option("--degree", type=_Integer(min=1), default=3, show_default=True, help="Of the polynomial kernel.")
 @click.option(
@@ -149,6 +159,8 @@ def fit_command(
     target: str | None,
     out: str,
     gamma: str,
+    epsilon: float,
+    multi_class: str,
     task: Any,
     drop: tuple[str, ...],
     keep: tuple[str, ...],
@@ -157,10 +169,10 @@ def fit_command(
 ) -> None:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file."""
     with ended_by_ctrl_c():
-        from mercer import SVC, InseparableError
+        from mercer import SVC, SVR, InseparableError
         from mercer.cli.output import print_fit
         from mercer.cli.progress import ConsoleProgress
-        from mercer.intake import DATES, read_labels, take_in
+        from mercer.intake import DATES, read_target, take_in
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
@@ -173,11 +185,20 @@ def fit_command(
     _check_output(path, inputs=(table,))
     if path.exists() and not path.is_file():
         raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
-    intake = take_in(read, read_labels(read, name, task), drop=drop, keep=keep, missing=missing)
+    truth = read_target(read, name, task)
+    _check_options(truth.task)
+    if truth.reading:
+        say("note", truth.reading)
+    intake = take_in(read, truth, drop=drop, keep=keep, missing=missing)
+    own = {"epsilon": epsilon} if truth.task == "regression" else {"multi_class": multi_class}
+    kind = SVR if truth.task == "regression" else SVC
     with ConsoleProgress() as progress:
         progress(Progress("fit"))
-        machine = SVC(
-            gamma=_number_or_rule(gamma), callback=lambda state: progress(fit_progress("fit", state)), **parameters
+        machine = kind(
+            gamma=_number_or_rule(gamma),
+            callback=lambda state: progress(fit_progress("fit", state)),
+            **own,
+            **parameters,
         )
         try:
             model = fit_model(
@@ -198,6 +219,14 @@ def fit_command(
     if model.certificate.status in _WHAT_NEXT:
         say("hint", _WHAT_NEXT[model.certificate.status])
     _say_written(path)
+
+
+def _check_options(task: str) -> None:
+    """An error for an option that means nothing for the task."""
+    context = click.get_current_context()
+    option, wanted = ("epsilon", "regression") if task == "classification" else ("multi_class", "classification")
+    if context.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError(f"--{option.replace('_', '-')} is for {wanted}, and this is {task}", context)
 
 
 _WHAT_NEXT = {
@@ -222,7 +251,7 @@ def _inseparable(error: InseparableError) -> Failure:
 @table_argument
 @click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
 def predict_command(model: str, table: str, out: str | None) -> None:
-    """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s).
+    """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s), or its number.
 
     For two classes there is one decision value, positive for the class that its column names; for more there is a
     score for each. Labels are written as the training table had them, also those that a spreadsheet would take for
@@ -232,17 +261,17 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     if out is not None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
-    labels, scores = loaded.predict(read), loaded.scores(read)
-    named = loaded.labels if scores.ndim == 2 else loaded.labels[1:]
+    answers, scores = loaded.answer(read)
+    columns = loaded.outcome.columns(scores, answers)
     with _output(out) as file:
         # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
         # terminal obeys control characters, so there they are spelt out.
         shown = printable if file.isatty() else str
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["label", *(shown(f"decision_value_{label}") for label in named)])
-        for label, row in zip(labels.tolist(), scores.reshape(len(labels), -1).tolist(), strict=True):
-            writer.writerow([shown(str(label)), *(repr(value) for value in row)])
-    _compare_with_truth(loaded, read, labels)
+        writer.writerow([shown(name) for name in columns])
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
+    _compare_with_truth(loaded, read, answers)
 
 
 @cli.command("verify")
@@ -277,8 +306,11 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     number after the last one. A LIBSVM model file cannot become a model file, which holds a certificate.
     """
     with ended_by_ctrl_c():
+        import numpy as np
+
         from mercer.io.libsvm_data import save_libsvm_data
         from mercer.io.libsvm_model import class_labels, save_libsvm_model
+        from mercer.outcome import Classes, numbers
 
     try:
         loaded = _load(source if model is None else model)
@@ -292,16 +324,21 @@ def convert_command(source: str, out: str, model: str | None) -> None:
         raise
     inputs = (source,) if model is None else (source, model)
     _check_output(Path(out), inputs=inputs)
-    labels = class_labels(loaded)
+    outcome = loaded.outcome
+    labels = class_labels(outcome) if isinstance(outcome, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
         save_libsvm_model(loaded, out)
     else:
         read = _read_for(loaded, source)
-        codes = loaded.codes(read) if loaded.target in read else [-1] * read.n_rows
-        numbers = [*labels.tolist(), int(labels.max()) + 1]  # the last one for a code of -1
-        save_libsvm_data(loaded.encoder.transform(read), [numbers[code] for code in codes], out)
-    if loaded.classes.dtype == object:
-        meant = ", ".join(f"{number} is {name!r}" for number, name in zip(labels.tolist(), loaded.labels, strict=True))
+        column = loaded.target if loaded.target is not None and loaded.target in read else None
+        if isinstance(outcome, Classes):
+            codes = np.full(read.n_rows, -1) if column is None else outcome.truth(read)
+            targets = np.append(labels, int(labels.max()) + 1)[codes]  # the last one for a code of -1
+        else:
+            targets = np.zeros(read.n_rows) if column is None else np.nan_to_num(numbers(read, column))
+        save_libsvm_data(loaded.encoder.transform(read), targets.tolist(), out)
+    if isinstance(outcome, Classes) and outcome.is_text:
+        meant = ", ".join(f"{number} is {name!r}" for number, name in zip(labels.tolist(), outcome.names, strict=True))
         say("note", f"labels are numbers in LIBSVM's files: {meant}")
     _say_written(Path(out))
 
@@ -406,7 +443,7 @@ def _read_for(model: Model, path: str) -> Table:
     with ended_by_ctrl_c():
         from mercer.io.tables import read_table
 
-    text = {model.target} if model.classes.dtype == object else set()
+    text = {model.target} if model.target is not None and model.outcome.is_text else set()
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
 
 
@@ -424,22 +461,22 @@ def _output(path: str | None) -> Iterator[IO[str]]:
         yield file
 
 
-def _compare_with_truth(model: Model, table: Table, labels: np.ndarray) -> None:
-    """If the table holds the target as well, say how often the prediction agrees."""
-    if model.target not in table:
+def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:
+    """If the table holds the target as well, say how far the prediction agrees."""
+    import numpy as np
+
+    if model.target is None or model.target not in table:
         return
-    codes = model.codes(table)
     known = ~table.missing(model.target)
-    right = (codes >= 0) & (model.classes[codes] == labels)
     if not known.any():
         return
-    note = f"{right.sum():,} of {known.sum():,} labels agree with the column {model.target!r}"
+    note = model.outcome.agreement(table, answers, np.flatnonzero(known))
     if _holds_training_rows(model, table):
         known[model.training.rows] = False
         n_trained = len(model.training.rows)
         note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
         if known.any():
-            note += f": of the other {known.sum():,}, {right[known].sum():,} agree"
+            note += f"; of the others, {model.outcome.agreement(table, answers, np.flatnonzero(known))}"
     say("note", note)
 
 

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from mercer.certificate import Certificate
 from mercer.cli.talk import printable
-from mercer.metrics import Evaluation
 from mercer.model import Model
 from mercer.report import prose
 from mercer.study import Study
@@ -44,18 +43,13 @@ def print_study(study: Study) -> None:
     out = _data()
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("")
-    for heading in ("cross-\nvalid.", "test accuracy\n95% interval", "area under ROC\n95% interval"):
+    voice = prose.voice_of(study)
+    for heading in voice.headings:
         grid.add_column(heading, justify="right", no_wrap=True)
     for one in study.contenders:
-        accuracy = one.test.accuracy
-        grid.add_row(
-            Text(f"{one.name}\n{one.setting}"),
-            prose.percent(one.cv_accuracy),
-            f"{prose.percent(accuracy.value)}\n{prose.interval(accuracy)}",
-            _area(one.test),
-        )
+        grid.add_row(Text(f"{one.name}\n{one.setting}"), *voice.cells(one))
     first, *others = prose.summary(study)
-    for paragraph in (first, grid, *others, _confusion(study), prose.numbers(study.model), *prose.cautions(study)):
+    for paragraph in (first, grid, *others, voice.details(study), prose.numbers(study.model), *prose.cautions(study)):
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
@@ -63,40 +57,12 @@ def print_study(study: Study) -> None:
         out.print(f"Column {name!r} was left out: {reason}.")
 
 
-def _area(test: Evaluation) -> str:
-    """The area under the ROC curve, and its interval; a mean over classes has none."""
-    if test.auc is None:
-        return ""
-    below = (
-        "mean over classes,\nwhich has no interval"
-        if test.auc_interval is None
-        else prose.interval(test.auc_interval, 3)
-    )
-    return f"{test.auc:.3f}\n{below}"
-
-
-def _confusion(study: Study) -> str:
-    """Counts of wrong answers, or in words that there are none."""
-    labels, counts = study.intake.labels, study.svm.test.confusion
-    wrong = [
-        (int(counts[i, j]), f"“{labels[i]}” taken for “{labels[j]}” {counts[i, j]:,}")
-        for i in range(len(labels))
-        for j in range(len(labels))
-        if i != j and counts[i, j]
-    ]
-    if not wrong:
-        return "Every sealed row was classified correctly."
-    shown = [text for _, text in sorted(wrong, reverse=True)[:6]]
-    more = f" and {len(wrong) - 6} more pairs" if len(wrong) > 6 else ""
-    return f"Confusion on the sealed rows: {', '.join(shown)}{more}."
-
-
 def print_fit(model: Model) -> None:
     """The machine and what is certified of it."""
     out = _data()
-    out.print(
-        f"{model.kernel!r}, C = {model.training.C:g}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True
-    )
+    numbers = {name: value for name, value in model.recipe.to_dict().items() if isinstance(value, float)}
+    setting = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
+    out.print(f"{model.kernel!r}, {setting}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True)
     for reason in model.kernel.reasons:
         out.print(reason, soft_wrap=True)
     for paragraph in (prose.support(model), prose.certainty(model.certificate), prose.numbers(model)):

@@ -38,12 +38,10 @@ from mercer.gram import Gram
 from mercer.kernels import Gamma, Held, Kernel, Linear, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
+from mercer.recipes import Recipe
 from mercer.solution import Solutions
 from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
-
-MakeProblem = Callable[[Gram, npt.NDArray[np.float64], npt.NDArray[np.float64]], Problem]
-"""Makes a problem of a Gram matrix, of targets and of weights."""
 
 _GO_ON = {
     Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
@@ -98,13 +96,22 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             )
         return spec, data
 
-    def _gram(self, kernel: Kernel, data: Data, rows: npt.NDArray[np.int64], *, keep_rows: bool = False) -> Gram:
+    def _gram(
+        self,
+        kernel: Kernel,
+        data: Data,
+        rows: npt.NDArray[np.int64],
+        *,
+        keep_rows: bool = False,
+        evaluate_once: bool = False,
+    ) -> Gram:
         """The Gram matrix of the chosen rows."""
         gram = Gram(
             kernel,
             data,
             memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
             keep_rows=keep_rows,
+            evaluate_once=evaluate_once,
             n_jobs=check_whole("n_jobs", self.n_jobs),
         )
         if self.verbose:
@@ -301,9 +308,10 @@ class SingleMachine(DualMachine):
     """One machine of one problem, for all rows: a regressor, or what one class looks like."""
 
     warm_start: bool
+    recipe_: Recipe
 
-    def _train(self, X: Any, y: Any, sample_weight: Any, make_problem: MakeProblem) -> Data:
-        """Solve the problem that `make_problem` makes of the rows whose weight is not 0, and keep the machine.
+    def _train(self, X: Any, y: Any, sample_weight: Any, recipe: Recipe) -> Data:
+        """Solve the recipe's problem for the rows whose weight is not 0, and keep the machine.
 
         `y` is a target for each row, or "no_validation" where there is none.
         """
@@ -316,9 +324,9 @@ class SingleMachine(DualMachine):
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows)
-        problem = make_problem(gram, targets[rows], weights[rows])
+        problem = recipe.problem(targets[rows], recipe.C * weights[rows], gram)
         solution = solve(problem, gram, limits=limits, start=self._last_point(problem, rows), callback=listener)
-        self.kernel_, self._rows = kernel, rows
+        self.recipe_, self.kernel_, self._rows = recipe, kernel, rows
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
         self._keep(Solutions.of([solution]), coefficients[used, None], np.array([solution.bias]), data, rows[used])

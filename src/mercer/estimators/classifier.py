@@ -25,6 +25,7 @@ class MarginClassifier(ClassifierMixin, DualMachine):
     multi_class: str
     decision_function_shape: str
     warm_start: bool
+    _schemes: tuple[str, ...] = multiclass.SCHEMES
 
     def _train(
         self,
@@ -37,7 +38,7 @@ class MarginClassifier(ClassifierMixin, DualMachine):
     ) -> None:
         """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights."""
         limits, listener = self._limits(), self._listener()
-        check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
+        check_choice("multi_class", self.multi_class, self._schemes)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
@@ -45,7 +46,8 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         penalties = C * labels.class_weight[codes[rows]] * weights[rows] if np.isfinite(C) else np.full(rows.size, C)
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
-        gram = self._gram(kernel, data, rows, keep_rows=classes.size > 2)
+        several = classes.size > 2
+        gram = self._gram(kernel, data, rows, keep_rows=several, evaluate_once=several)
         machines = multiclass.train(
             gram,
             codes[rows],
@@ -70,10 +72,10 @@ class MarginClassifier(ClassifierMixin, DualMachine):
     def _check_shape(self, scheme: str) -> None:
         """Refuse a shape of scores that there is none of."""
         check_choice("decision_function_shape", self.decision_function_shape, multiclass.SCHEMES)
-        if scheme == "ovr" and self.decision_function_shape == "ovo":
+        if scheme != "ovo" and self.decision_function_shape == "ovo":
             raise ValueError(
                 "decision_function_shape='ovo' asks for the decision values of pairs of classes, but with "
-                "multi_class='ovr' there are no machines for pairs; set decision_function_shape='ovr', or "
+                f"multi_class={scheme!r} there are no machines for pairs; set decision_function_shape='ovr', or "
                 "multi_class='ovo'."
             )
 
@@ -109,7 +111,7 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         self.dual_coef_ = self._as_the_rows(self._dual_coefficients(self.classes_.size))
 
     def _dual_coefficients(self, n_classes: int) -> npt.NDArray[np.float64]:
-        if n_classes == 2 or self._scheme == "ovr":
+        if n_classes == 2 or self._scheme != "ovo":
             return self._coefficients.T
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
         dual = np.empty((n_classes - 1, len(self._coefficients)))
@@ -144,7 +146,7 @@ class MarginClassifier(ClassifierMixin, DualMachine):
             Before `fit`.
         ValueError
             If `X` holds NaN or infinity, or other features than in `fit`; or if ``decision_function_shape="ovo"`` is
-            asked of a machine that was fitted with ``multi_class="ovr"``.
+            asked of a machine that was fitted with ``multi_class="ovr"`` or ``"joint"``.
 
         Notes
         -----

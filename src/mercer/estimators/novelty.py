@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
-from mercer import problems
+from mercer import recipes
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import SingleMachine
 from mercer.estimators.validation import check_penalty, check_sample_weight, check_share
 from mercer.kernels import Gamma, Kernel
-from mercer.problems import Problem
 from mercer.solvers import Progress
 
 FloatArray = npt.NDArray[np.float64]
@@ -137,7 +136,8 @@ class OneClassSVM(NoveltyDetector):
         -offset_.
     dual_coef_ : ndarray of shape (1, n_SV)
         beta.
-    support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_, fit_status_, shape_fit_
+    support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_, fit_status_, recipe_,
+    shape_fit_
         See :class:`SVR`.
     solution_, certificate_
         See :class:`SVR`; of the machine before `contamination` moved its offset.
@@ -237,11 +237,8 @@ class OneClassSVM(NoveltyDetector):
         del y
         nu = check_share("nu", self.nu, 1.0)
         share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
-
-        def problem(_: Any, __: FloatArray, weights: FloatArray) -> Problem:
-            return problems.one_class(weights, nu if share is None else share)
-
-        data = self._train(X, "no_validation", sample_weight, problem)
+        recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, exact=share is not None)
+        data = self._train(X, "no_validation", sample_weight, recipe)
         self.intercept_ += self._doubt
         if share is not None:
             weights = check_sample_weight(sample_weight, data.n)
@@ -280,6 +277,8 @@ class SVDD(NoveltyDetector):
         R, and what the optimality conditions leave open: rows on the border are inside.
     offset_ : ndarray of shape (1,)
         -R^2: scores are minus squared distances from the centre.
+    squared_norm_ : float
+        ||c||^2.
     function_ : RKHSFunction
         The centre c, a function of the kernel's space.
     center_ : ndarray of shape (n_features,)
@@ -288,7 +287,8 @@ class SVDD(NoveltyDetector):
         beta: the weights of the rows in the centre.
     intercept_ : ndarray of shape (1,)
         b of the dual problem, (R^2 - ||c||^2) / 2.
-    support_, support_vectors_, n_support_, coef_, kernel_, n_iter_, fit_status_, shape_fit_
+    support_, support_vectors_, n_support_, coef_, kernel_, n_iter_, fit_status_, recipe_,
+    shape_fit_
         See :class:`SVR`.
     solution_, certificate_
         See :class:`SVR`; its objectives are half of those above.
@@ -375,21 +375,16 @@ class SVDD(NoveltyDetector):
             infinity; for negative weights; and for kernel values that overflow.
         """
         del y
-        C = check_penalty(self.C)
-        lengths = np.zeros(0)
-
-        def problem(gram: Any, _: FloatArray, weights: FloatArray) -> Problem:
-            nonlocal lengths
-            lengths = gram.diag()
-            return problems.svdd(lengths, C * weights)
-
-        self._train(X, "no_validation", sample_weight, problem)
+        self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
+        evidence = self._solutions[0].evidence
+        assert evidence is not None
+        lengths = -2.0 * evidence.problem.linear
         self.intercept_ += self._doubt
         self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
         certificate = self.certificate_
         # D = 1/2 (sum beta k(x, x) - ||c||^2), and so ||c||^2 = sum beta k(x, x) - 2 D.
-        self._squared_norm = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
-        squared = self._squared_norm + 2.0 * float(self.intercept_[0])
+        self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
+        squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
         self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
         return self
 
@@ -410,7 +405,7 @@ class SVDD(NoveltyDetector):
             )
         else:
             lengths = self._length
-        return 2.0 * super()._scores(data) - lengths - self._squared_norm
+        return 2.0 * super()._scores(data) - lengths - self.squared_norm_
 
 
 _SAME = 1e-9  # relative differences of k(x, x) that count as rounding

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer import problems
+from mercer import problems, recipes
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels
 from mercer.estimators.validation import check_share
@@ -64,7 +64,7 @@ class NuSVC(MarginClassifier):
     solution_, certificate_
         Of the problem above with `nu_`, before the division; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
-    shape_fit_, machines_, n_features_in_, feature_names_in_
+    recipe_, shape_fit_, machines_, n_features_in_, feature_names_in_
         See :class:`SVC`.
 
     Warns
@@ -174,6 +174,7 @@ class NuSVC(MarginClassifier):
             return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
 
         self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
+        self.recipe_ = recipes.ForNuSVC(nu=nu)
         return self
 
     def _may_be_lowered(self, nu: float, labels: Labels) -> bool:

@@ -125,7 +125,7 @@ class KernelSearchCV(BaseSearchCV):
     >>> from mercer import SVC, KernelSearchCV
     >>> X, y = load_iris(return_X_y=True)
     >>> search = KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1]).fit(X, y)
-    >>> search.best_params_, round(search.best_score_, 3)
+    >>> search.best_params_, round(float(search.best_score_), 3)
     ({'C': 1.0, 'gamma': 0.1}, 0.98)
     """
 

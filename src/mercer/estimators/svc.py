@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import problems
+from mercer import multiclass, problems, recipes
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.validation import check_choice, check_penalty
 from mercer.kernels import Gamma, Kernel
@@ -66,12 +66,14 @@ class SVC(MarginClassifier):
         Scores by class, or the decision values of all pairs, which takes ``multi_class="ovo"``.
     break_ties, random_state
         Without effect; accepted, and checked, for programs written for scikit-learn. Ties always go by confidence.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        One machine for each pair of classes, or one for each class against the rest.
+    multi_class : {"ovo", "ovr", "joint"}, default="ovo"
+        One machine for each pair of classes, one for each class against the rest, or one for all classes with one slack
+        a row (see Notes).
     loss : {"hinge", "squared_hinge"}, default="hinge"
         What C is the penalty of: max(0, 1 - y_i f(x_i)) or its square.
     fit_intercept : bool, default=True
-        Whether there is a bias b. Add 1 to the kernel for one that is penalised like the other coefficients.
+        Whether machines for two classes have a bias b. Add 1 to the kernel for one that is penalised like the other
+        coefficients.
     tol_gap : float, optional
         Largest relative duality gap, besides `tol`.
     max_seconds : float, optional
@@ -97,8 +99,8 @@ class SVC(MarginClassifier):
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : ndarray or csr_matrix of shape (n_classes - 1, n_SV) or (n_classes, n_SV)
-        Signed coefficients, in LIBSVM's layout for one-versus-one; a row for each class for one-versus-rest. Sparse
-        where X was, with all its values stored.
+        Signed coefficients, in LIBSVM's layout for one-versus-one; a row for each class for one-versus-rest and joint.
+        Sparse where X was, with all its values stored.
     intercept_ : ndarray of shape (n_machines,)
     coef_ : ndarray or csr_matrix of shape (n_machines, n_features)
         Normal vectors; for the linear kernel only. Read-only, sparse where X was.
@@ -114,6 +116,8 @@ class SVC(MarginClassifier):
         Steps of the solver.
     fit_status_ : int
         0 if the result is certified optimal, else 1.
+    recipe_ : Recipe
+        What was solved: parameters as they were in `fit`, whatever they are set to since.
     shape_fit_ : tuple of int
     machines_ : Machines
         The machines for two classes: which rows and classes each tells apart (`tasks`), and its solution.
@@ -144,6 +148,14 @@ class SVC(MarginClassifier):
 
     Notes
     -----
+    ``multi_class="joint"`` solves, for all classes at once,
+
+        min  1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)),   f_k(x) = <w_k, phi(x)>,
+
+    which has no biases, whatever `fit_intercept` is: add 1 to the kernel for penalised ones. With two classes it is the
+    machine without a bias, with 2 C. `dual_coef_` has a row for each class, `intercept_` is 0 and `solution_` a single
+    one. It needs a finite C and the hinge.
+
     Ctrl-C ends a fit in the main thread within about 0.2 s and leaves a fitted machine whose certificate says how
     far it is from the optimum; a second Ctrl-C skips the certificate.
 
@@ -156,7 +168,8 @@ class SVC(MarginClassifier):
     References
     ----------
     Cortes & Vapnik (1995), section 3; Fan, Chen & Lin (2005), equation (1) for the dual, and m(alpha) - M(alpha), the
-    violation that `tol` bounds; Chang & Lin (2011), LIBSVM, for the layout of `dual_coef_`.
+    violation that `tol` bounds; Chang & Lin (2011), LIBSVM, for the layout of `dual_coef_`; Crammer & Singer (2001) for
+    the joint machine.
 
     Examples
     --------
@@ -167,6 +180,8 @@ class SVC(MarginClassifier):
     >>> str(machine.certificate_.status), round(machine.score(X, y), 3)
     ('optimal', 0.987)
     """
+
+    _schemes = (*multiclass.SCHEMES, multiclass.JOINT)
 
     def __init__(
         self,
@@ -254,10 +269,22 @@ class SVC(MarginClassifier):
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
         C = check_penalty(self.C)
+        if self.multi_class == multiclass.JOINT:
+            self._check_joint(C)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         if not self.fit_intercept and np.isinf(C):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
-        duals = partial(problems.c_svc_each, squared=squared, bias=bool(self.fit_intercept))
+        recipe = recipes.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
+        duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
         self._train(X, y, sample_weight, C, lambda _: duals)
-        self.C_ = C
+        self.C_, self.recipe_ = C, recipe
         return self
+
+    def _check_joint(self, C: float) -> None:
+        """Refuse what the joint machine does not have."""
+        if self.loss == "squared_hinge":
+            raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
+        if np.isinf(C):
+            raise ValueError(
+                "multi_class='joint' needs a finite C, got inf; for C = inf set multi_class='ovo' or 'ovr'."
+            )

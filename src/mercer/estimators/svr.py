@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
-from mercer import problems
+from mercer import problems, recipes
 from mercer.estimators.base import SingleMachine
 from mercer.estimators.validation import check_choice, check_finite_penalty, check_number, check_quantile, check_share
 from mercer.kernels import Gamma, Kernel
-from mercer.problems import Problem
 from mercer.solvers import Progress
 
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
@@ -101,6 +100,8 @@ class SVR(VectorRegressor):
         Steps of the solver.
     fit_status_ : int
         0 if the result is certified optimal, else 1.
+    recipe_ : Recipe
+        What was solved: parameters as they were in `fit`, whatever they are set to since.
     shape_fit_ : tuple of int
     solution_ : Solution
         Two dual variables for each row, trace and status.
@@ -203,12 +204,8 @@ class SVR(VectorRegressor):
         """
         C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_epsilon_insensitive"
-
-        def problem(_: Any, targets: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> Problem:
-            made = problems.epsilon_svr(targets, C * weights, epsilon, squared=squared)
-            return made if self.fit_intercept else made.without_bias()
-
-        self._train(X, y, sample_weight, problem)
+        recipe = recipes.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
+        self._train(X, y, sample_weight, recipe)
         return self
 
 
@@ -243,7 +240,7 @@ class NuSVR(VectorRegressor):
         Half of the width of the tube.
     dual_coef_, intercept_, support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_
         See :class:`SVR`.
-    fit_status_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
+    fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
         See :class:`SVR`.
 
     Warns
@@ -333,7 +330,7 @@ class NuSVR(VectorRegressor):
             See :meth:`SVR.fit`.
         """
         C, nu = check_finite_penalty(self.C), check_share("nu", self.nu, 1.0)
-        self._train(X, y, sample_weight, lambda _, targets, weights: problems.nu_svr(targets, C * weights, nu))
+        self._train(X, y, sample_weight, recipes.ForNuSVR(C=C, nu=nu))
         self.epsilon_ = problems.half_width(self._solutions[0].multipliers)
         return self
 
@@ -364,7 +361,7 @@ class QuantileSVR(VectorRegressor):
     ----------
     dual_coef_, intercept_, support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_
         See :class:`SVR`.
-    fit_status_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
+    fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
         See :class:`SVR`. All rows are support vectors but for some that f goes through.
 
     Warns
@@ -452,5 +449,5 @@ class QuantileSVR(VectorRegressor):
             See :meth:`SVR.fit`.
         """
         C, level = check_finite_penalty(self.C), check_quantile(self.quantile)
-        self._train(X, y, sample_weight, lambda _, targets, weights: problems.quantile(targets, C * weights, level))
+        self._train(X, y, sample_weight, recipes.ForQuantileSVR(C=C, quantile=level))
         return self

@@ -18,6 +18,7 @@ from mercer.io.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
 from mercer.io.whole import written_whole
 from mercer.kernels import Kernel, Precomputed
 from mercer.model import Model
+from mercer.outcome import Classes, Quantity
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -199,19 +200,32 @@ def _support(machine: Any) -> Vectors | IndexArray:
 
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
-    _check_scheme(model.scheme, len(model.classes))
-    _, coefficients, biases = model._machines
+    outcome, (coefficients, biases) = model.outcome, model._machines
+    kind = _KINDS_OF_MODELS.get(model.recipe.machine)
+    if kind is None:
+        raise ValueError(f"LIBSVM has no {model.recipe.machine}, which this model is of.")
+    if not isinstance(outcome, Classes):
+        none = np.zeros(0, dtype=np.int64)
+        if isinstance(outcome, Quantity):  # in the target's unit
+            coefficients, biases = outcome.scale * coefficients, outcome.in_unit(biases)
+        # See load_libsvm_model: what is inside here shall be inside there.
+        rho = np.nextafter(-biases, -np.inf) if kind == "one_class" else -biases
+        return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
+    _check_scheme(outcome.scheme, len(outcome.labels))
     codes = np.zeros(len(coefficients), dtype=np.int64)
-    for part in model.parts:
+    for part, (plus, minus) in zip(model.parts, outcome.sides, strict=True):
         positive = part.beta > 0.0
-        codes[part.support[positive]] = part.positive
-        codes[part.support[~positive]] = 0 if part.negative is None else part.negative
+        codes[part.support[positive]] = plus
+        codes[part.support[~positive]] = 0 if minus is None else minus
     order = np.argsort(codes, kind="stable")
     support = model.support_vectors.rows(order)
-    return _of_pairs("c_svc", model.kernel, support, coefficients[order], biases, class_labels(model), codes[order])
+    return _of_pairs(kind, model.kernel, support, coefficients[order], biases, class_labels(outcome), codes[order])
 
 
-def class_labels(model: Model) -> IndexArray:
+_KINDS_OF_MODELS = {one.__name__: kind for one, kind in _KINDS.items()}
+
+
+def class_labels(outcome: Classes) -> IndexArray:
     """What the classes of a model are called in LIBSVM's files: 0, 1, ... where they are text.
 
     Raises
@@ -219,7 +233,7 @@ def class_labels(model: Model) -> IndexArray:
     ValueError
         If they are no integers of 32 bits.
     """
-    return np.arange(len(model.classes)) if model.classes.dtype == object else _labels(model.classes)
+    return np.arange(len(outcome.labels)) if outcome.is_text else _labels(outcome.labels)
 
 
 def _of_pairs(

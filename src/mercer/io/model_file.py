@@ -12,7 +12,7 @@ import json
 import math
 import os
 import zipfile
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,15 +26,20 @@ from mercer.encoding import TableEncoder
 from mercer.io.whole import written_whole
 from mercer.kernels import Kernel, from_dict
 from mercer.model import Model, Part, Training
+from mercer.outcome import MAX_TARGET, Classes, Membership, Outcome, Quantity
+from mercer.recipes import ForNuSVC, ForNuSVR, Recipe
+from mercer.recipes import from_dict as from_recipe
 from mercer.status import Status
 from mercer.table import listing
 
 FORMAT = "mercer model"
-VERSION = 1
+VERSION = 2
+"""What is written; version 1, which held classifiers of one kind alone, is read too."""
 
 MAX_MANIFEST_BYTES = 64 << 20
 _MANIFEST = "manifest.json"
 _CHECKSUMS = "SHA256SUMS"
+_TEXT, _INTEGER = "text", "integer"
 _DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
 _ARRAYS = {
     "training_rows": "<i8",
@@ -49,7 +54,7 @@ _ARRAYS = {
     "sample_weight": "<f8",
 }
 _SPARSE_ONLY = {"support_indices", "support_indptr"}
-_OPTIONAL = _SPARSE_ONLY | {"sample_weight"}
+_OPTIONAL = _SPARSE_ONLY | {"class_weight", "sample_weight"}
 _ALLOWED = {_CHECKSUMS, _MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 _UNBOUNDED = {"primal", "gap", "relative_gap"}  # of a machine that does not separate, with C = inf
@@ -131,10 +136,11 @@ def _arrays_of(model: Model) -> dict[str, np.ndarray]:
         "part_starts": np.cumsum([0, *(len(part.support) for part in model.parts)]),
         "part_support": np.concatenate([part.support for part in model.parts]),
         "part_beta": np.concatenate([part.beta for part in model.parts]),
-        "class_weight": model.training.class_weight,
     }
-    if model.training.sample_weight is not None:
-        arrays["sample_weight"] = model.training.sample_weight
+    for name in ("class_weight", "sample_weight"):
+        weights = getattr(model.training, name)
+        if weights is not None:
+            arrays[name] = weights
     if isinstance(support, CSR):
         matrix = support.matrix
         arrays |= {"support_data": matrix.data, "support_indices": matrix.indices, "support_indptr": matrix.indptr}
@@ -144,20 +150,34 @@ def _arrays_of(model: Model) -> dict[str, np.ndarray]:
 
 
 def _manifest_of(model: Model) -> dict[str, Any]:
-    text = model.classes.dtype == object
     return {
         "format": FORMAT,
         "version": VERSION,
         "written_by": f"mercer {__version__}",
-        "target": model.target,
-        "classes": {"kind": "text" if text else "integer", "labels": model.classes.tolist()},
+        "outcome": _outcome_dict(model.outcome),
+        "machine": {
+            name: _number(value) if isinstance(value, float) else value
+            for name, value in model.recipe.to_dict().items()
+        },
         "encoder": model.encoder.to_dict(),
         "kernel": model.kernel.to_dict(),
-        "scheme": model.scheme,
         "n_features": model.support_vectors.p,
-        "C": _number(model.training.C),
         "checksum": model.training.checksum,
-        "parts": [{"bias": part.bias, "certificate": _certificate_dict(part.certificate)} for part in model.parts],
+        "parts": [
+            {"bias": part.bias, "half_width": part.half_width, "certificate": _certificate_dict(part.certificate)}
+            for part in model.parts
+        ],
+    }
+
+
+def _outcome_dict(outcome: Outcome) -> dict[str, Any]:
+    if not isinstance(outcome, Classes):
+        return {"kind": outcome.kind} | asdict(outcome)  # type: ignore[call-overload]
+    return {
+        "kind": outcome.kind,
+        "column": outcome.column,
+        "labels": {"kind": _TEXT if outcome.labels.dtype == object else _INTEGER, "values": outcome.labels.tolist()},
+        "scheme": outcome.scheme,
     }
 
 
@@ -207,8 +227,10 @@ def _read(archive: zipfile.ZipFile, file_bytes: int) -> tuple[dict[str, Any], di
     manifest = json.loads(members.pop(_MANIFEST), parse_constant=lambda name: _refuse(f"its manifest holds {name}"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         _refuse(f"its manifest does not say that it is a {FORMAT!r} file")
-    if manifest.get("version") != VERSION:
-        _refuse(f"it is of version {manifest.get('version')!r}, this program reads version {VERSION}")
+    if manifest.get("version") == 1 and type(manifest["version"]) is int:
+        manifest = _from_version_1(manifest)
+    elif manifest.get("version") != VERSION:
+        _refuse(f"it is of version {manifest.get('version')!r}, this program reads versions 1 and {VERSION}")
     names = [name for name in _ARRAYS if f"{name}.npy" in members]
     return manifest, {name: _read_array(name, members.pop(f"{name}.npy")) for name in names}
 
@@ -236,13 +258,27 @@ def _read_array(name: str, data: bytes) -> np.ndarray:
     return array
 
 
+def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest as this version writes it: C-SVC with hinge loss and bias was all that there was."""
+    classes = manifest["classes"]
+    return manifest | {
+        "outcome": {
+            "kind": Classes.kind,
+            "column": manifest["target"],
+            "labels": {"kind": classes["kind"], "values": classes["labels"]},
+            "scheme": manifest["scheme"],
+        },
+        "machine": {"type": "SVC", "C": manifest["C"], "squared": False, "bias": True},
+        "parts": [{"half_width": None} | part for part in manifest["parts"]],
+    }
+
+
 def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-    classes = _classes(manifest["classes"])
-    n_classes = len(classes)
-    scheme = manifest["scheme"]
-    multiclass.check_scheme("scheme", scheme)
+    outcome, recipe = _outcome(manifest["outcome"]), from_recipe(manifest["machine"])
+    if recipe.machine not in _MACHINES_FOR[outcome.kind]:
+        _refuse(f"its machine is {recipe.machine!r}, which does not answer with {outcome.kind}")
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
-    _check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2)
+    _check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2 if outcome.column else 1)
     _check_vector(support_rows, "support_rows", 0, len(rows))
     if (np.diff(support_rows) <= 0).any():
         _refuse("array 'support_rows' does not rise")
@@ -252,15 +288,38 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         _refuse("its encoder and its support vectors differ in the number of features")
     return Model(
         encoder=encoder,
-        target=_text(manifest["target"], "target"),
-        classes=classes,
+        outcome=outcome,
+        recipe=recipe,
         kernel=_kernel(manifest["kernel"]),
-        scheme=scheme,
         support_rows=support_rows,
         support_vectors=as_data(_support(arrays, len(support_rows), n_features)),
-        parts=tuple(_parts(manifest["parts"], arrays, n_classes, scheme, len(support_rows))),
-        training=_training(manifest, arrays, n_classes),
+        parts=tuple(_parts(manifest["parts"], arrays, outcome, recipe, len(support_rows))),
+        training=_training(manifest, arrays, outcome, recipe),
     )
+
+
+def _outcome(entry: dict[str, Any]) -> Outcome:
+    kind = entry["kind"]
+    if kind == Classes.kind:
+        multiclass.check_scheme("scheme", entry["scheme"])
+        return Classes(_text(entry["column"], "target"), _labels(entry["labels"]), entry["scheme"])
+    if kind == Quantity.kind:
+        centre, scale = _real(entry["centre"], "centre", True), _real(entry["scale"], "scale", True)
+        if not (scale > 0.0 and max(abs(centre), scale) <= MAX_TARGET):
+            _refuse(f"its target's centre and scale are {centre!r} and {scale!r}, which cannot be")
+        return Quantity(_text(entry["column"], "target"), centre, scale)
+    if kind == Membership.kind:
+        norm = entry["squared_norm"]
+        norm = None if norm is None else _real(norm, "squared_norm", True)
+        return Membership(_real(entry["offset"], "offset", True), norm)
+    _refuse(f"its outcome is {kind!r}, which is none")
+
+
+_MACHINES_FOR = {
+    Classes.kind: ("SVC", "NuSVC"),
+    Quantity.kind: ("SVR", "NuSVR", "QuantileSVR"),
+    Membership.kind: ("OneClassSVM", "SVDD"),
+}
 
 
 def _kernel(entry: object) -> Kernel:
@@ -270,9 +329,9 @@ def _kernel(entry: object) -> Kernel:
     return kernel
 
 
-def _classes(entry: dict[str, Any]) -> np.ndarray:
-    wanted: type = {"text": str, "integer": int}[entry["kind"]]
-    labels = entry["labels"]
+def _labels(entry: dict[str, Any]) -> np.ndarray:
+    wanted: type = {_TEXT: str, _INTEGER: int}[entry["kind"]]
+    labels = entry["values"]
     if not all(type(label) is wanted for label in labels) or len(labels) < 2 or labels != sorted(set(labels)):
         _refuse("its classes are not at least two different labels in order")
     return np.array(labels, dtype=object if wanted is str else np.int64)
@@ -308,40 +367,67 @@ def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | spar
 
 
 def _parts(
-    entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], n_classes: int, scheme: str, n_support: int
+    entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], outcome: Outcome, recipe: Recipe, n_support: int
 ) -> list[Part]:
     # Read before anything is made for each pair of classes, so that a short file cannot ask for very many.
-    machines = [(_real(entry["bias"], "bias", True), _certificate(entry["certificate"])) for entry in entries]
-    n_machines = 1 if n_classes == 2 else n_classes if scheme == "ovr" else n_classes * (n_classes - 1) // 2
+    machines = [
+        (
+            _real(entry["bias"], "bias", True),
+            _half_width(entry["half_width"], recipe),
+            _certificate(entry["certificate"]),
+        )
+        for entry in entries
+    ]
+    n_machines = outcome.n_parts
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
     rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
     if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
         _refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
     _check_vector(support, "part_support", 0, n_support)
-    if len({(certificate.tol, certificate.tol_gap) for _, certificate in machines}) > 1:
+    if len({(certificate.tol, certificate.tol_gap) for *_, certificate in machines}) > 1:
         _refuse("its machines claim to have been solved to different tolerances")
     parts = []
-    tasks = multiclass.make_tasks(np.arange(n_classes), n_classes, scheme)
-    for number, (task, (bias, certificate)) in enumerate(zip(tasks, machines, strict=True)):
+    for number, machine in enumerate(machines):
         own = slice(starts[number], starts[number + 1])
-        if (np.diff(support[own]) <= 0).any():
-            _refuse("a machine lists a support vector twice")
-        parts.append(Part(task.positive, task.negative, support[own], beta[own], bias, certificate))
+        _check_variables(support[own], beta[own], recipe)
+        part = Part(support[own], beta[own], *machine)
+        if not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if recipe.is_scaled else 1.0) < MAX_TARGET:
+            _refuse(
+                "a machine has a coefficient or a bias too large to compute with, or a margin too small to divide by"
+            )
+        parts.append(part)
     return parts
 
 
-def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], n_classes: int) -> Training:
-    class_weight, sample_weight = arrays["class_weight"], arrays.get("sample_weight")
-    C = _real(manifest["C"], "C", False)
-    if class_weight.shape != (n_classes,) or not (class_weight > 0).all() or not C > 0:
-        _refuse("C and the class weights must be positive, one weight a class")
+def _half_width(value: object, recipe: Recipe) -> float | None:
+    if (value is None) is isinstance(recipe, (ForNuSVC, ForNuSVR)):
+        _refuse(f"its half_width is {value!r}, which does not fit a {recipe.machine}")
+    return None if value is None else _real(value, "half_width", True)
+
+
+def _check_variables(support: np.ndarray, beta: np.ndarray, recipe: Recipe) -> None:
+    """Rising rows; where a row has two variables, those of the positive ones, and then those of the negative ones."""
+    sides = [support[beta > 0.0], support[beta <= 0.0]] if recipe.is_two_sided else [support]
+    if any((np.diff(side) <= 0).any() for side in sides):
+        _refuse("a machine lists a support vector twice")
+
+
+def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], outcome: Outcome, recipe: Recipe) -> Training:
+    class_weight, sample_weight = arrays.get("class_weight"), arrays.get("sample_weight")
+    if (class_weight is None) is isinstance(outcome, Classes):
+        _refuse("it should hold class weights where there are classes, and none where there are none")
+    n_classes = len(outcome.labels) if isinstance(outcome, Classes) else 0
+    if class_weight is not None and (class_weight.shape != (n_classes,) or not (class_weight > 0).all()):
+        _refuse("the class weights must be positive, one weight a class")
     n = len(arrays["training_rows"])
     if sample_weight is not None and (sample_weight.shape != (n,) or not (sample_weight > 0).all()):
         _refuse("the sample weights must be positive, one a training row")
-    largest = C * float(class_weight.max()) * (1.0 if sample_weight is None else float(sample_weight.max()))
-    if math.isfinite(C) and not math.isfinite(largest):
-        _refuse("C times the weights is beyond what float64 can hold")
-    return Training(arrays["training_rows"], _text(manifest["checksum"], "checksum"), C, class_weight, sample_weight)
+    largest = recipe.C
+    for weights in (class_weight, sample_weight):
+        largest *= 1.0 if weights is None else float(weights.max())
+    if math.isfinite(recipe.C) and not math.isfinite(2.0 * n * largest):
+        _refuse("C times the weights, of all rows together, is beyond what float64 can hold")
+    return Training(arrays["training_rows"], _text(manifest["checksum"], "checksum"), class_weight, sample_weight)
 
 
 def _certificate(entry: dict[str, Any]) -> Certificate:

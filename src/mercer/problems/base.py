@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +102,9 @@ class Problem:
         For the primal objective.
     rows : ndarray of int64 of shape (n,), optional
         Row that each variable belongs to, where a row has two (epsilon-insensitive losses); None: one each, in order.
+    n_outputs : int
+        Decision values of the machine, of which each variable belongs to one: those of a row follow one another, one
+        for each output. K is then between variables of the same output, and 0 between others.
     """
 
     name: str
@@ -113,6 +116,7 @@ class Problem:
     ridge: FloatArray | None
     loss: Loss
     rows: IndexArray | None = None
+    n_outputs: int = 1
 
     @property
     def n(self) -> int:
@@ -122,7 +126,17 @@ class Problem:
     @cached_property
     def n_rows(self) -> int:
         """Number of rows that the variables belong to."""
-        return self.n if self.rows is None else int(self.rows.max(initial=-1)) + 1
+        return self.n // self.n_outputs if self.rows is None else int(self.rows.max(initial=-1)) + 1
+
+    def by_output(self, beta: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return variables as K is applied to them: (n,), or (n_rows, n_outputs) where there are several outputs."""
+        return beta if self.n_outputs == 1 else beta.reshape(-1, self.n_outputs)
+
+    def bias(self, multipliers: FloatArray) -> float:
+        """Return the bias: minus the multiplier, or the mean of those of both sides; 0 without any, or of rows."""
+        if self.n_outputs > 1 or not multipliers.size:
+            return 0.0
+        return -float(multipliers[0]) if multipliers.size == 1 else -float(multipliers.mean())
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
         """Return the coefficient of each row, (n_rows,): the sum of its variables."""
@@ -161,6 +175,7 @@ class Problem:
     def part(self, chosen: slice | IndexArray) -> Problem:
         """Return the problem of some of the variables, of one whose variables are rows."""
         assert self.rows is None
+        assert self.n_outputs == 1
         return Problem(
             self.name,
             self.linear[chosen],
@@ -192,8 +207,11 @@ class Problem:
         """Put each group's total right, in place, where rounding over many steps has made it drift.
 
         The free variable of smallest size with room for the surplus takes it: there it can be told most exactly. A
-        group without such a variable stays as it is, for its variables are at bounds that mean something.
+        group without such a variable stays as it is, for its variables are at bounds that mean something. So do the
+        groups of machines with several outputs, a row each, whose sums are put right by every step.
         """
+        if self.n_outputs > 1:
+            return
         for members, surplus in zip(self.members, self.group_drift(beta), strict=True):
             if surplus == 0.0:
                 continue
@@ -230,13 +248,12 @@ class Problem:
         if self.groups is None:
             return point
         surplus = self.group_drift(point)
-        for group in np.flatnonzero(surplus):
-            members = np.flatnonzero(self.groups == group)
-            # Towards the starting point, which is feasible: the way there closes the gap exactly.
-            way = self.start[members] - point[members]
-            helpful = np.where(np.sign(way) == -np.sign(surplus[group]), way, 0.0)
-            share = -surplus[group] / helpful.sum() if helpful.sum() != 0.0 else 0.0
-            point[members] += min(1.0, share) * helpful
+        # Towards the starting point, which is feasible: the way there closes the gap exactly.
+        way = self.start - point
+        helpful = np.where(np.sign(way) == -np.sign(surplus[self.groups]), way, 0.0)
+        found = np.bincount(self.groups, weights=helpful, minlength=self.n_groups)
+        share = np.divide(-surplus, found, out=np.zeros(self.n_groups), where=found != 0.0)
+        point += np.minimum(1.0, share)[self.groups] * helpful
         return np.clip(point, self.lower, self.upper)
 
 

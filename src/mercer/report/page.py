@@ -8,7 +8,9 @@ from typing import Any
 
 from mercer.encoding import CategoricalRule, NumericRule
 from mercer.io.whole import written_whole
-from mercer.report import prose
+from mercer.outcome import Classes
+from mercer.report import of_classes, of_numbers, prose
+from mercer.report.words import quantities, quantity
 from mercer.selection.search import times_usual
 from mercer.study import Study
 
@@ -17,6 +19,7 @@ try:
     from markupsafe import Markup
 
     from mercer import plot
+    from mercer.plot.deviations import MAX_POINTS
     from mercer.plot.evaluation import MAX_CURVES
     from mercer.report.svg import inline_svg
 except ImportError as error:
@@ -48,19 +51,24 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    voice = prose.voice_of(study)
     environment.filters |= {
         "percent": prose.percent,
         "interval": prose.interval,
         "duration": prose.duration,
-        "number": _number,
+        "number": quantity,
+        "quantities": quantities,
         "small": prose.small,
         "moment": _moment,
     }
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template(voice.template).render(
         study=study,
         source=source,
         command=command,
         prose=prose,
+        voice=voice,
+        numbers=of_numbers,
+        margins=of_classes.margins,
         figures=_figures(study),
         certificate=study.certificate,
         gamma=_gamma(study),
@@ -68,6 +76,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         columns=_columns(study),
         unfinished=any(cell.unfinished for cell in study.search.cells),
         max_curves=MAX_CURVES,
+        max_points=MAX_POINTS,
     )
 
 
@@ -79,34 +88,16 @@ def write_report(path: str | Path, study: Study, *, source: str = "", command: s
 
 
 def _figures(study: Study) -> dict[str, Markup]:
-    svm, logistic = study.contenders[:2]
-    labels = study.intake.labels
-    accuracy = prose.percent(svm.test.accuracy.value)
-    figures = {
-        "search": inline_svg(
-            plot.search_heat_map(study.search),
-            "search",
-            f"Table of cross-validated accuracy by kernel, gamma and C; the best is {study.svm.setting} with "
-            f"{prose.percent(study.search.best.accuracy)}.",
-        ),
-        "confusion": inline_svg(
-            plot.confusion_matrix(svm.test.confusion, labels),
-            "confusion",
-            f"Confusion matrix on the test rows; {accuracy} of them are on the diagonal.",
-        ),
-        "margins": inline_svg(
-            plot.margin_distribution(study.margins_train, study.margins_test),
-            "margins",
-            "Histograms of the margins on training and on test rows.",
-        ),
-    }
-    if svm.test.curves:
-        figures["roc"] = inline_svg(
-            plot.roc_curves(svm.test.curves, svm.train.curves, (logistic.name, logistic.test.curves)),
-            "roc",
-            f"ROC curves; area {svm.test.auc:.3f} on test rows and {svm.train.auc:.3f} on training rows.",
+    voice = prose.voice_of(study)
+    best = voice.figure(study.search.best.figure)
+    pictures = {
+        "search": (
+            plot.search_heat_map(study.search, voice.short_figure),
+            f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
+            f"{study.svm.setting} with {best}.",
         )
-    return figures
+    } | voice.pictures(study)
+    return {name: inline_svg(figure, name, text) for name, (figure, text) in pictures.items()}
 
 
 def _gamma(study: Study) -> str:
@@ -119,15 +110,16 @@ def _gamma(study: Study) -> str:
 
 def _parts(study: Study) -> list[dict[str, Any]]:
     """Rows of the table of sub-problems; empty for two classes."""
-    labels = study.model.labels
-    if len(study.model.parts) == 1:
+    outcome = study.model.outcome
+    if not isinstance(outcome, Classes) or len(study.model.parts) == 1:
         return []
+    labels = outcome.names
     return [
         {
-            "name": f"{labels[part.positive]} against {'the rest' if part.negative is None else labels[part.negative]}",
+            "name": f"{labels[positive]} against {'the rest' if negative is None else labels[negative]}",
             "certificate": part.certificate,
         }
-        for part in study.model.parts[:MAX_PARTS]
+        for part, (positive, negative) in zip(study.model.parts[:MAX_PARTS], outcome.sides, strict=False)
     ]
 
 
@@ -138,8 +130,8 @@ def _columns(study: Study) -> list[tuple[str, str, str, str]]:
     for rule in study.model.encoder.rules_:
         missing = study.intake.missing_cells.get(rule.name, 0)
         if isinstance(rule, NumericRule):
-            made = f"standardised: mean {_number(rule.mean)}, standard deviation {_number(rule.scale)}"
-            kind, fill = "numbers", f"median {_number(rule.fill)}"
+            made = f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
+            kind, fill = "numbers", f"median {quantity(rule.fill)}"
         else:
             made, kind, fill = _levels(rule), "categories", f"most frequent, “{rule.levels[0]}”"
         rows.append(
@@ -156,10 +148,6 @@ def _levels(rule: CategoricalRule) -> str:
             f"others: {shown}"
         )
     return f"one indicator each: {shown}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
 def _moment(time: datetime) -> str:

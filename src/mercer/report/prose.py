@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
-import numpy as np
-
 from mercer.certificate import Certificate
 from mercer.intake import DATES, Intake
-from mercer.metrics import Interval, mcnemar
 from mercer.model import Model
+from mercer.report.of_classes import OfClasses
+from mercer.report.of_numbers import OfNumbers
+from mercer.report.voice import Voice
+from mercer.report.words import count as count
+from mercer.report.words import duration as duration
+from mercer.report.words import interval as interval
+from mercer.report.words import percent as percent
+from mercer.report.words import small as small
 from mercer.selection.sealed import Opening
 from mercer.selection.search import Cell, gamma_of
 from mercer.status import Status
 from mercer.study import Contender, Study
 from mercer.table import listing
 
-SIGNIFICANT = 0.05
 ROUNDING = 1e-12
 LARGE_GAP = 0.01
 """Relative duality gap from which it has to be said that the violation is certified to be small, but the gap is not."""
@@ -25,84 +29,30 @@ LARGE_GAP = 0.01
 MAX_UNFINISHED = 6
 """Candidates that are named where they ended before the optimum was reached."""
 
-ON_THE_MARGIN = 1e-3
-"""Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def percent(share: float) -> str:
-    """A share as people read it."""
-    return f"{100 * share:.1f}%"
+VOICES: dict[str, Voice] = {"classification": OfClasses(), "regression": OfNumbers()}
+"""What there is to say of each task."""
 
 
-def interval(value: Interval, decimals: int | None = None) -> str:
-    """An interval in brackets, as percentages or with the given number of decimals."""
-    if decimals is None:
-        return f"{percent(value.low)} to {percent(value.high)}"
-    return f"{value.low:.{decimals}f} to {value.high:.{decimals}f}"
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things: 1 row, 2 rows."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
-def small(value: float) -> str:
-    """A number that may be near zero, then in powers of ten."""
-    if value == 0 or not 0 < abs(value) < 1e-2:
-        return f"{value:.3g}"
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 0.1:
-        return "< 0.1 s"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
-
-
-def headline(study: Study) -> str:
-    """The main result in one sentence."""
-    test = study.svm.test
-    return (
-        f"On {count(len(test.codes), 'row')} that were sealed away before anything was learnt, the support vector "
-        f"machine predicted {study.target} correctly in {int(test.right.sum()):,}: {percent(test.accuracy.value)} "
-        f"(95% confidence interval {interval(test.accuracy)})."
-    )
-
-
-def comparison(study: Study) -> str:
-    """How the other machines did on the same rows."""
-    logistic, neighbours, majority = study.contenders[1:]
-    usual = study.intake.labels[int(majority.test.predicted[0])]
-    return (
-        f"On the same rows logistic regression was right in {percent(logistic.test.accuracy.value)}, nearest "
-        f"neighbours in {percent(neighbours.test.accuracy.value)}, and always answering “{usual}” would be right in "
-        f"{percent(majority.test.accuracy.value)}."
-    )
+def voice_of(study: Study) -> Voice:
+    """What there is to say of a study's task."""
+    return VOICES[study.goal.task]
 
 
 def worth(study: Study) -> str:
-    """Whether a support vector machine was worth it, by paired tests: first against always giving the same answer.
+    """Whether a support vector machine was worth it, by paired comparisons on the sealed rows.
 
-    Then against the two machines that one would try first. McNemar's exact test on the sealed rows, at the 5% level.
+    First against the same answer for all, then against the two machines that one would try first.
     """
-    rivals, majority = study.contenders[1:3], study.contenders[3]
-    usual = f"always answering “{study.intake.labels[int(majority.test.predicted[0])]}”"
-    useful = [one.name for one in study.contenders[:3] if _clearly_better(one, majority)]
-    tests = {rival.name: study.against(rival) for rival in rivals}
-    clear = {name: test for name, test in tests.items() if test.p_value < SIGNIFICANT}
-    better = [name for name, test in clear.items() if test.only_second > test.only_first]
-    worse = [name for name in clear if name not in better]
-    equal = [name for name in tests if name not in clear]
+    voice, goal, constant = voice_of(study), study.goal, study.contenders[3]
+    rivals, usual = study.contenders[1:3], voice_of(study).same_answer(study)
+
+    def sign(one: Contender, other: Contender) -> int:
+        return goal.sign(goal.compare(one.test, other.test))
+
+    useful = [one.name for one in study.contenders[:3] if sign(one, constant) > 0]
+    signs = {rival.name: sign(study.svm, rival) for rival in rivals}
+    better, worse, equal = ([name for name, one in signs.items() if one == wanted] for wanted in (-1, 1, 0))
     if not useful:
         verdict = (
             f"No: nothing here did better than {usual} beyond what chance explains, neither it nor "
@@ -121,43 +71,29 @@ def worth(study: Study) -> str:
             "The sealed rows do not show it: neither difference is beyond what chance explains, so the simpler "
             f"{equal[0]} may serve as well"
         )
+    compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
-        tests = {usual: study.against(majority)} | tests
-    counts = "; ".join(
-        f"{test.only_first:,} to {test.only_second:,} against {name}, p {p_value(test.p_value)}"
-        for name, test in tests.items()
-    )
-    return (
-        f"Was a support vector machine worth it? {verdict}. (Rows that only one of two got right: {counts}; McNemar’s "
-        "exact test.)"
-    )
-
-
-def _clearly_better(one: Contender, other: Contender) -> bool:
-    test = mcnemar(one.test.right, other.test.right)
-    return test.p_value < SIGNIFICANT and test.only_first > test.only_second
-
-
-def p_value(p: float) -> str:
-    """A p-value with as many digits as it deserves, and its sign."""
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
+        compared = {usual: study.against(constant)} | compared
+    return f"Was a support vector machine worth it? {verdict}. ({voice.compared(compared)})"
 
 
 def choice(study: Study) -> str:
     """Which machine was chosen, and why."""
-    found, best = study.search, study.search.best
-    ties = sum(sum(cell.n_right) == sum(best.n_right) for cell in found.cells) - 1
+    found, best, shown = study.search, study.search.best, voice_of(study).figure
+    ties = sum(cell.error == best.error for cell in found.cells) - 1
     others = [
-        f"the best {cell.choice.name} {percent(cell.accuracy)}"
+        f"the best {cell.choice.name} {shown(cell.figure)}"
         for cell in best_by_family(study)
         if cell.choice.family != best.choice.family
     ]
     value = gamma(study)
-    setting = f"C = {best.C:g}" if value is None else f"C = {best.C:g} and gamma = {value:.3g}"
+    setting = [f"C = {best.C:g}"]
+    setting += [] if value is None else [f"gamma = {value:.3g}"]
+    setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     sentence = (
-        f"The {best.choice.name} with {setting} had the highest cross-validated accuracy of "
-        f"{count(len(found.cells), 'candidate')}: {percent(best.accuracy)} over {study.n_folds} folds of the "
-        f"{count(best.n, 'row')} that were not sealed"
+        f"The {best.choice.name} with {_and(setting)} had the highest cross-validated {study.goal.figure_name} of "
+        f"{count(len(found.cells), 'candidate')}: {shown(best.figure)} over {study.n_folds} folds of the "
+        f"{count(len(study.model.training.rows), 'row')} that were not sealed"
     )
     sentence += f" ({', '.join(others)})." if others else "."
     if ties == 1:
@@ -165,6 +101,10 @@ def choice(study: Study) -> str:
     elif ties:
         sentence += f" {ties} others did equally well; the simplest of them all was taken."
     return sentence
+
+
+def _and(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def gamma(study: Study) -> float | None:
@@ -187,29 +127,6 @@ def support(model: Model) -> str:
 def _range(numbers: list[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def margins(study: Study) -> str:
-    """What the margins are, and how many rows have a small one."""
-    below, inside = (
-        " and ".join(
-            f"{percent(float(np.mean((low <= values) & (values < high))))} of the {name} rows"
-            for name, values in (("training", study.margins_train), ("test", study.margins_test))
-        )
-        for low, high in ((-np.inf, 0.0), (0.0, 1.0 - ON_THE_MARGIN))
-    )
-    if len(study.model.parts) == 1:
-        return (
-            "How far each row lies on the right side of the boundary, in units of the margin’s half-width. Below 0 "
-            f"(solid line) a row is misclassified: {below}. From there to 1 (dashed line) it is right, but inside the "
-            f"margin: {inside}."
-        )
-    return (
-        "How far each row lies on the right side of a boundary, in units of the margin’s half-width: the smallest such "
-        f"margin over the pairs that its class is in. Below 0 (solid line) at least one pair decides against the row: "
-        f"{below}. That is no count of errors, as the vote of all pairs may still be right. From there to 1 (dashed "
-        f"line) every pair is right, but the row is inside a margin: {inside}."
-    )
 
 
 def best_by_family(study: Study) -> list[Cell]:
@@ -283,7 +200,9 @@ def numbers(model: Model) -> str:
 def cautions(study: Study) -> list[str]:
     """What a careful reader should know before trusting the figures."""
     notes = []
-    found, svm, intake = study.search, study.svm, study.intake
+    found, intake = study.search, study.intake
+    if intake.truth.reading:
+        notes.append(intake.truth.reading[0].upper() + intake.truth.reading[1:])
     if found.stopped:
         why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
         notes.append(
@@ -308,23 +227,7 @@ def cautions(study: Study) -> list[str]:
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
             "value was tried there, and none beyond it."
         )
-    width = svm.test.accuracy.high - svm.test.accuracy.low
-    if width > 0.1:
-        notes.append(
-            f"The test part is small: its interval is {100 * width:.0f} percentage points wide, so differences of a "
-            "few points mean nothing."
-        )
-    share = intake.class_counts.max() / intake.class_counts.sum()
-    if share > 0.75:
-        notes.append(
-            f"{percent(share)} of the rows are of one class, so accuracy flatters everybody; look at the balanced "
-            f"accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
-        )
-    if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
-        notes.append(
-            f"Accuracy on the training rows ({percent(svm.train.accuracy.value)}) is well above that on the test rows: "
-            "the machine fits its training rows closely."
-        )
+    notes += voice_of(study).cautions(study)
     if not study.opening.clean:
         notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
     return notes
@@ -362,4 +265,11 @@ def looked_at(opening: Opening) -> str:
 
 def summary(study: Study) -> list[str]:
     """The paragraphs at the top of the report."""
-    return [headline(study), comparison(study), worth(study), choice(study), certainty(study.certificate)]
+    voice = voice_of(study)
+    return [
+        voice.headline(study),
+        voice.comparison(study),
+        worth(study),
+        choice(study),
+        certainty(study.certificate),
+    ]

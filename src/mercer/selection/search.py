@@ -1,4 +1,4 @@
-"""Search over kernel, gamma and C by cross-validation, with shared kernel values and warm starts along C."""
+"""Search over kernel, gamma, C and epsilon by cross-validation, with shared kernel values and warm starts along C."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
-from mercer import multiclass
 from mercer.data import as_data
-from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
+from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.selection.contenders import Fold, Matrix
+from mercer.selection.goal import FoldTraining, Goal
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.solvers import Interruption, Limits
-from mercer.solvers.base import Callback
 from mercer.status import Status
 
 C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
 """C from 0.01 to 1000."""
 
-STEP = {"C": 10.0, "gamma_factor": 4.0}
+STEP = {"C": 10.0, "gamma_factor": 4.0, "epsilon": 3.0}
 """Factors from one value of the grid to the next."""
 
 MAX_STEPS = 1_000_000
@@ -98,26 +95,30 @@ class Cell:
     ----------
     choice : KernelChoice
     C : float
-    n_right : tuple of int
-        Right answers in each fold.
-    n : int
-        Rows, each of which is asked in exactly one fold.
+    errors : tuple of float
+        What the answers in each fold cost: wrong ones, or squared deviations.
+    figure : float
+        Figure of merit of all answers, larger is better: accuracy, or R².
     seconds : float
     unfinished : tuple of Status
         How the machines in it ended that are not optimal.
+    epsilon : float or None
+        Half of the width of the tube, in standard deviations of the target; None where there is none.
     """
 
     choice: KernelChoice
     C: float
-    n_right: tuple[int, ...]
-    n: int
+    errors: tuple[float, ...]
+    figure: float
     seconds: float
     unfinished: tuple[Status, ...] = ()
+    epsilon: float | None = None
 
     @property
     def setting(self) -> str:
-        """Kernel and C, as one calls them; gamma is a number only once there are rows to fit on."""
-        return f"{self.choice.name}, C\u00a0=\u00a0{self.C:g}"
+        """Kernel, C and epsilon, as one calls them; gamma is a number only once there are rows to fit on."""
+        tube = "" if self.epsilon is None else f", epsilon\u00a0=\u00a0{self.epsilon:g}"
+        return f"{self.choice.name}, C\u00a0=\u00a0{self.C:g}{tube}"
 
     @property
     def place(self) -> str:
@@ -132,14 +133,14 @@ class Cell:
         return self.setting if gamma is None else f"{self.setting}, gamma\u00a0=\u00a0{gamma:.3g}"
 
     @property
-    def accuracy(self) -> float:
-        """Share of right answers."""
-        return sum(self.n_right) / self.n
+    def error(self) -> float:
+        """What all answers cost."""
+        return sum(self.errors)
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Smallest first: more right answers; among equals the simpler kernel, the smaller C, the smaller gamma."""
-        return (-sum(self.n_right), *self.choice.simplicity, self.C, self.choice.gamma_factor)
+        """Smallest first: cheaper answers; among equals the simpler kernel, smaller C, smaller gamma, wider tube."""
+        return (self.error, *self.choice.simplicity, self.C, self.choice.gamma_factor, -(self.epsilon or 0.0))
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class SearchResult:
 
     @property
     def best(self) -> Cell:
-        """The cell with the most right answers; among equals the simplest machine."""
+        """The cell with the best answers; among equals the simplest machine."""
         return min(self.cells, key=lambda cell: cell.rank)
 
 
@@ -176,18 +177,22 @@ class SearchStopped(Exception):  # noqa: N818 - it is a request that was followe
 
 @dataclass(frozen=True)
 class _Path:
-    """One kernel along ascending C."""
+    """One kernel and epsilon along ascending C."""
 
     choice: KernelChoice
     values_of_C: tuple[float, ...]
+    epsilon: float | None
 
-    def keys(self) -> list[tuple[KernelChoice, float]]:
-        return [(self.choice, C) for C in self.values_of_C]
+    def key(self, C: float) -> tuple[KernelChoice, float | None, float]:
+        return (self.choice, self.epsilon, C)
+
+    def keys(self) -> list[tuple[KernelChoice, float | None, float]]:
+        return [self.key(C) for C in self.values_of_C]
 
 
 def search(
     folds: Sequence[Fold],
-    n_classes: int,
+    goal: Goal,
     *,
     kernels: Sequence[KernelChoice] = KERNELS,
     C_grid: Sequence[float] = C_GRID,
@@ -202,13 +207,15 @@ def search(
 
     All values of C of one fold and kernel share one Gram matrix, and each starts from the solution of the one before.
     A machine that takes very many steps (C far too large for data that cannot be separated) is judged unfinished.
-    Where the best cell lies on an edge of the grid, one more value beyond that edge is tried, once.
+    Values of epsilon but the first are tried with the best kernel alone. Where the best cell lies on an edge of the
+    grid, one more value beyond that edge is tried, once.
 
     Parameters
     ----------
     folds : sequence of Fold
         See `mercer.selection.contenders.encoded_folds`.
-    n_classes : int
+    goal : Goal
+        What is learnt; it has the values of epsilon that are tried, too.
     kernels, C_grid
         The grid.
     extend : bool, default=True
@@ -236,10 +243,15 @@ def search(
     """
     began = time.perf_counter()
     per_fold = (DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit) // len(folds)
-    run = _Run(folds, n_classes, tol, per_fold, max_seconds, interruption or Interruption(), progress)
+    run = _Run(folds, goal, tol, per_fold, max_seconds, interruption or Interruption(), progress)
     with run.interruption:
-        paths = [_Path(choice, tuple(sorted(C_grid))) for choice in kernels]
+        usual, *others = goal.epsilons
+        paths = [_Path(choice, tuple(sorted(C_grid)), usual) for choice in kernels]
         run.walk(paths)
+        if others and run.cells and not run.stopped:
+            best = min(run.cells, key=lambda cell: cell.rank).choice
+            paths += [_Path(best, paths[0].values_of_C, epsilon) for epsilon in others]
+            run.walk(paths[-len(others) :])
         beyond, extended = _beyond_edges(run.cells, paths) if extend and run.cells and not run.stopped else ([], ())
         run.walk(beyond)
         run.tell_of_stop()
@@ -254,14 +266,14 @@ class _Run:
     def __init__(
         self,
         folds: Sequence[Fold],
-        n_classes: int,
+        goal: Goal,
         tol: float,
         memory_limit: int,
         max_seconds: float | None,
         interruption: Interruption,
         progress: Callable[[Progress], None] | None,
     ) -> None:
-        self.folds, self.n_classes, self.tol, self.memory_limit = folds, n_classes, tol, memory_limit
+        self.folds, self.goal, self.tol, self.memory_limit = folds, goal, tol, memory_limit
         self.ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
         self.interruption, self.progress = interruption, progress
         self.estimate = CostEstimate(len(folds), kind=lambda cell: cell[0].family)
@@ -278,27 +290,31 @@ class _Run:
     def walk(self, paths: Sequence[_Path]) -> None:
         """Go along each path, all folds side by side, so that a search that is stopped leaves finished cells behind."""
         self.estimate.plan([path.keys() for path in paths])
-        n = sum(len(fold.validation) for fold in self.folds)
         for path in paths:
             if self.stopped:
                 return
-            trainings = [_FoldTraining(path.choice, fold, self.n_classes, self.memory_limit) for fold in self.folds]
+            trainings = [
+                self.goal.training(path.choice.kernel(fold.X[fold.train]), path.epsilon, fold, self.memory_limit)
+                for fold in self.folds
+            ]
             for C in path.values_of_C:
                 began = time.perf_counter()
                 for training in trainings:
                     self._train(training, path, C)
                     if self.stopped:
                         return
-                n_right = tuple(training.n_right() for training in trainings)
+                errors = tuple(training.error() for training in trainings)
+                figure = self.goal.figure(sum(errors))
                 unfinished = tuple(status for training in trainings for status in training.unfinished())
-                self.cells.append(Cell(path.choice, C, n_right, n, time.perf_counter() - began, unfinished))
+                seconds = time.perf_counter() - began
+                self.cells.append(Cell(path.choice, C, errors, figure, seconds, unfinished, path.epsilon))
 
-    def _train(self, training: _FoldTraining, path: _Path, C: float) -> None:
+    def _train(self, training: FoldTraining, path: _Path, C: float) -> None:
         began = time.perf_counter()
         left = None if self.ends_at is None else max(0.0, self.ends_at - began)
-        limits = Limits(tol=self.tol, max_iter=training.max_iter, max_seconds=left)
+        limits = Limits(tol=self.tol, max_iter=max(MAX_STEPS, 100 * len(training.fold.train)), max_seconds=left)
         training.train(C, limits, partial(self._sign_of_life, path, C, began), self.interruption)
-        self.estimate.measured((path.choice, C), time.perf_counter() - began)
+        self.estimate.measured(path.key(C), time.perf_counter() - began)
         self._report(path, C)
 
     def _sign_of_life(self, path: _Path, C: float, began: float, _: object) -> None:
@@ -313,7 +329,7 @@ class _Run:
             return
         now = time.perf_counter()
         self.next_sign = now + _SIGN_OF_LIFE_SECONDS
-        left = self.estimate.seconds_left((path.choice, C), spent)
+        left = self.estimate.seconds_left(path.key(C), spent)
         if self.ends_at is not None:
             left = min(left, max(0.0, self.ends_at - now))
         note = f"{path.choice.name}, C = {C:g}"
@@ -325,61 +341,26 @@ class _Run:
             self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, stopped=self.stopped))
 
 
-class _FoldTraining:
-    """One fold along one path: its Gram matrix, and the last machines that were trained on it."""
-
-    def __init__(self, choice: KernelChoice, fold: Fold, n_classes: int, memory_limit: int) -> None:
-        self.fold, self.n_classes = fold, n_classes
-        self.codes = fold.codes[fold.train]
-        self.max_iter = max(MAX_STEPS, 100 * len(self.codes))
-        # Validation rows are in the matrix too: their kernel values need no other one.
-        self.gram = Gram(choice.kernel(fold.X[fold.train]), as_data(fold.X), memory_limit=memory_limit, keep_rows=True)
-        self.view = self.gram.restrict(fold.train)
-        self.machines: multiclass.Machines | None = None
-
-    def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
-        """Go on from the machines of the last C."""
-        self.machines = multiclass.train(
-            self.view,
-            self.codes,
-            self.n_classes,
-            C,
-            limits=limits,
-            warm_start=self.machines,
-            callback=callback,
-            interruption=interruption,
-        )
-
-    def n_right(self) -> int:
-        """Right answers on the validation rows."""
-        assert self.machines is not None
-        beta = np.zeros((self.gram.n, len(self.machines.tasks)))
-        beta[self.fold.train] = self.machines.coefficients
-        raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
-        answers = multiclass.winners(self.machines.scores(raw))
-        return int(np.sum(answers == self.fold.codes[self.fold.validation]))
-
-    def unfinished(self) -> list[Status]:
-        """How the machines ended that are not optimal."""
-        assert self.machines is not None
-        return [status for status in self.machines.solutions.statuses if status is not Status.OPTIMAL]
-
-
 def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:
     """Paths beyond the edges that the best cell lies on, and which parameters they are for."""
     best = min(cells, key=lambda cell: cell.rank)
     grid = paths[0].values_of_C
-    gammas = sorted(path.choice.gamma_factor for path in paths if path.choice.family == best.choice.family)
+    gammas = sorted({path.choice.gamma_factor for path in paths if path.choice.family == best.choice.family})
+    epsilons = sorted({path.epsilon for path in paths if path.epsilon is not None})
     beyond, extended = [], []
     C_values, more = grid, _next_value(grid, best.C, STEP["C"])
     if more is not None:
         extended.append("C")
         C_values = tuple(sorted((*grid, more)))
-        beyond.append(_Path(best.choice, (more,)))
+        beyond.append(_Path(best.choice, (more,), best.epsilon))
     more = _next_value(gammas, best.choice.gamma_factor, STEP["gamma_factor"])
     if best.choice.family == "rbf" and more is not None:
         extended.append("gamma")
-        beyond.append(_Path(replace(best.choice, gamma_factor=more), C_values))
+        beyond.append(_Path(replace(best.choice, gamma_factor=more), C_values, best.epsilon))
+    more = None if best.epsilon is None else _next_value(epsilons, best.epsilon, STEP["epsilon"])
+    if more is not None:
+        extended.append("epsilon")
+        beyond.append(_Path(best.choice, C_values, more))
     return beyond, tuple(extended)
 
 

@@ -41,6 +41,24 @@ def check_class_counts(labels: list[str], counts: np.ndarray, test_size: float, 
         )
 
 
+MIN_TEST_ROWS = 5
+"""Fewest sealed rows that numbers are judged by: with fewer, an interval for R² means nothing."""
+
+MIN_ROWS_A_FOLD = 2
+"""Fewest rows of a fold: its numbers shall not be all one."""
+
+
+def check_row_count(n: int, test_size: float, n_folds: int) -> None:
+    """Raise a TableError unless n rows leave enough to the test part and to each fold."""
+    needed = math.ceil(max(MIN_TEST_ROWS / test_size, MIN_ROWS_A_FOLD * n_folds / (1 - test_size)))
+    if n <= needed:
+        raise TableError(
+            f"regression needs more than {needed} rows for a test part of {test_size:g} and {n_folds} folds, but there "
+            f"{'is' if n == 1 else 'are'} {n}",
+            hint="change n_folds or test_size, or get more rows",
+        )
+
+
 def stratified_holdout(codes: np.ndarray, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Split row indices in two with equal class shares.
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems
 from mercer.solution import Limits, Solution, Solutions
-from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
+from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solver
 from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes_everything
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption
+from mercer.solvers.joint import JointRows
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
 
-def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, str]:
+def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | JointRows | HardMargin, str]:
     """Return the solver that :func:`solve` uses for this problem, and why.
 
     Costs nothing: no kernel value is evaluated.
@@ -35,6 +37,8 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | HardMargin, 
     >>> select_solver(c_svc([-1, 1], np.inf), gram)[0].name
     'hard margin by nearest points'
     """
+    if problem.n_outputs > 1:
+        return JointRows(), "one problem for all classes: rows one after the other, in all classes at once"
     if HardMargin.solves(problem):
         return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
     if takes_everything(gram):
@@ -216,9 +220,8 @@ def _solve_alone(
         return solver.solve(
             problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption
         )
-    return drive(
-        solver, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption
-    )
+    asked: Solver[Any] = solver
+    return drive(asked, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption)
 
 
 def _numbered(callback: Callback | None, number: int, total: int) -> Callback | None:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, bias_of, conclude, evaluate
+from mercer.certificate import Evaluation, Evidence, conclude, evaluate
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
@@ -127,7 +127,7 @@ def drive(
     multipliers = _rough_multipliers(problem, state) if evaluation is None else evaluation.multipliers
     solution = Solution(
         beta=state.beta,
-        bias=bias_of(multipliers),
+        bias=problem.bias(multipliers),
         multipliers=multipliers,
         ended=ended,
         n_iter=state.n_iter,

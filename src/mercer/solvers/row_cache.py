@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import combine_rows, complete_square, gather_rows
-from mercer.gram import Gram
+from mercer._core import complete_square, gather_rows
+from mercer.gram import Gram, combined
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -52,14 +52,16 @@ class RowCache:
     def accumulate(
         self, out: FloatArray, cols: IndexArray, weights: FloatArray, active: IndexArray | None
     ) -> Iterator[None]:
-        """Add K[active, cols] @ weights to `out[active]`; yields after pieces of bounded work."""
+        """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work."""
         yield from self._keep(cols, active)
         slots = self._slots[cols]
         kept = slots >= 0
-        if kept.any():
-            change = np.zeros(self._gram.n if active is None else active.size)
-            chosen = np.ascontiguousarray(weights[kept])
-            combine_rows(self._arena, slots[kept], active, chosen, change, self._gram.n_threads)
+        held, chosen = slots[kept], weights[kept]
+        n_columns = 1 if weights.ndim == 1 else weights.shape[1]
+        width = held.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
+        for first in range(0, held.size, max(1, width)):
+            part = slice(first, first + width)
+            change = combined(self._arena, held[part], active, chosen[part], self._gram.n_threads)
             if active is None:
                 out += change
             else:

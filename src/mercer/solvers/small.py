@@ -48,7 +48,7 @@ def takes_kernel(gram: Gram) -> bool:
 def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     """Which of them :class:`SmallProblems` takes, if it takes the kernel: of few variables, all in one group."""
     whole = problems.whole
-    if whole.ridge is not None or whole.n_groups != 1 or not whole.loss.charges_by_box:
+    if whole.ridge is not None or whole.n_groups != 1 or whole.n_outputs != 1 or not whole.loss.charges_by_box:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_PROBLEM if len(problems) == 1 else SMALL_AMONG_MANY,

@@ -1,0 +1,98 @@
+"""Dual of the machine that tells several classes apart in one problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.problems.base import FloatArray, IndexArray, Loss, Problem, inner
+
+
+@dataclass(frozen=True, eq=False)
+class JointHinge(Loss):
+    """1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)).
+
+    Parameters
+    ----------
+    codes : ndarray of int64 of shape (n,)
+        y: the class of each row.
+    C : ndarray of shape (n,)
+        Penalty of each row.
+    """
+
+    codes: IndexArray
+    C: FloatArray
+
+    def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
+        """Return the primal objective, whatever the multipliers are; see :class:`Loss`."""
+        scores = problem.by_output(decision + problem.linear)
+        own = scores[np.arange(self.codes.size), self.codes]
+        return 0.5 * quadratic + inner(self.C, scores.max(axis=1) - own)
+
+
+def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
+    """Dual of the joint multi-class machine, with one slack for each row and without biases.
+
+    **Solves**
+
+        min  1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)),   f_k(x) = <w_k, phi(x)>,
+
+    through its dual, with w_k = sum_i beta_ik phi(x_i),
+
+        min  1/2 sum_k beta_k' K beta_k + sum_ik 1[k != y_i] beta_ik
+        s.t. sum_k beta_ik = 0 for every row i,   beta_ik <= C_i 1[k = y_i].
+
+    The sum and the upper bounds imply beta_ik >= -C_i 1[k != y_i], which are the lower bounds here.
+
+    Parameters
+    ----------
+    codes : array-like of int of shape (n,), values 0 .. n_classes - 1
+    n_classes : int, >= 2
+    C : float or array-like of shape (n,), > 0 and finite
+        Penalty of each row: C times its class weight and sample weight.
+
+    Returns
+    -------
+    Problem
+        Of n * n_classes variables, those of a row one after the other.
+
+    Raises
+    ------
+    ValueError
+        If a class does not exist, or C is not positive and finite.
+
+    References
+    ----------
+    Crammer & Singer (2001), equations (5) and (8); Keerthi, Sundararajan, Chang, Hsieh & Lin (2008), equation (10).
+
+    Examples
+    --------
+    >>> problem = joint([0, 2], 3, 10.0)
+    >>> problem.upper.tolist(), problem.linear.tolist()
+    ([10.0, 0.0, 0.0, 0.0, 0.0, 10.0], [0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    """
+    y = np.asarray(codes, dtype=np.int64)
+    if n_classes < 2 or y.ndim != 1 or not ((y >= 0) & (y < n_classes)).all():
+        raise ValueError(
+            f"codes must be a vector of class numbers from 0 to n_classes - 1, of n_classes = {n_classes}."
+        )
+    penalties = np.empty(y.shape)
+    penalties[...] = C
+    wrong = ~((penalties > 0.0) & np.isfinite(penalties))
+    if wrong.any():
+        raise ValueError(f"C must be positive and finite for every sample, got {penalties[wrong][0]}.")
+    own = (y[:, None] == np.arange(n_classes)).ravel()
+    most = np.repeat(penalties, n_classes)
+    return Problem(
+        name="joint",
+        linear=np.where(own, 0.0, 1.0),
+        lower=np.where(own, 0.0, -most),
+        upper=np.where(own, most, 0.0),
+        start=np.zeros(own.size),
+        groups=np.repeat(np.arange(y.size), n_classes),
+        ridge=None,
+        loss=JointHinge(y, penalties),
+        n_outputs=n_classes,
+    )

@@ -1,0 +1,236 @@
+"""The whole protocol on targets of numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.svm import SVR as LIBSVM
+
+from generated import mixed_frame, quantities, with_missing
+from mercer.deviations import Deviations
+from mercer.intake import read_target
+from mercer.report import of_numbers, prose
+from mercer.report.page import render
+from mercer.selection.contenders import encoded_folds
+from mercer.selection.regression import PENALTIES, ToEstimate, choose_mean, choose_neighbours, choose_ridge
+from mercer.selection.search import KernelChoice, search
+from mercer.selection.splits import stratified_folds
+from mercer.study import study
+from mercer.table import Table, TableError, as_table
+from mercer.verification import verify
+
+
+@pytest.fixture(scope="module")
+def found():
+    return study(with_missing(quantities(160)), "pay", missing="impute", n_folds=3)
+
+
+def folds_of(frame, n_folds=3):
+    table = as_table(frame)
+    truth = read_target(table, "pay")
+    splits = stratified_folds(truth.strata(n_folds), n_folds, 0)
+    return encoded_folds(table.without(["pay"]), truth.values, splits, "error"), ToEstimate("pay", truth.values)
+
+
+def test_a_study_of_numbers(found):
+    names = [one.name for one in found.contenders]
+    assert names == ["support vector machine", "ridge regression", "nearest neighbours", "mean"]
+    assert found.goal.task == "regression"
+    assert found.certificate.status == "optimal"
+    assert found.svm.test.n == 40
+    assert found.opening.clean
+    assert found.svm.test.r2 > 0.8 > found.contenders[1].test.r2
+    against = found.against(found.contenders[1])
+    assert f"{against.value:+.3f} against ridge regression, 95% interval" in prose.worth(found)
+    assert found.contenders[3].test.r2 <= 0.0
+    assert "test R² 0.8" in repr(found)
+    assert len({cell.epsilon for cell in found.search.cells}) >= 3
+
+
+def test_a_bent_function_is_won_against_ridge_regression():
+    rng = np.random.default_rng(0)
+    u, v = rng.uniform(-2.0, 2.0, (2, 200))
+    found = study(Table(("u", "v", "y"), (u, v, np.sin(2.0 * u) * v + 0.1 * rng.standard_normal(200))), "y", n_folds=2)
+    assert found.goal.sign(found.against(found.contenders[1])) == 1
+    assert found.svm.test.r2 > 0.9 > found.contenders[1].test.r2
+    assert prose.worth(found).startswith("Was a support vector machine worth it? Yes: it did better than both")
+
+
+def test_figures_agree_with_the_model(found):
+    table = as_table(with_missing(quantities(160)))
+    rows = found.test_rows
+    assert np.intersect1d(rows, found.model.training.rows).size == 0
+    predicted = found.model.predict(table.take(rows))
+    expected = Deviations(table["pay"][rows], predicted)
+    np.testing.assert_allclose(found.svm.test.residuals, expected.residuals, rtol=1e-9, atol=1e-6)
+    assert verify(found.model, table).findings == ()
+
+
+def test_the_unit_of_the_target_changes_no_choice(found):
+    frame = with_missing(quantities(160))
+    other = study(frame.assign(pay=1e6 + 1e-3 * frame["pay"]), "pay", missing="impute", n_folds=3)
+    assert [cell.setting for cell in other.search.cells] == [cell.setting for cell in found.search.cells]
+    assert other.search.best.setting == found.search.best.setting
+    np.testing.assert_allclose(1e3 * other.svm.test.mae, found.svm.test.mae, rtol=1e-4)
+    np.testing.assert_array_equal(other.test_rows, found.test_rows)
+
+
+@pytest.mark.parametrize("change", [lambda cells: cells + 1e7, lambda cells: -3.0 * cells], ids=["moved", "turned"])
+def test_the_sealed_rows_have_no_part_in_any_choice(found, change):
+    frame = with_missing(quantities(160))
+    for name in ("age", "dose"):
+        frame.loc[found.test_rows, name] = change(frame.loc[found.test_rows, name])
+    other = study(frame, "pay", missing="impute", n_folds=3)
+    assert [cell.errors for cell in other.search.cells] == [cell.errors for cell in found.search.cells]
+    assert [(one.setting, one.errors) for one in other.contenders] == [
+        (one.setting, one.errors) for one in found.contenders
+    ]
+    assert other.model.outcome.centre == found.model.outcome.centre
+
+
+def test_the_target_is_scaled_by_training_rows_alone(found):
+    pay = as_table(quantities(160))["pay"][found.model.training.rows]
+    np.testing.assert_allclose([found.model.outcome.centre, found.model.outcome.scale], [pay.mean(), pay.std()])
+
+
+@pytest.mark.parametrize("epsilon", [0.03, 0.3])
+def test_the_search_adds_up_what_libsvm_adds_up(epsilon):
+    folds, goal = folds_of(quantities(90))
+    goal.epsilons = (epsilon,)
+    found = search(folds, goal, kernels=[KernelChoice("rbf", 4.0)], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    for cell in found.cells:
+        for fold, error in zip(folds, cell.errors, strict=True):
+            X, y = fold.X[fold.train], fold.truth[fold.train]
+            gamma = 4.0 / (X.shape[1] * X.var())
+            libsvm = LIBSVM(C=cell.C * y.std(), epsilon=epsilon * y.std(), gamma=gamma, tol=1e-8 * y.std()).fit(X, y)
+            expected = np.sum((libsvm.predict(fold.X[fold.validation]) - fold.truth[fold.validation]) ** 2)
+            np.testing.assert_allclose(error, expected, rtol=1e-4)
+        assert cell.figure == pytest.approx(1.0 - sum(cell.errors) / goal.squares)
+
+
+def test_rivals_are_what_scikit_learn_says():
+    folds, goal = folds_of(quantities(90))
+
+    def errors(estimator):
+        return tuple(
+            np.sum(
+                (
+                    estimator.fit(fold.X[fold.train], fold.truth[fold.train]).predict(fold.X[fold.validation])
+                    - fold.truth[fold.validation]
+                )
+                ** 2
+            )
+            for fold in folds
+        )
+
+    ridge = choose_ridge(folds, goal)
+    np.testing.assert_allclose(ridge.errors, errors(ridge.estimator))
+    assert sum(ridge.errors) == pytest.approx(min(sum(errors(Ridge(alpha=penalty))) for penalty in PENALTIES))
+    neighbours = choose_neighbours(folds, goal)
+    np.testing.assert_allclose(neighbours.errors, errors(KNeighborsRegressor(int(neighbours.setting.split()[0]))))
+    assert goal.figure(sum(choose_mean(folds, goal).errors)) <= 0.0
+
+
+READINGS = {
+    "many": (np.linspace(0.0, 1.0, 60), "regression", "60 different numbers, such as '0', '0.0169"),
+    "few": (
+        np.arange(60) % 7,
+        "classification",
+        "7 different numbers, such as '0', '1' or '2', and was taken for 7 cl",
+    ),
+    "two": (np.arange(60) % 2, "classification", ""),
+    "text": (np.array(["a", "b", "c"] * 20), "classification", ""),
+    "fractions": (np.arange(60) % 20 / 7.0, "regression", "20 different numbers"),
+    "whole": (np.arange(60) % 31, "regression", "31 different numbers"),
+}
+
+
+@pytest.mark.parametrize("case", READINGS)
+def test_what_a_target_is_taken_for_is_said(case):
+    values, task, words = READINGS[case]
+    table = as_table(mixed_frame(60).assign(goal=values))
+    truth = read_target(table, "goal")
+    assert truth.task == task
+    assert words in truth.reading
+    assert (truth.reading == "") == (words == "")
+    if words:
+        other = "regression" if task == "classification" else "classification"
+        assert f"say task={other}." in truth.reading
+        settled = read_target(table, "goal", other)
+        assert (settled.task, settled.reading) == (other, "")
+
+
+REFUSED = {
+    "text": (dict(target="site", task="regression"), "must hold numbers for regression, but row 1 holds '"),
+    "constant": (
+        dict(target="same", task="regression"),
+        "the target 'same' must vary for regression, but is 7 in every",
+    ),
+    "infinite": (dict(target="endless"), r"infinite values in 'endless' \(row 5\)"),
+    "huge": (dict(target="huge"), "the target 'huge' holds -1e\\+300, which is too large to compute with"),
+    "missing": (dict(target="gone"), "the target 'gone' is missing in every row"),
+    "test size": (dict(target="pay", test_size=0.02), "regression needs more than 250 rows for a test part of 0.02"),
+    "folds": (
+        dict(target="pay", n_folds=40),
+        "regression needs more than 107 rows for a test part of 0.25 and 40 folds",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_regression_refuses(case):
+    options, message = REFUSED[case]
+    frame = quantities(80).assign(same=7, endless=np.arange(80.0), huge=np.arange(80.0), gone=np.nan)
+    frame.loc[4, "endless"], frame.loc[4, "huge"] = np.inf, -1e300
+    columns = ["age", "dose", "site", "pay", options["target"]]
+    with pytest.raises(TableError, match=message):
+        study(frame[list(dict.fromkeys(columns))], **options)
+
+
+def test_one_row():
+    with pytest.raises(TableError, match=r"the target 'y' must vary for regression, but is 2\.5 in every row"):
+        study(Table(("u", "y"), (np.array([1.0]), np.array([2.5]))), "y", task="regression")
+
+
+def test_rows_without_a_target_are_left_out():
+    frame = quantities(90)
+    frame.loc[[3, 8], "pay"] = None
+    message = "2 of 90 rows were left out because the target 'pay' is missing there: rows 4, 9"
+    with pytest.warns(UserWarning, match=message):
+        found = study(frame, "pay", n_folds=2)
+    assert len(found.model.training.rows) + len(found.test_rows) == 88
+
+
+def test_rows_with_missing_cells_may_leave_too_few():
+    frame = quantities(90)
+    frame.loc[6:, "age"] = None
+    message = "missing=drop leaves . rows to choose from and . sealed ones, and regression needs"
+    with pytest.raises(TableError, match=message):
+        study(frame, "pay", n_folds=2, missing="drop")
+
+
+def test_the_page_and_the_summary(found):
+    text = render(found, source="t.csv")
+    words = " ".join(text.split())
+    for sentence in (of_numbers.in_tube(found), prose.voice_of(found).headline(found)):
+        assert sentence in words
+    assert text.count("<svg") == 4
+    inside = np.mean(np.abs(found.svm.test.residuals) <= of_numbers.half_width(found) * (1 + 1e-6))
+    assert f"and {prose.percent(inside)} of the sealed ones lie in the tube" in words
+    row, true, predicted, off = of_numbers.largest(found)[0]
+    assert as_table(quantities(160))["pay"][row - 1] == true
+    assert off == pytest.approx(true - predicted)
+    assert abs(off) == np.abs(found.svm.test.residuals).max()
+    assert "nan" not in words.split()
+    assert "class" not in prose.summary(found)[0]
+
+
+def test_numbers_with_a_few_unusual_rows_are_a_caution(found):
+    truth = np.concatenate([np.linspace(0.0, 1.0, 199), [50.0]])
+    odd = Deviations(truth, np.linspace(0.1, 1.1, 200))
+    changed = replace(found, contenders=(replace(found.svm, test=odd), *found.contenders[1:]))
+    notes = " ".join(prose.cautions(changed))
+    assert "One row in a hundred makes up" in notes
+    assert "was taken for a quantity" in notes
