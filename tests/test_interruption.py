@@ -261,6 +261,12 @@ class Watch:
     def __init__(self, looks):
         self.looks, self.seconds, self.last = looks, [], time.process_time()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
     @property
     def requested(self):
         now = time.process_time()

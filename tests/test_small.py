@@ -1,7 +1,6 @@
 """Small problems solved by one native call: what other solvers find, whatever runs beside them."""
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,29 +13,25 @@ from mercer.certificate import evaluate
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
-from mercer.multiclass import class_rows, train
-from mercer.problems import c_svc, nearest_points
+from mercer.multiclass import make_tasks, train
+from mercer.problems import Problems, c_svc, c_svc_each, nearest_points
 from mercer.solvers import Interruption, Limits, small, solve, solve_each
-from mercer.solvers.small import Piece, SmallProblems, is_small, takes_kernel
+from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
 HOSTILE = hostile_tables()
 KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF(gamma=0.5)}
 
 
-def pieces_of(labels, n_classes, C=1.0, starts=None):
-    parts, pieces = class_rows(labels, n_classes), []
-    for i, j in combinations(range(n_classes), 2):
-        signs = np.repeat([1.0, -1.0], [parts[i].size, parts[j].size])
-        pieces.append(Piece(c_svc(signs, C), (i, j), None if starts is None else starts[len(pieces)]))
-    return parts, pieces
+def pairs_of(labels, n_classes, C=1.0, starts=None):
+    """What small problems of class pairs are made of: parts, pairs, problems and where they start."""
+    tasks = make_tasks(labels, n_classes, "ovo")
+    problems = c_svc_each(tasks.signs, np.full(tasks.signs.size, C), tasks.sizes)
+    return tasks.parts, tasks.pairs, problems, starts or [None] * len(tasks)
 
 
-def all_of(problems, count):
-    found = []
-    while len(found) < count:
-        found += problems.solve(len(found))
-    return found
+def alone(problem):
+    return [np.arange(problem.n)], np.array([[0, -1]]), Problems(problem, [problem.n]), [None]
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
@@ -85,10 +80,10 @@ def test_conditions_come_from_the_final_point_alone():
     X, _ = blobs(90)
     labels = np.arange(90) % 3
     gram = Gram(RBF(gamma=0.5), as_data(X))
-    parts, pieces = pieces_of(labels, 3)
-    for solution, piece in zip(solve_all(gram, parts, pieces), pieces, strict=True):
-        rows = np.concatenate([parts[part] for part in piece.parts])
-        again = evaluate(piece.problem, gram.restrict(rows), solution.beta)
+    parts, pairs, problems, starts = pairs_of(labels, 3)
+    for solution, pair, problem in zip(solve_all(gram, parts, pairs, problems, starts), pairs, problems, strict=True):
+        rows = np.concatenate([parts[part] for part in pair])
+        again = evaluate(problem, gram.restrict(rows), solution.beta)
         assert solution.certificate.kkt_violation == pytest.approx(again.violation, abs=1e-12)
         assert solution.certificate.primal == pytest.approx(again.primal, rel=1e-12)
         assert solution.certificate.rounding == pytest.approx(again.rounding, rel=1e-12)
@@ -96,9 +91,11 @@ def test_conditions_come_from_the_final_point_alone():
         np.testing.assert_array_equal(solution.evidence.idx, rows)
 
 
-def solve_all(gram, parts, pieces, limits=None):
-    small_problems = SmallProblems(gram, parts, pieces, limits or Limits())
-    return [solution for solution, _ in all_of(small_problems, len(pieces))]
+def solve_all(gram, parts, pairs, problems, starts, limits=None):
+    small_problems, done = SmallProblems(gram, parts, pairs, problems, starts, limits or Limits()), 0
+    while done < len(problems):
+        done += small_problems.solve()
+    return small_problems.solved.solutions()
 
 
 @pytest.mark.parametrize("memory_limit", [None, 0])
@@ -109,7 +106,7 @@ def test_neither_threads_nor_work_limits_nor_sharing_change_a_bit(memory_limit, 
     for n_jobs, limit in [(1, 1e9), (2, 1e9), (7, 1e9), (2, 0.0)]:
         monkeypatch.setattr(small, "_WORK_LIMIT", limit)
         gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs, memory_limit=memory_limit)
-        solutions = solve_all(gram, *pieces_of(labels, 6, C=5.0))
+        solutions = solve_all(gram, *pairs_of(labels, 6, C=5.0))
         points.append(np.concatenate([solution.beta for solution in solutions]))
     for other in points[1:]:
         np.testing.assert_array_equal(points[0], other)
@@ -119,7 +116,7 @@ def test_without_memory_for_shared_matrices_each_problem_evaluates_its_own():
     X, _ = blobs(90)
     shared, alone = (Gram(RBF(gamma=0.5), as_data(X), memory_limit=limit) for limit in (None, 0))
     for gram in (shared, alone):
-        solve_all(gram, *pieces_of(np.arange(90) % 3, 3))
+        solve_all(gram, *pairs_of(np.arange(90) % 3, 3))
     assert (shared.n_values, alone.n_values) == (6 * 30**2, 9 * 30**2)
 
 
@@ -127,25 +124,44 @@ def test_memory_that_something_else_took_is_filled_anew():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(120, 5)), rng.integers(0, 4, 120)
     gram = Gram(RBF(gamma=0.2), as_data(X))
-    parts, pieces = pieces_of(labels, 4)
-    expected = solve_all(gram, parts, pieces)
-    problems = SmallProblems(gram, parts, pieces, Limits())
-    found = []
-    for number in range(len(pieces)):
+    what = pairs_of(labels, 4)
+    expected = solve_all(gram, *what)
+    problems, done = SmallProblems(gram, *what, Limits()), 0
+    while done < len(expected):
         gram.arena.array(10**5, np.float64)[:] = np.nan
-        found.append(problems.solve(number)[0][0])
-    for ours, theirs in zip(found, expected, strict=True):
+        done += problems.solve()
+    for ours, theirs in zip(problems.solved.solutions(), expected, strict=True):
         np.testing.assert_array_equal(ours.beta, theirs.beta)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rows_on_request_change_nothing_but_the_work(n_jobs, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 900)
+    X = rng.normal(size=(900, 5)) + 2.0 * labels[:, None]
+    found = []
+    for most in (1024, 320):
+        monkeypatch.setattr(small, "_WHOLE_MATRIX", most)
+        gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs)
+        found.append((gram, train(gram, labels, 4, 1.0)))
+    (whole_gram, whole), (gram, lazy) = found
+    assert {s.status for s in lazy.solutions} == {Status.OPTIMAL}
+    counts = np.bincount(labels)
+    assert gram.n_values < whole_gram.n_values == (900**2 + (counts**2).sum()) // 2
+    np.testing.assert_allclose(lazy.coefficients, whole.coefficients, atol=1e-9)
+    for one in lazy.solutions:
+        assert one.certificate.verify().kkt_violation == pytest.approx(one.certificate.kkt_violation, abs=1e-12)
+        assert one.certificate.verify().primal == pytest.approx(one.certificate.primal, rel=1e-12)
 
 
 def test_max_iter_is_for_each_problem_and_a_start_goes_on():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
     gram = Gram(RBF(gamma=0.2), as_data(X))
-    stopped = solve_all(gram, *pieces_of(labels, 3), limits=Limits(max_iter=4))
+    stopped = solve_all(gram, *pairs_of(labels, 3), limits=Limits(max_iter=4))
     assert [(s.n_iter, s.status) for s in stopped] == [(4, Status.MAX_ITER)] * 3
-    ended = solve_all(gram, *pieces_of(labels, 3, starts=[s.beta for s in stopped]))
-    whole = solve_all(gram, *pieces_of(labels, 3))
+    ended = solve_all(gram, *pairs_of(labels, 3, starts=[s.beta for s in stopped]))
+    whole = solve_all(gram, *pairs_of(labels, 3))
     for ours, theirs in zip(ended, whole, strict=True):
         assert ours.certificate.dual == pytest.approx(theirs.certificate.dual, rel=1e-12)
 
@@ -155,8 +171,9 @@ def test_what_is_not_finished_goes_on_elsewhere():
     X, y = blobs(400)
     limits = Limits(tol=1.0, tol_gap=1e-9)
     gram = Gram(RBF(gamma=0.5), as_data(X))
-    _, finished = SmallProblems(gram, [np.arange(400)], [Piece(c_svc(y, 1.0), (0, -1), None)], limits).solve(0)[0]
-    assert not finished
+    small_problem = SmallProblems(gram, *alone(c_svc(y, 1.0)), limits)
+    assert small_problem.solve() == 1
+    assert small_problem.solved.finished() == [False]
     solution = solve(c_svc(y, 1.0), gram, limits=limits)
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.relative_gap <= 1e-9
@@ -168,7 +185,7 @@ def unfinished(monkeypatch, calls):
 
     def short(*arguments):
         given_ = list(arguments)
-        given_[17] = calls if given_[17] < 0 else min(calls, given_[17])
+        given_[18] = calls if given_[18] < 0 else min(calls, given_[18])
         return real(*given_)
 
     monkeypatch.setattr(small, "solve_machines", short)
@@ -255,9 +272,13 @@ def test_each_says_why_it_is_solved_so():
     ]
 
 
+def one(problem, kernel, X):
+    return Problems(problem, [problem.n]), Gram(kernel, as_data(X))
+
+
 def test_long_rows_are_not_for_one_call():
     _, y = blobs(600)
-    assert not is_small(c_svc(y, 1.0), Gram(Linear(), as_data(np.ones((600, 40_000), dtype=np.float32))), alone=True)
+    assert not are_small(*one(c_svc(y, 1.0), Linear(), np.ones((600, 40_000), dtype=np.float32))).any()
 
 
 def test_values_that_overflow_are_refused():
@@ -268,15 +289,20 @@ def test_values_that_overflow_are_refused():
 
 def test_which_problems_it_takes():
     X, y = blobs(30)
-    taken = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
-    assert is_small(*taken, alone=True)
-    assert not is_small(nearest_points(y), taken[1], alone=True)
+    gaussian = RBF(gamma=0.5)
+    assert are_small(*one(c_svc(y, 1.0), gaussian, X)).all()
+    assert not are_small(*one(nearest_points(y), gaussian, X)).any()
+    assert not are_small(*one(c_svc(y, 1.0).without_bias(), gaussian, X)).any()
+    assert not are_small(*one(c_svc(y, 1.0, squared=True), gaussian, X)).any()
+    assert not are_small(*one(c_svc(y, np.inf), gaussian, X)).any()
     assert not takes_kernel(Gram(Sigmoid(1.0, 0.0), as_data(X)))
     assert not takes_kernel(Gram(center(Linear()).resolve(X), as_data(X)))
-    assert takes_kernel(taken[1])
+    assert takes_kernel(Gram(gaussian, as_data(X)))
     large, signs = blobs(small.SMALL_PROBLEM + 1)
-    assert not is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)), alone=True)
-    assert is_small(c_svc(signs, 1.0), Gram(RBF(gamma=0.5), as_data(large)), alone=False)
+    assert not are_small(*one(c_svc(signs, 1.0), gaussian, large)).any()
+    both = c_svc_each(np.tile(signs, 2), np.ones(2 * signs.size), [signs.size] * 2)
+    assert are_small(both, Gram(gaussian, as_data(large))).all()
+    assert are_small(both, Gram(gaussian, as_data(large), memory_limit=0)).tolist() == [False, False]
 
 
 def test_small_and_large_problems_of_one_fit():
@@ -295,13 +321,13 @@ def test_a_request_leaves_the_rest_untouched(monkeypatch):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
     gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=1)
-    parts, pieces = pieces_of(labels, 3)
+    parts, pairs, problems, _ = pairs_of(labels, 3)
     with Interruption() as interruption:
         solutions = solve_each(
-            [piece.problem for piece in pieces],
+            problems,
             gram,
             parts,
-            [piece.parts for piece in pieces],
+            pairs,
             interruption=interruption,
             callback=lambda progress: interruption.request(),
         )

@@ -584,7 +584,7 @@ def test_inseparable_rows_may_have_weight_0_even_then():
             "decision_function_shape='ovo' asks for .* with multi_class='ovr' there are no machines for pairs",
         ),
         ({"n_jobs": 0}, ValueError, "n_jobs must be a positive or negative integer or None, got 0"),
-        ({"multi_class": "all"}, ValueError, "multi_class must be one of 'ovo', 'ovr', got 'all'"),
+        ({"multi_class": "all"}, ValueError, "multi_class must be one of 'ovo', 'ovr', 'joint', got 'all'"),
         (
             {"decision_function_shape": None},
             ValueError,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "mercer/parallel.hpp"
@@ -20,10 +21,11 @@ constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
 int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
 
+// Of the largest machine; below it, rows that are evaluated together.
 int64_t matrix_size(const Machine* machines, int64_t n_machines) {
     int64_t largest = 0;
     for (int64_t m = 0; m < n_machines; ++m) largest = std::max(largest, machines[m].size);
-    return largest * padded(largest);
+    return (largest + kRowsAtATime) * padded(largest);
 }
 
 class Batch {
@@ -57,8 +59,9 @@ class Batch {
             const int64_t m = next_.fetch_add(1);
             if (m >= batch_.n_machines) return;
             solve(m, matrix);
+            const MachineResult& r = results_[m];
             const auto size = static_cast<double>(batch_.machines[m].size);
-            work_.fetch_add(size * (batch_.value_work * size + static_cast<double>(results_[m].n_iter)));
+            work_.fetch_add(batch_.value_work * static_cast<double>(r.n_values) + size * static_cast<double>(r.n_iter));
         } while (work_.load() < batch_.work_limit);
     }
 
@@ -91,7 +94,8 @@ class Batch {
         for (int64_t i = 0; i < size; ++i) std::copy_n(matrix + i * size, size, out + i * stride);
     }
 
-    void fill(const Machine& machine, double* matrix) const {
+    // Returns how many values were evaluated.
+    int64_t fill(const Machine& machine, double* matrix) const {
         const int64_t stride = padded(machine.size), n_first = part_size(machine.first);
         fill_part(machine.first, matrix, stride);
         if (machine.second >= 0) {
@@ -106,40 +110,130 @@ class Batch {
         }
         for (int64_t i = 0; i < machine.size; ++i)
             std::fill(matrix + i * stride + machine.size, matrix + (i + 1) * stride, 0.0);
+        const int64_t n_second = machine.size - n_first;
+        return n_first * n_second + (batch_.shared == nullptr ? n_first * n_first + n_second * n_second : 0);
     }
+
+    // The rows of a machine's matrix that have been asked for.
+    class Rows : public LazyRows {
+      public:
+        Rows(const Batch& batch, const Machine& machine, double* matrix)
+            : LazyRows{&fetch_rows, this, nullptr, nullptr, batch.part_size(machine.first)},
+              batch_(batch),
+              machine_(machine),
+              matrix_(matrix),
+              held_(static_cast<std::size_t>(machine.size)),
+              diagonal_(static_cast<std::size_t>(machine.size)) {
+            held = held_.data(), diagonal = diagonal_.data();
+            for (int64_t u = 0; u < machine.size; ++u) diagonal_[u] = batch.batch_.diagonal[row_of(u)];
+        }
+
+        int64_t n_values() const { return n_values_; }
+
+        // Those of variables that are not 0, or all.
+        void complete(const double* beta) {
+            int64_t wanted[kRowsAtATime], count = 0;
+            for (int64_t u = 0; u < machine_.size; ++u) {
+                if (count == kRowsAtATime || (u == split && count > 0)) fetch(this, wanted, count), count = 0;
+                if (!held_[u] && (beta == nullptr || beta[u] != 0.0)) wanted[count++] = u;
+            }
+            if (count > 0) fetch(this, wanted, count);
+        }
+
+      private:
+        int64_t row_of(int64_t u) const {
+            const int64_t* starts = batch_.batch_.part_starts;
+            return u < split ? starts[machine_.first] + u : starts[machine_.second] + u - split;
+        }
+
+        static void fetch_rows(void* self, const int64_t* rows, int64_t count) {
+            static_cast<Rows*>(self)->evaluate(rows, count);
+        }
+
+        void evaluate(const int64_t* rows, int64_t count) {
+            const MachineBatch& all = batch_.batch_;
+            const int64_t stride = padded(machine_.size);
+            int64_t chosen[kRowsAtATime];
+            for (int64_t k = 0; k < count; ++k) chosen[k] = all.rows[row_of(rows[k])];
+            double* fresh = matrix_ + machine_.size * stride;
+            for (const int64_t part : {machine_.first, machine_.second}) {
+                if (part < 0) continue;
+                const int64_t column = part == machine_.first ? 0 : split, size = batch_.part_size(part);
+                const bool own = (column == 0) == (rows[0] < split);
+                if (own && all.shared != nullptr) {
+                    const double* shared = all.shared + batch_.shared_offsets_[static_cast<std::size_t>(part)];
+                    for (int64_t k = 0; k < count; ++k)
+                        std::copy_n(shared + (rows[k] - column) * size, size, matrix_ + rows[k] * stride + column);
+                    continue;
+                }
+                TileRequest request = all.kernel;
+                request.left.rows = chosen, request.left.count = count;
+                request.right = batch_.part_rows(all.kernel.right, part);
+                request.symmetric = false, request.n_threads = 1;
+                batch_.native_.block(request, fresh, stride);
+                for (int64_t k = 0; k < count; ++k)
+                    std::copy_n(fresh + k * stride, size, matrix_ + rows[k] * stride + column);
+                n_values_ += count * size;
+            }
+            for (int64_t k = 0; k < count; ++k) {
+                std::fill(matrix_ + rows[k] * stride + machine_.size, matrix_ + (rows[k] + 1) * stride, 0.0);
+                held_[static_cast<std::size_t>(rows[k])] = 1;
+            }
+        }
+
+        const Batch& batch_;
+        const Machine& machine_;
+        double* matrix_;
+        std::vector<char> held_;
+        std::vector<double> diagonal_;
+        int64_t n_values_ = 0;
+    };
 
     void solve(int64_t m, double* matrix) const {
         const auto began = std::chrono::steady_clock::now();
         const Machine& machine = batch_.machines[m];
-        fill(machine, matrix);
+        MachineResult& result = results_[m];
+        std::optional<Rows> rows;
+        if (machine.size > batch_.whole_size)
+            rows.emplace(*this, machine, matrix);
+        else
+            result.n_values = fill(machine, matrix);
         double* beta = batch_.beta + machine.offset;
         double* values = batch_.values + machine.offset;
         const double *linear = batch_.linear + machine.offset, *start = batch_.start + machine.offset;
         const double *lower = batch_.lower + machine.offset, *upper = batch_.upper + machine.offset;
         const int64_t group[2] = {0, machine.size};
-        const BlockProblem<double> block{machine.size, matrix, padded(machine.size),  beta, values, lower,
-                                         upper,        group,  batch_.grouped ? 1 : 0};
+        BlockProblem<double> block{machine.size, matrix, padded(machine.size),  beta, values, lower,
+                                   upper,        group,  batch_.grouped ? 1 : 0};
+        if (rows) block.lazy = &*rows, rows->complete(beta);
         native_.block_values(block, values);
         for (int64_t u = 0; u < machine.size; ++u) values[u] += linear[u];  // the gradient, while it is being solved
-        MachineResult& result = results_[m];
-        descend(block, result);
+        descend(block, rows, result);
         if (batch_.grouped) balance(machine.size, beta, start, lower, upper);
         native_.block_values(block, values);
         result.multiplier = 0.0;
         result.conditions = find_conditions(
             {machine.size, beta, values, linear, lower, upper, start, nullptr, nullptr, batch_.grouped ? 1 : 0},
             &result.multiplier);
-        result.longest = result.spread = 0.0;
+        result.longest = result.spread = result.largest = 0.0;
+        double charge = 0.0, total = 0.0;
         for (int64_t u = 0; u < machine.size; ++u) {
-            const double square = std::fabs(matrix[u * (block.stride + 1)]);
-            result.longest = std::max(result.longest, std::sqrt(square));
+            const double square = std::fabs(rows ? rows->diagonal[u] : matrix[u * (block.stride + 1)]);
+            result.longest = std::max(result.longest, square);
             result.spread += square * beta[u] * beta[u];
+            result.largest = std::max(result.largest, std::fabs(values[u]));
+            const double push = result.multiplier - values[u] - linear[u];
+            if (push != 0.0) charge += (push > 0.0 ? upper[u] : lower[u]) * push;
+            total += start[u];
         }
+        result.longest = std::sqrt(result.longest);
+        if (rows) result.n_values = rows->n_values();
+        result.primal = 0.5 * result.conditions.quadratic + charge - result.multiplier * total;
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     }
 
     // Pair steps; Newton steps where they drag on, and at the end of a small problem whatever the tolerance.
-    void descend(const BlockProblem<double>& block, MachineResult& result) const {
+    void descend(BlockProblem<double>& block, std::optional<Rows>& rows, MachineResult& result) const {
         const bool exact = block.size <= batch_.exact_size;
         const int64_t enough = std::min(100 * block.size + 2000, kPairWork / block.size);
         const bool limited = batch_.max_iter >= 0 && batch_.max_iter <= enough;
@@ -147,6 +241,7 @@ class Batch {
         result.end = pairs.end;
         result.n_iter = pairs.n_iter;
         if ((limited && pairs.end == BlockEnd::limit) || !(exact || pairs.end == BlockEnd::limit)) return;
+        if (rows) rows->complete(nullptr);
         const double tol = exact ? rounding(block) : 0.5 * batch_.tol;
         const auto size = static_cast<double>(block.size);
         for (double work = 0.0;

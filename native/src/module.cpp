@@ -474,21 +474,24 @@ int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int n_threads)
     return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()), std::max(1, n_threads));
 }
 
-// end, n_iter, seconds, longest, spread, multiplier, then the conditions
-using MachineTuple =
-    std::tuple<int, int64_t, double, double, double, double, double, double, double, double, double, int64_t, int64_t>;
+// A row a machine: end, n_iter, n_values, seconds, longest, spread, largest, multiplier, primal, then the conditions.
+constexpr std::size_t kMachineNumbers = 16;
+using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 
-std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
-                                   std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
-                                   std::optional<Doubles> shared, bool fill_shared, Pairs pairs, ConstDoubles start,
-                                   ConstDoubles linear, ConstDoubles lower, ConstDoubles upper, Doubles beta,
-                                   Doubles values, bool grouped, double tol, int64_t max_iter, int64_t exact_size,
-                                   double value_work, double work_limit, Doubles workspace, int n_threads) {
+MachineTable machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
+                      std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
+                      std::optional<Doubles> shared, bool fill_shared, Pairs pairs,
+                      std::optional<ConstDoubles> diagonal, ConstDoubles start, ConstDoubles linear, ConstDoubles lower,
+                      ConstDoubles upper, Doubles beta, Doubles values, bool grouped, double tol, int64_t max_iter,
+                      int64_t exact_size, int64_t whole_size, double value_work, double work_limit, Doubles workspace,
+                      int n_threads) {
     const std::vector<Machine> list = make_machines(part_starts, pairs);
     const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
     const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
     for (const auto& array : {start, linear, lower, upper, ConstDoubles(beta), ConstDoubles(values)})
         require(static_cast<int64_t>(array.shape(0)) == size, "every machine must have its variables");
+    require(!diagonal || static_cast<int64_t>(diagonal->shape(0)) >= part_starts.data()[n_parts],
+            "the diagonal must have a number for each row");
     require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
     // Several machines are one thread's work each; the values of a single one are evaluated by all of them.
     const int n_within = list.size() == 1 ? n_threads : 1;
@@ -501,6 +504,7 @@ std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel&
                        fill_shared,
                        list.data(),
                        static_cast<int64_t>(list.size()),
+                       diagonal ? diagonal->data() : nullptr,
                        start.data(),
                        linear.data(),
                        lower.data(),
@@ -511,6 +515,7 @@ std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel&
                        tol,
                        max_iter,
                        exact_size,
+                       diagonal ? whole_size : std::numeric_limits<int64_t>::max(),
                        value_work,
                        work_limit};
     int64_t shared_size = 0;
@@ -528,13 +533,19 @@ std::vector<MachineTuple> machines(const std::string& isa, const CompiledKernel&
         results.resize(
             static_cast<std::size_t>(solve_machines(native, batch, workspace.data(), n_threads, results.data())));
     }
-    std::vector<MachineTuple> found;
+    auto* found = new std::vector<double>;
+    nb::capsule owner(found, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    found->reserve(results.size() * kMachineNumbers);
     for (const MachineResult& r : results) {
         const Conditions& c = r.conditions;
-        found.emplace_back(static_cast<int>(r.end), r.n_iter, r.seconds, r.longest, r.spread, r.multiplier, c.quadratic,
-                           c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded);
+        const auto end = static_cast<double>(static_cast<int>(r.end)), n_iter = static_cast<double>(r.n_iter),
+                   n_values = static_cast<double>(r.n_values);
+        const auto n_free = static_cast<double>(c.n_free), n_bounded = static_cast<double>(c.n_bounded);
+        found->insert(found->end(),
+                      {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier, r.primal,
+                       c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free, n_bounded});
     }
-    return found;
+    return MachineTable(found->data(), {results.size(), kMachineNumbers}, owner);
 }
 
 void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<const float> square, int n_threads) {
@@ -655,10 +666,11 @@ NB_MODULE(_core, m) {
     m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"),
           nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
           nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
-          nb::arg("start").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
-          nb::arg("upper").noconvert(), nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("grouped"),
-          nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"), nb::arg("value_work"), nb::arg("work_limit"),
-          nb::arg("workspace").noconvert(), nb::arg("n_threads"));
+          nb::arg("diagonal").noconvert().none(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(),
+          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("beta").noconvert(),
+          nb::arg("values").noconvert(), nb::arg("grouped"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"),
+          nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"), nb::arg("workspace").noconvert(),
+          nb::arg("n_threads"));
     m.def(
         "survey",
         [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,

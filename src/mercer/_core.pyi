@@ -120,6 +120,7 @@ def solve_machines(
     shared: _Float | None,
     fill_shared: bool,
     pairs: _Index,
+    diagonal: _Float | None,
     start: _Float,
     linear: _Float,
     lower: _Float,
@@ -130,11 +131,12 @@ def solve_machines(
     tol: float,
     max_iter: int,
     exact_size: int,
+    whole_size: int,
     value_work: float,
     work_limit: float,
     workspace: _Float,
     n_threads: int,
-) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]: ...
+) -> _Float: ...
 def survey(
     beta: _Float,
     gradient: _Float,

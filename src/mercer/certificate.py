@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+Some = TypeVar("Some", float, npt.NDArray[np.float64])
 
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
@@ -100,6 +101,7 @@ class Evaluation:
         conditions: Conditions,
         rounding: float,
         known: Known | None = None,
+        primal: float | None = None,
     ) -> Evaluation:
         """Return the evaluation of a point, given K beta and what follows from it."""
         return cls(
@@ -109,7 +111,7 @@ class Evaluation:
             bias=problem.bias(multipliers),
             violation=max(0.0, conditions.excess),
             excess=conditions.excess,
-            primal=problem.primal(conditions.quadratic, values, multipliers),
+            primal=problem.primal(conditions.quadratic, values, multipliers) if primal is None else primal,
             dual=-0.5 * (conditions.quadratic + conditions.linear),
             dual_infeasibility=conditions.infeasibility,
             rounding=rounding,
@@ -248,8 +250,12 @@ def rounding_error(gram: Gram, size: float, squares: float, values: FloatArray) 
 
     Each term is a weight of size sqrt(k_jj) |beta_j| times at most `size`; the last addition rounds the sum itself.
     """
-    largest = float(np.abs(values).max(initial=0.0))
-    return _EPS * (8.0 * gram.roundoff * size * squares**0.5 + largest)
+    return rounding_of_sums(gram.roundoff, size, squares, float(np.abs(values).max(initial=0.0)))
+
+
+def rounding_of_sums(roundoff: float, size: Some, squares: Some, largest: Some) -> Some:
+    """As :func:`rounding_error`, of sums up to `largest` of values with this roundoff; of one point, or of several."""
+    return _EPS * (8.0 * roundoff * size * squares**0.5 + largest)
 
 
 def _values(
@@ -356,10 +362,15 @@ def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: floa
     met = evaluation.violation <= tol and (tol_gap is None or evaluation.relative_gap <= tol_gap)
     if not met:  # nor where they are NaN
         return ended
-    certain = evaluation.rounding <= tol or evaluation.excess + 2.0 * evaluation.rounding <= tol
+    certain = is_certain(evaluation.excess, evaluation.rounding, tol)
     if not certain or (tol_gap is not None and evaluation.relative_gap_rounding > tol_gap):
         return Status.STALLED
     return Status.OPTIMAL if convex else Status.STATIONARY
+
+
+def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
+    """Whether rounding cannot have hidden a violation of more than `tol`. Of one point, or of several."""
+    return (rounding <= tol) | (excess + 2.0 * rounding <= tol)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificate import Certificate, combine
 from mercer.gram import Gram
-from mercer.problems import Problem, c_svc_each, joint
-from mercer.solvers import Interruption, Limits, Solution, solve_each
+from mercer.problems import Problems, c_svc_each, joint
+from mercer.solution import Solutions
+from mercer.solvers import Interruption, Limits, solve_each
 from mercer.solvers.base import Callback
-from mercer.solvers.interruption import entered
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -27,8 +28,8 @@ SCHEMES = ("ovo", "ovr")
 JOINT = "joint"
 """Of one machine for all classes."""
 
-Duals = Callable[[Sequence[FloatArray], Sequence[FloatArray]], list[Problem]]
-"""Makes the problems of machines for two classes, of their signs and penalties."""
+Duals = Callable[[FloatArray, FloatArray, IndexArray], Problems]
+"""Makes the problems of machines for two classes, of signs and penalties one after the other, and numbers of rows."""
 
 Margin = Callable[[FloatArray], float]
 """What a machine is to be divided by so that margins are held against 1, by its multipliers."""
@@ -54,34 +55,67 @@ class Task:
     negative: int | None
 
 
-def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> list[Task]:
+@final
+class Tasks(Sequence[Task]):
+    """Machines for two classes, their rows one after the other; each task is made when it is asked for.
+
+    Attributes
+    ----------
+    parts : list of ndarray of int64
+        Sets of rows; a machine's are those of one or two of them, one after the other.
+    pairs : ndarray of int64 of shape (n_machines, 2)
+        Which; the second is -1 where one is all.
+    classes : list of (int, int or None)
+        The positive and the negative class of each.
+    sizes : ndarray of int64 of shape (n_machines,)
+        Numbers of rows.
+    rows, signs : ndarray
+        Of all machines.
+    """
+
+    def __init__(
+        self,
+        parts: list[IndexArray],
+        pairs: IndexArray,
+        classes: list[tuple[int, int | None]],
+        signs: FloatArray,
+    ) -> None:
+        self.parts, self.pairs, self.classes, self.signs = parts, pairs, classes, signs
+        counts = np.array([*(part.size for part in parts), 0])  # the last one is none
+        self.sizes = counts[pairs].sum(axis=1)
+        self.rows = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
+        self._edges: list[int] = [0, *np.cumsum(self.sizes).tolist()]
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __getitem__(self, number: int) -> Task:  # type: ignore[override]
+        chosen = slice(self._edges[number], self._edges[number + 1])
+        return Task(self.rows[chosen], self.signs[chosen], *self.classes[number])
+
+
+def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
     """Reduce a problem of several classes to problems of two.
 
     Two classes make one machine, with +1 for class 1. More make, by one-versus-one ("ovo"), a machine for each pair
     (i, j), i < j, with +1 for class i, on the rows of class i and then those of class j; by one-versus-rest ("ovr"), a
     machine for each class, on all rows. The joint machine ("joint") tells apart what the latter do, in one problem.
     """
-    if n_classes == 2:
-        return [Task(np.arange(codes.size), np.where(codes == 1, 1.0, -1.0), 1, 0)]
-    if scheme != "ovo":
-        rows = np.arange(codes.size)
-        return [Task(rows, np.where(codes == k, 1.0, -1.0), k, None) for k in range(n_classes)]
-    members = class_rows(codes, n_classes)
-    return [
-        Task(
-            np.concatenate([members[i], members[j]]),
-            np.repeat([1.0, -1.0], [members[i].size, members[j].size]),
-            i,
-            j,
-        )
-        for i, j in combinations(range(n_classes), 2)
-    ]
+    if n_classes > 2 and scheme == "ovo":
+        parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
+        pairs = np.array(classes)
+        sizes = np.array([part.size for part in parts])[pairs]
+        return Tasks(parts, pairs, classes, np.repeat(np.tile([1.0, -1.0], len(classes)), sizes.ravel()))  # type: ignore[arg-type]
+    positive = [(1, 0)] if n_classes == 2 else [(k, None) for k in range(n_classes)]
+    signs = np.concatenate([np.where(codes == k, 1.0, -1.0) for k, _ in positive])
+    return Tasks([np.arange(codes.size)], np.tile([0, -1], (len(positive), 1)), positive, signs)  # type: ignore[arg-type]
 
 
 def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
     """Return the rows of each class, in order."""
     order = np.argsort(codes, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])
+    edges = [0, *np.cumsum(np.bincount(codes, minlength=n_classes)).tolist()]
+    return [order[first:end] for first, end in pairwise(edges)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +126,9 @@ class Machines:
     ----------
     scheme : {"ovo", "ovr", "joint"}
     n_classes : int
-    tasks : list of Task
+    tasks : Tasks
         What each column of decision values tells apart.
-    solutions : list of Solution
+    solutions : Solutions
         One for each task; of the joint machine, a single one.
     n : int
         Number of training rows.
@@ -106,8 +140,8 @@ class Machines:
 
     scheme: str
     n_classes: int
-    tasks: list[Task]
-    solutions: list[Solution]
+    tasks: Tasks
+    solutions: Solutions
     n: int
     margins: FloatArray | None = None
     leanings: FloatArray | None = None
@@ -119,8 +153,7 @@ class Machines:
             by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
             return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
         beta = np.zeros((self.n, len(self.tasks)))
-        for column, (task, solution) in enumerate(zip(self.tasks, self.solutions, strict=True)):
-            beta[task.rows, column] = solution.beta
+        beta[self.tasks.rows, np.repeat(np.arange(len(self.tasks)), self.tasks.sizes)] = self.solutions.beta
         beta = beta if self.margins is None else beta / self.margins
         return beta if self.leanings is None else beta * (1.0 - np.abs(self.leanings))
 
@@ -129,7 +162,7 @@ class Machines:
         """Bias of every decision value, (n_machines,)."""
         if self.scheme == JOINT:
             return np.zeros(len(self.tasks))
-        biases = np.array([solution.bias for solution in self.solutions])
+        biases = self.solutions.biases
         biases = biases if self.margins is None else biases / self.margins
         return biases if self.leanings is None else biases * (1.0 - np.abs(self.leanings)) + self.leanings
 
@@ -206,20 +239,17 @@ def train(
     penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
-    pairwise = scheme == "ovo" and n_classes > 2
     if scheme == JOINT:
-        problems = [joint(labels, n_classes, penalties)]
+        whole = joint(labels, n_classes, penalties)
+        problems = Problems(whole, [whole.n])
     else:
-        problems = duals([task.signs for task in tasks], [penalties[task.rows] for task in tasks])
-    with entered(interruption) as shared:
+        problems = duals(tasks.signs, penalties[tasks.rows], tasks.sizes)
+    with interruption or Interruption() as shared:
         solutions = solve_each(
             problems,
             gram,
-            class_rows(labels, n_classes) if pairwise else [np.arange(labels.size)],
-            [
-                (task.positive, -1 if task.negative is None else task.negative) if pairwise else (0, -1)
-                for task in tasks[: len(problems)]
-            ],
+            tasks.parts,
+            tasks.pairs[: len(problems)],
             limits=limits,
             starts=None
             if warm_start is None
@@ -231,7 +261,7 @@ def train(
     return Machines(scheme, n_classes, tasks, solutions, labels.size, margins)
 
 
-def _margins(margin: Margin, solutions: Sequence[Solution]) -> FloatArray:
+def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
     """What to divide each machine by: its margin, or 1 where rounding cannot tell that from 0."""
     found = np.array([margin(solution.multipliers) for solution in solutions])
     doubt = np.array([0.0 if s.certified is None else 2.0 * s.certified.rounding for s in solutions])

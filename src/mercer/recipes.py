@@ -94,7 +94,7 @@ class ForSVC(Recipe):
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`Recipe`."""
-        return problems.c_svc_each([targets], [penalties], squared=self.squared, bias=self.bias)[0]
+        return problems.c_svc_each(targets, penalties, [targets.size], squared=self.squared, bias=self.bias)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ class ForNuSVC(Recipe):
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`Recipe`."""
-        return problems.nu_svc_each([targets], [penalties], self.nu)[0]
+        return problems.nu_svc_each(targets, penalties, [targets.size], self.nu)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

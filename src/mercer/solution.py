@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from mercer.problems import Problem
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -172,3 +174,54 @@ class Solution:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "evidence": None}
+
+
+@final
+class Solutions(Sequence[Solution]):
+    """Solutions of several problems, in order. Of hundreds of small ones, each is made when it is asked for.
+
+    Attributes
+    ----------
+    beta : ndarray
+        Signed dual coefficients of all, one after the other.
+    biases : ndarray of shape (n_problems,)
+    n_iter : ndarray of int64 of shape (n_problems,)
+    statuses : list of Status
+        What their certificates say.
+    """
+
+    def __init__(
+        self,
+        beta: FloatArray,
+        biases: FloatArray,
+        n_iter: IndexArray,
+        statuses: list[Status],
+        make: Callable[[int], Solution],
+    ) -> None:
+        self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses
+        self._make: Callable[[int], Solution] | None = make
+        self._made: list[Solution | None] = [None] * len(statuses)
+
+    @classmethod
+    def of(cls, solutions: Sequence[Solution]) -> Solutions:
+        """Return solutions that have been made."""
+        return cls(
+            np.concatenate([one.beta for one in solutions]),
+            np.array([one.bias for one in solutions]),
+            np.array([one.n_iter for one in solutions], dtype=np.int64),
+            [one.status for one in solutions],
+            solutions.__getitem__,
+        )
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, number: int) -> Solution:  # type: ignore[override]
+        held = self._made[number]
+        if held is None:
+            assert self._make is not None
+            held = self._made[number] = self._make(number)
+        return held
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": list(self), "_make": None}

@@ -22,9 +22,10 @@ KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF
     st.sampled_from(["none", "given", "to fill"]),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
+def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, eager, seed):
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes])
     X = rng.normal(size=(starts[-1] + 3, 4)).round(2)
@@ -56,6 +57,7 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
         shared,
         sharing == "to fill",
         np.array(pairs),
+        None if eager else np.diag(K)[rows],
         np.zeros(y.size),
         -y,
         np.where(y > 0, 0.0, -C),
@@ -65,7 +67,8 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
         grouped,
         1e-9,
         -1,
-        300,
+        300 if eager else 0,
+        0,
         1.0,
         1e9,
         np.zeros(_core.machines_workspace(starts, np.array(pairs), 2)),
@@ -73,7 +76,7 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
     )
     assert len(results) == len(pairs)
     end = 0
-    for rows_of, sign, (_, n_iter, seconds, longest, spread, multiplier, *conditions) in zip(
+    for rows_of, sign, (_, n_iter, n_values, seconds, longest, spread, largest, multiplier, primal, *conditions) in zip(
         members, signs, results, strict=True
     ):
         part, end = slice(end, end + sign.size), end + sign.size
@@ -94,7 +97,13 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, seed):
             assert multiplier == pytest.approx(expected[0][0], rel=1e-9, abs=1e-9)
         assert longest == pytest.approx(np.sqrt(np.diag(matrix).max()))
         assert spread == pytest.approx(np.diag(matrix) @ beta[part] ** 2)
+        assert largest == pytest.approx(np.abs(values[part]).max())
+        f = values[part] - multiplier
+        assert primal == pytest.approx(0.5 * beta[part] @ values[part] + C[part] @ np.maximum(0.0, 1.0 - sign * f))
         assert n_iter >= 0
+        first, second = (sign > 0).sum(), (sign < 0).sum()
+        inside = first**2 + second**2 if shared is None else 0
+        assert n_values == inside + first * second if eager else 0 <= n_values <= inside + 2 * first * second
         assert seconds > 0.0
     if shared is not None:
         np.testing.assert_allclose(shared, np.concatenate(own), rtol=1e-12, atol=1e-12)
@@ -114,6 +123,7 @@ def native(**changed):
         "shared": None,
         "fill_shared": False,
         "pairs": np.array([[0, -1]]),
+        "diagonal": None,
         **{name: np.zeros(6) for name in ("start", "lower", "beta", "values")},
         "linear": -y,
         "upper": np.ones(6),
@@ -121,6 +131,7 @@ def native(**changed):
         "tol": 1e-3,
         "max_iter": -1,
         "exact_size": 300,
+        "whole_size": 1024,
         "value_work": 1.0,
         "work_limit": 1e6,
         "workspace": np.zeros(1000),
@@ -139,6 +150,7 @@ def native(**changed):
         ({"rows": np.arange(5)}, "parts must be of rows"),
         ({"part_starts": np.array([0, 6, 3])}, "part_starts must rise from 0"),
         ({"shared": np.zeros(35), "fill_shared": True}, "shared must hold every part's matrix"),
+        ({"diagonal": np.zeros(5)}, "the diagonal must have a number for each row"),
         ({"beta": np.zeros(5)}, "every machine must have its variables"),
     ],
 )
@@ -150,10 +162,5 @@ def test_the_native_call_checks_what_it_is_given(changed, message):
 
 def test_no_machines_at_all():
     nothing = np.zeros(0)
-    assert (
-        native(
-            pairs=np.zeros((0, 2), dtype=np.int64),
-            **dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing),
-        )
-        == []
-    )
+    given = dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing)
+    assert native(pairs=np.zeros((0, 2), dtype=np.int64), **given).shape == (0, 16)

@@ -8,6 +8,17 @@
 
 namespace mercer {
 
+// Rows of the matrix that are evaluated when steps first ask for them: where few variables ever move, that is few rows.
+struct LazyRows {
+    void (*fetch)(void* context, const int64_t* rows, int64_t count);  // kRowsAtATime at most, on one side of `split`
+    void* context;
+    const char* held;  // of each row, whether it has been evaluated
+    const double* diagonal;
+    int64_t split;
+};
+
+constexpr int64_t kRowsAtATime = 12;  // as many as a register tile has
+
 template <class Real>
 struct BlockProblem {
     int64_t size;
@@ -21,6 +32,7 @@ struct BlockProblem {
     int n_threads = 1;              // of which Newton steps make use
     bool (*stop)(void*) = nullptr;  // asked now and then by long Newton steps: whether to leave it at that
     void* stop_context = nullptr;
+    LazyRows* lazy = nullptr;  // pair steps know what to do with them
 };
 
 constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision

@@ -22,12 +22,14 @@ struct MachineBatch {
     bool fill_shared;  // whether they are yet to be evaluated
     const Machine* machines;
     int64_t n_machines;
+    const double* diagonal;  // of the matrix of all rows; may be null where no machine is larger than whole_size
     const double *start, *linear, *lower, *upper;
     double *beta, *values;  // beta: a feasible point each; values: K beta at the solution
     bool grouped;           // whether the sum of each machine's beta is fixed
     double tol;
     int64_t max_iter;    // for each machine
     int64_t exact_size;  // up to here Newton steps go on to the limit of double precision
+    int64_t whole_size;  // up to here the whole matrix is evaluated; beyond, rows when they are asked for
     double value_work;   // what a kernel value costs, in units of a step's work on one variable
     double work_limit;   // in such units: no machine is begun beyond it
 };
@@ -35,10 +37,13 @@ struct MachineBatch {
 struct MachineResult {
     BlockEnd end;
     int64_t n_iter;
+    int64_t n_values;  // kernel values evaluated, but for shared ones
     double seconds;
     double longest;  // of sqrt |k(x, x)|
     double spread;   // sum of |k(x, x)| beta^2: for rounding
+    double largest;  // of |K beta|
     double multiplier;
+    double primal;  // where the box says what decision values are charged
     Conditions conditions;
 };
 

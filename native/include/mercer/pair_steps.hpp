@@ -14,6 +14,36 @@ constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 
 template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
 constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
+// Lane by lane the lesser value with its position, of equal ones the one with the smaller position.
+template <class Real>
+MERCER_INLINE void keep_less(VecOf<Real>& value, VecOf<Real>& at, VecOf<Real> other, VecOf<Real> other_at) {
+    const auto better = (other < value) | ((other == value) & (other_at < at));
+    value = better ? other : value;
+    at = better ? other_at : at;
+}
+
+template <class Real>
+struct Winner {
+    double value;
+    int64_t at;
+};
+
+template <class Real, int Distance, int... Lane>
+MERCER_INLINE void fold(VecOf<Real>& value, VecOf<Real>& at, std::integer_sequence<int, Lane...> lanes) {
+    constexpr int kLane = kLanesOf<Real>;
+    keep_less<Real>(value, at, __builtin_shufflevector(value, value, ((Lane + Distance) % kLane)...),
+                    __builtin_shufflevector(at, at, ((Lane + Distance) % kLane)...));
+    if constexpr (Distance > 1) fold<Real, Distance / 2>(value, at, lanes);
+}
+
+// The least value of all lanes and its position: the smallest where several have it, whatever the width of the vectors.
+template <class Real>
+MERCER_INLINE Winner<Real> least_of(VecOf<Real> value, VecOf<Real> at) {
+    constexpr int kLane = kLanesOf<Real>;
+    fold<Real, kLane / 2>(value, at, std::make_integer_sequence<int, kLane>());
+    return {static_cast<double>(value[0]), static_cast<int64_t>(at[0])};
+}
+
 // Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
 // nearly solved those of free variables are next to 0, and rounding is relative to what is left of them. What it makes
 // of them in single precision shows when the caller looks at the true gradient. Points are always double.
@@ -39,7 +69,9 @@ class PairSteps {
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
             gradient_[u] = 0;
-            diagonal_[u] = real ? block.matrix[u * block.stride + u] : 1;
+            diagonal_[u] = !real        ? 1
+                           : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
+                                        : block.matrix[u * block.stride + u];
             grow_[u] = kInf, shrink_[u] = -kInf;
             if (real) mark(u);
         }
@@ -95,6 +127,28 @@ class PairSteps {
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
+    // Sees to it that a row has been evaluated, and with it those of the variables on its side that violate most: they
+    // are likely to be next.
+    void need(int64_t u, double tol) {
+        const LazyRows* lazy = block_.lazy;
+        if (lazy == nullptr || lazy->held[u]) return;
+        const Extremes& e = extremes_[0];  // rows are fetched for problems of one group
+        int64_t chosen[kRowsAtATime] = {u}, count = 1;
+        double violations[kRowsAtATime] = {kInfinity};
+        const int64_t first = u < lazy->split ? 0 : lazy->split, last = u < lazy->split ? lazy->split : block_.size;
+        for (int64_t v = first; v < last; ++v) {
+            const double g = gradient_[v];
+            const double violation = __builtin_fmax(e.low_gradient - (g + grow_[v]), g + shrink_[v] - e.up_gradient);
+            const bool full = count == kRowsAtATime;
+            if (!(violation > (full ? violations[count - 1] : tol)) || lazy->held[v] || v == u) continue;
+            int64_t k = full ? count - 1 : count++;
+            for (; k > 1 && violations[k - 1] < violation; --k)
+                violations[k] = violations[k - 1], chosen[k] = chosen[k - 1];
+            violations[k] = violation, chosen[k] = v;
+        }
+        lazy->fetch(lazy->context, chosen, count);
+    }
+
     // The smallest of g + grow and the largest of g + shrink, lane by lane, with where they are.
     struct LaneExtremes {
         V least = fill(kInf), most = fill(-kInf);
@@ -108,18 +162,16 @@ class PairSteps {
         }
 
         void reduce(Extremes& e) const {
-            for (int lane = 0; lane < kWidth; ++lane) {
-                const double lowest = least[lane], highest = most[lane];
-                if (better(lowest < e.up_gradient, lowest == e.up_gradient, least_at[lane], e.up))
-                    e.up_gradient = lowest, e.up = static_cast<int64_t>(least_at[lane]);
-                if (better(highest > e.low_gradient, highest == e.low_gradient, most_at[lane], e.low))
-                    e.low_gradient = highest, e.low = static_cast<int64_t>(most_at[lane]);
-            }
+            const Winner<Real> up = least_of<Real>(least, least_at), low = least_of<Real>(-most, most_at);
+            e.up_gradient = up.value, e.up = up.at;
+            e.low_gradient = -low.value, e.low = low.at;
         }
 
-        // Ties go to the smaller index, whatever the width of the vectors.
-        static bool better(bool strictly, bool equal, Real at, int64_t held) {
-            return strictly || (equal && at >= 0 && at < static_cast<Real>(held));
+        MERCER_INLINE void join(const LaneExtremes& other) {
+            keep_less<Real>(least, least_at, other.least, other.least_at);
+            V lowest = -most;
+            keep_less<Real>(lowest, most_at, -other.most, other.most_at);
+            most = -lowest;
         }
     };
 
@@ -166,9 +218,9 @@ class PairSteps {
             }
             while (u + kWidth <= last) advance(lanes[0]);
             if (u < last) update(), see_inside(lanes[0], u, first, last);
+            lanes[0].join(lanes[1]);
             extremes_[group] = Extremes();
             lanes[0].reduce(extremes_[group]);
-            lanes[1].reduce(extremes_[group]);
         }
     }
 
@@ -211,13 +263,9 @@ class PairSteps {
             advance(0), advance(1);
         }
         while (u < last) advance(0);
-        Real top = 0, at = -1;
-        for (int chain = 0; chain < 2; ++chain)
-            for (int lane = 0; lane < kWidth; ++lane) {
-                const Real gain = best[chain][lane], where = best_at[chain][lane];
-                if (where >= 0 && (gain > top || (gain == top && where < at))) top = gain, at = where;
-            }
-        return static_cast<int64_t>(at);
+        V least = -best[0];
+        keep_less<Real>(least, best_at[0], -best[1], best_at[1]);
+        return least_of<Real>(least, best_at[0]).at;
     }
 
     bool pair_step(double tol, double& violation) {
@@ -228,6 +276,7 @@ class PairSteps {
         violation = worst.violation();
         if (violation <= tol) return false;
         const int64_t i = worst.up;
+        need(i, tol);
         int64_t j = select_partner(block_.group_starts[group], block_.group_starts[group + 1], worst);
         if (j < 0) j = worst.low;  // every gain overflowed or was not a number
         double* beta = block_.beta;
@@ -243,6 +292,7 @@ class PairSteps {
         beta[i] = step == room_i ? block_.upper[i] : old_i + step;
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
+        need(j, tol);
         mark(i), mark(j);
         update_and_scan(static_cast<Real>(step), row(i), row(j));
         return true;
@@ -265,6 +315,7 @@ class PairSteps {
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
         if (next == old) return false;
         block_.beta[chosen] = next;
+        need(chosen, tol);
         mark(chosen);
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);

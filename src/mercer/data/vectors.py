@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,21 @@ class Dense(Vectors):
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
         norms = np.empty(self.n)
         for part in parts(self.n, self.p):
-            deviations = np.subtract(self.array[part], 0.0 if centre is None else centre, dtype=np.float64)
+            deviations = self.array[part].astype(
+                np.float64
+            )  # at once: casting while subtracting takes three times as long
+            if centre is not None:
+                deviations -= centre
             np.einsum("ij,ij->i", deviations, deviations, out=norms[part])
         return norms
+
+    @cached_property
+    def _plain_mean(self) -> FloatArray:
+        self.row_weights()
+        sums = np.zeros(self.p)
+        for part in parts(self.n, self.p):
+            sums += np.einsum("ij->j", self.array[part].astype(np.float64, copy=False))
+        return sums / self.n
 
     def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
         deviations = self.float64() - centre

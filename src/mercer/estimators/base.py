@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.certificate import Certificate, combine
+from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.kernel_parameters import HoldsKernel
@@ -39,6 +39,7 @@ from mercer.kernels import Gamma, Held, Kernel, Linear, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.recipes import Recipe
+from mercer.solution import Solutions
 from mercer.solvers import Limits, Progress, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
 
@@ -161,7 +162,7 @@ class DualMachine(KernelMachine):
 
     def _keep(
         self,
-        solutions: list[Solution],
+        solutions: Solutions,
         coefficients: npt.NDArray[np.float64],
         biases: npt.NDArray[np.float64],
         data: Data,
@@ -172,7 +173,7 @@ class DualMachine(KernelMachine):
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
         self._hold(coefficients, biases, data.rows(self.support_))
         self.shape_fit_ = data.shape
-        self.fit_status_ = 0 if {solution.status for solution in solutions} == {Status.OPTIMAL} else 1
+        self.fit_status_ = 0 if set(solutions.statuses) == {Status.OPTIMAL} else 1
 
     def _hold(
         self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
@@ -183,7 +184,7 @@ class DualMachine(KernelMachine):
             as_scikit_learn_has_it(support.stored) if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
         )
 
-    def _solved(self) -> list[Solution]:
+    def _solved(self) -> Solutions:
         """The solutions, of which a machine that somebody else has trained has none."""
         check_is_fitted(self, "kernel_")
         if not hasattr(self, "_solutions"):
@@ -285,13 +286,13 @@ class DualMachine(KernelMachine):
                 IndefiniteKernelWarning,
                 stacklevel=depth,
             )
-        if any(solution.status is Status.UNVERIFIED for solution in solutions):
+        if Status.UNVERIFIED in solutions.statuses:
             warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)
             return
-        certificate = self.certificate_
         if self.verbose:
-            _say(str(certificate))
-        if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
+            _say(str(self.certificate_))
+        if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
+            certificate = self.certificate_
             go_on = _GO_ON.get(certificate.status, "")
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
             warnings.warn(
@@ -328,7 +329,7 @@ class SingleMachine(DualMachine):
         self.recipe_, self.kernel_, self._rows = recipe, kernel, rows
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
-        self._keep([solution], coefficients[used, None], np.array([solution.bias]), data, rows[used])
+        self._keep(Solutions.of([solution]), coefficients[used, None], np.array([solution.bias]), data, rows[used])
         self.n_iter_ = solution.n_iter
         self._warn(gram, data, depth=4)
         return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,8 +100,8 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         chosen = np.flatnonzero(coefficients.any(axis=1))
         chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
         self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
-        steps = [solution.n_iter for solution in machines.solutions]
-        self.n_iter_ = np.array(steps, dtype=np.int32 if max(steps) < 2**31 else np.int64)
+        steps = machines.solutions.n_iter
+        self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
         self._arrange(machines.scheme, codes[self.support_])
 
     def _arrange(self, scheme: str, support_codes: npt.NDArray[np.int64]) -> None:
@@ -114,12 +114,14 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         if n_classes == 2 or self._scheme != "ovo":
             return self._coefficients.T
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
-        dual = np.zeros((n_classes - 1, len(self._coefficients)))
+        dual = np.empty((n_classes - 1, len(self._coefficients)))
+        pair = np.zeros((n_classes, n_classes), dtype=np.int64)  # that a class makes with another
+        positive, negative = np.triu_indices(n_classes, 1)
+        pair[positive, negative] = pair[negative, positive] = np.arange(positive.size)
+        others = pair[~np.eye(n_classes, dtype=bool)].reshape(n_classes, n_classes - 1)
         ends = np.cumsum([0, *self.n_support_])
-        rows_of = [slice(*pair) for pair in pairwise(ends.tolist())]
-        for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-            dual[j - 1, rows_of[i]] = self._coefficients[rows_of[i], column]
-            dual[i, rows_of[j]] = self._coefficients[rows_of[j], column]
+        for own, (first, end) in enumerate(pairwise(ends.tolist())):
+            dual[:, first:end] = self._coefficients[first:end, others[own]].T
         return dual
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:

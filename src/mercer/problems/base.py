@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,16 @@ class Loss:
     def settles_by_side(self, problem: Problem) -> bool:
         """Whether a variable that is 0 and on the right side adds nothing to the primal, whatever its value is."""
         return problem.ridge is not None or bool(np.isfinite(problem.upper - problem.lower).all())
+
+    @property
+    def charges_by_box(self) -> bool:
+        """Whether :meth:`charge` is what the box and the ridge say, which native code knows too."""
+        return type(self).charge is Loss.charge
+
+    def part(self, chosen: slice | IndexArray) -> Self:
+        """Return what is charged for some of the variables."""
+        del chosen
+        return self
 
     def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
         """Return the primal objective at ||w||^2 = `quadratic` and decision values f(x_u), bias included.
@@ -161,6 +172,21 @@ class Problem:
         ends = np.cumsum(np.bincount(self.groups, minlength=self.n_groups))
         return list(np.split(order, ends[:-1]))
 
+    def part(self, chosen: slice | IndexArray) -> Problem:
+        """Return the problem of some of the variables, of one whose variables are rows."""
+        assert self.rows is None
+        assert self.n_outputs == 1
+        return Problem(
+            self.name,
+            self.linear[chosen],
+            self.lower[chosen],
+            self.upper[chosen],
+            self.start[chosen],
+            None if self.groups is None else self.groups[chosen],
+            None if self.ridge is None else self.ridge[chosen],
+            self.loss.part(chosen),
+        )
+
     def without_bias(self) -> Problem:
         """Return the problem of the machine whose decision function has no bias: no sum is fixed."""
         return replace(self, groups=None)
@@ -229,3 +255,48 @@ class Problem:
         share = np.divide(-surplus, found, out=np.zeros(self.n_groups), where=found != 0.0)
         point += np.minimum(1.0, share)[self.groups] * helpful
         return np.clip(point, self.lower, self.upper)
+
+
+@final
+class Problems(Sequence[Problem]):
+    """Problems of one kind, their variables one after the other; each is made when it is asked for.
+
+    There may be hundreds, and small: an object takes longer than a machine.
+
+    Parameters
+    ----------
+    whole : Problem
+        Of all variables.
+    sizes : sequence of int
+        How many each problem has.
+
+    Examples
+    --------
+    >>> from mercer.problems import c_svc
+    >>> Problems(c_svc([-1, 1, 1, 1, -1], 2.0), [2, 3])[1].upper.tolist()
+    [2.0, 2.0, 0.0]
+    """
+
+    def __init__(self, whole: Problem, sizes: Sequence[int] | IndexArray) -> None:
+        self.whole = whole
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.edges: list[int] = [0, *np.cumsum(self.sizes).tolist()]
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    def __getitem__(self, number: int) -> Problem:  # type: ignore[override]
+        if len(self) == 1 and number == 0:
+            return self.whole
+        return self.whole.part(self.variables(number))
+
+    def variables(self, number: int) -> slice:
+        """Return which variables are those of a problem."""
+        return slice(self.edges[number], self.edges[number + 1])
+
+    def take(self, numbers: Sequence[int]) -> Problems:
+        """Return some of the problems."""
+        if len(numbers) == len(self):
+            return self
+        chosen = np.concatenate([np.arange(self.edges[k], self.edges[k + 1]) for k in numbers])
+        return Problems(self.whole.part(chosen), self.sizes[numbers])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, Loss, Problem, filled, inner
+from mercer.problems.base import FloatArray, IndexArray, Loss, Problem, Problems, filled, inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +25,15 @@ class Hinge(Loss):
 
     y: FloatArray
     C: FloatArray
+
+    @property
+    def charges_by_box(self) -> bool:
+        """Whether :meth:`charge` is what the box says; see :class:`Loss`."""
+        return not np.isinf(self.C).any()
+
+    def part(self, chosen: slice | IndexArray) -> Hinge:
+        """Return what is charged for some of the variables."""
+        return Hinge(self.y[chosen], self.C[chosen])
 
     def slacks(self, decision: FloatArray) -> FloatArray:
         """Return xi_i = max(0, 1 - y_i f(x_i))."""
@@ -83,39 +92,38 @@ def c_svc(y: npt.ArrayLike, C: npt.ArrayLike, *, squared: bool = False) -> Probl
     penalties[...] = C
     if signs.ndim != 1:
         raise ValueError("y must be a vector of -1 and +1 with both present.")
-    return c_svc_each([signs], [penalties], squared=squared)[0]
+    return c_svc_each(signs, penalties, [signs.size], squared=squared)[0]
 
 
 def c_svc_each(
-    signs: Sequence[FloatArray], penalties: Sequence[FloatArray], *, squared: bool = False, bias: bool = True
-) -> list[Problem]:
-    """Return several problems at once, which takes a fraction of the time where they are small; see :func:`c_svc`."""
-    y, C = np.concatenate(signs), np.concatenate(penalties)
-    ends = list(accumulate(part.size for part in signs))
-    starts = [0, *ends[:-1]]
-    _require_two_classes(y, starts)
+    signs: FloatArray,
+    penalties: FloatArray,
+    sizes: Sequence[int] | IndexArray,
+    *,
+    squared: bool = False,
+    bias: bool = True,
+) -> Problems:
+    """Return several problems at once, of `sizes` rows one after the other; see :func:`c_svc`."""
+    y, C = signs, penalties
+    _require_two_classes(y, sizes)
     if not np.all(C > 0.0):
         raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
     unbounded = np.isinf(C)
     if unbounded.any() and not unbounded.all():
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
     soft = squared and not unbounded.any()
-    linear, start, groups = -y, np.zeros(y.size), np.zeros(y.size, dtype=np.int64)
     ridge, most = (0.5 / C, np.full(y.size, np.inf)) if soft else (None, C)
-    lower, upper = np.where(y > 0.0, 0.0, -most), np.where(y > 0.0, most, 0.0)
-    return [
-        Problem(
-            name="C-SVC, squared hinge" if soft else "C-SVC",
-            linear=linear[first:end],
-            lower=lower[first:end],
-            upper=upper[first:end],
-            start=start[first:end],
-            groups=groups[first:end] if bias else None,
-            ridge=None if ridge is None else ridge[first:end],
-            loss=Loss() if soft else Hinge(y[first:end], C[first:end]),
-        )
-        for first, end in zip(starts, ends, strict=True)
-    ]
+    whole = Problem(
+        name="C-SVC, squared hinge" if soft else "C-SVC",
+        linear=-y,
+        lower=np.where(y > 0.0, 0.0, -most),
+        upper=np.where(y > 0.0, most, 0.0),
+        start=np.zeros(y.size),
+        groups=np.zeros(y.size, dtype=np.int64) if bias else None,
+        ridge=ridge,
+        loss=Loss() if soft else Hinge(y, C),
+    )
+    return Problems(whole, sizes)
 
 
 def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
@@ -129,12 +137,12 @@ def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
     signs = np.array(y, dtype=np.float64)
     counts = np.empty(signs.shape)
     counts[...] = weights
-    return nu_svc_each([signs], [counts], nu)[0]
+    return nu_svc_each(signs, counts, [signs.size], nu)[0]
 
 
 def nu_svc_each(
-    signs: Sequence[FloatArray], weights: Sequence[FloatArray], nu: float, *, lower_nu: bool = False
-) -> list[Problem]:
+    signs: FloatArray, weights: FloatArray, sizes: Sequence[int] | IndexArray, nu: float, *, lower_nu: bool = False
+) -> Problems:
     """Duals of classifiers whose parameter bounds shares of rows.
 
     **Solves** for each of them min 1/2 ||w||^2 + sum_i v_i max(0, rho - y_i f(x_i)) - nu rho sum_i v_i over w, b and
@@ -147,9 +155,11 @@ def nu_svc_each(
 
     Parameters
     ----------
-    signs : sequence of ndarray, values -1 and +1, both present
-    weights : sequence of ndarray, > 0 and finite
+    signs : ndarray of shape (n,), values -1 and +1, both present in every problem
+    weights : ndarray of shape (n,), > 0 and finite
         v: how often each row counts.
+    sizes : sequence of int
+        How many rows each problem has, one after the other.
     nu : float, > 0
         Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to
         :func:`largest_nu`.
@@ -166,25 +176,24 @@ def nu_svc_each(
     Schölkopf, Smola, Williamson & Bartlett (2000), section 4; Crisp & Burges (2000) for the feasible interval; Chang &
     Lin (2001) for the equalities.
     """
-    for y, v in zip(signs, weights, strict=True):
-        _require_two_classes(y, [0])
-        if not (np.isfinite(v) & (v > 0.0)).all():
-            raise ValueError("weights must be positive finite numbers.")
-    most = [largest_nu(float(v[y > 0.0].sum()), float(v[y < 0.0].sum())) for y, v in zip(signs, weights, strict=True)]
+    _require_two_classes(signs, sizes)
+    if not (np.isfinite(weights) & (weights > 0.0)).all():
+        raise ValueError("weights must be positive finite numbers.")
+    positive, edges = signs > 0.0, [0, *np.cumsum(sizes).tolist()]
+    sides = [(weights[first:end], positive[first:end]) for first, end in pairwise(edges)]
+    most = [largest_nu(float(v[side].sum()), float(v[~side].sum())) for v, side in sides]
     if not nu > 0.0 or (nu > min(most) * (1.0 + _ROUNDED) and not lower_nu):
         raise ValueError(
             f"nu is infeasible: it must be > 0 and at most {min(most):.6g}, twice the share of the smaller class (by "
             f"weight; of several classes, in the most unbalanced pair), got {nu}."
         )
-    problems = []
-    for y, v, feasible in zip(signs, weights, most, strict=True):
-        positive = y > 0.0
+    starts = []
+    for (v, side), feasible in zip(sides, most, strict=True):
         half = 0.5 * min(nu, feasible) * float(v.sum())
-        start = filled(np.flatnonzero(positive), v, half) - filled(np.flatnonzero(~positive), v, half)
-        lower, upper = np.where(positive, 0.0, -v), np.where(positive, v, 0.0)
-        groups = positive.astype(np.int64)
-        problems.append(Problem("nu-SVC", np.zeros(y.size), lower, upper, start, groups, None, Loss()))
-    return problems
+        starts.append(filled(np.flatnonzero(side), v, half) - filled(np.flatnonzero(~side), v, half))
+    lower, upper = np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0)
+    groups, start = positive.astype(np.int64), np.concatenate(starts)
+    return Problems(Problem("nu-SVC", np.zeros(signs.size), lower, upper, start, groups, None, Loss()), sizes)
 
 
 def largest_nu(one: float, other: float) -> float:
@@ -232,7 +241,7 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     [-1.0, 1.0, 0.0]
     """
     signs = np.asarray(y, dtype=np.float64)
-    _require_two_classes(signs, [0])
+    _require_two_classes(signs, [signs.size])
     positive = signs > 0.0
     # One row of each class: the nearest points need few rows, and what is not there need not be taken away.
     start = np.zeros(signs.size)
@@ -249,8 +258,9 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     )
 
 
-def _require_two_classes(signs: FloatArray, starts: list[int]) -> None:
-    """Refuse a part of `signs`, each beginning at one of `starts`, that does not hold -1 and +1 and nothing else."""
-    good = signs.ndim == 1 and signs.size > 0 and bool((np.abs(signs) == 1.0).all())
-    if not good or (np.minimum.reduceat(signs, starts) == np.maximum.reduceat(signs, starts)).any():
+def _require_two_classes(signs: FloatArray, sizes: Sequence[int] | IndexArray) -> None:
+    """Refuse a part of `signs`, of so many each, that does not hold -1 and +1 and nothing else."""
+    counts = np.asarray(sizes, dtype=np.int64)
+    good = signs.ndim == 1 and signs.size > 0 and bool((signs * signs == 1.0).all())
+    if not good or (np.abs(np.add.reduceat(signs, np.cumsum(counts) - counts)) == counts).any():
         raise ValueError("y must be a vector of -1 and +1 with both present.")

@@ -87,7 +87,7 @@ class ToClassify(Goal):
         trained = multiclass.train(
             gram, truth, self.n_classes, recipe.C, limits=limits, callback=callback, interruption=interruption
         )
-        return trained.solutions
+        return list(trained.solutions)
 
     def answer(self, outcome: Outcome, values: npt.NDArray[np.float64]) -> Answer:
         """Classes, scores and decision values."""

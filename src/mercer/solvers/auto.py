@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.gram import Gram
-from mercer.problems import Problem
-from mercer.solution import Limits, Solution
+from mercer.problems import Problem, Problems
+from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solver
 from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes_everything
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
-from mercer.solvers.interruption import Interruption, entered
+from mercer.solvers.interruption import Interruption
 from mercer.solvers.joint import JointRows
-from mercer.solvers.small import Piece, SmallProblems, is_small, takes_kernel
+from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
 
@@ -100,34 +100,32 @@ def solve(
         raise ValueError(f"problem and gram must be of the same size, got {problem.n_rows} and {gram.n}.")
     if problem.rows is not None:
         gram = gram.restrict(problem.rows)
-    with entered(interruption) as shared:
-        whole = [np.arange(gram.n)], [(0, -1)]
-        return solve_each(
-            [problem], gram, *whole, limits=limits, starts=[start], callback=callback, interruption=shared
-        )[0]
+    with interruption or Interruption() as shared:
+        whole = Problems(problem, [problem.n]), gram, [np.arange(gram.n)], np.array([[0, -1]])
+        return solve_each(*whole, limits=limits, starts=[start], callback=callback, interruption=shared)[0]
 
 
 def solve_each(
-    problems: Sequence[Problem],
+    problems: Problems,
     gram: Gram,
     parts: Sequence[IndexArray],
-    pairs: Sequence[tuple[int, int]],
+    pairs: IndexArray,
     *,
     interruption: Interruption,
     limits: Limits | None = None,
     starts: Sequence[FloatArray | None] | None = None,
     callback: Callback | None = None,
-) -> list[Solution]:
+) -> Solutions:
     """Solve and certify several problems on parts of the same rows, such as those of class pairs.
 
     Parameters
     ----------
-    problems : sequence of Problem
+    problems : Problems
     gram : Gram
         Of n rows.
     parts : sequence of ndarray of int64
         Sets of rows, disjoint unless there is just one.
-    pairs : sequence of (int, int)
+    pairs : ndarray of int64 of shape (n_problems, 2)
         The parts whose rows, one after the other, are the variables of each problem; the second is -1 where one part
         is all.
     interruption : Interruption
@@ -141,29 +139,40 @@ def solve_each(
 
     Returns
     -------
-    list of Solution
+    Solutions
         See :func:`solve`. Problems that come after the end of time, or after Ctrl-C, take no step.
     """
     limits = limits or Limits()
     given = [None] * len(problems) if starts is None else starts
     began = time.perf_counter()
+    stopped = Interruption()  # by the callback, which stops all that come after
     solutions: dict[int, Solution] = {}
     unfinished: dict[int, Solution] = {}
-    stopped = Interruption()  # by the callback, which stops all that come after
-    for number, solution, finished in _try_small(problems, gram, parts, pairs, given, limits, interruption):
-        (solutions if finished else unfinished)[number] = solution
-        report, last = _numbered(callback, number, len(problems)), solution.trace[-1]
-        progress = Progress(last.seconds, last.n_iter, last.violation, last.dual, limits.tol)
-        if report is not None and report(progress) is True:
-            stopped.request()
-            break
+    numbers = _small_ones(problems, gram)
+    if numbers:
+        chosen = SmallProblems(gram, parts, pairs[numbers], problems.take(numbers), [given[k] for k in numbers], limits)
+        done, solved = 0, chosen.solved
+        while done < len(numbers) and not stopped.requested and out_of_time(limits, began, interruption) is None:
+            ready = done + chosen.solve()
+            while done < ready and not stopped.requested:
+                report = _numbered(callback, numbers[done], len(problems))
+                if report is not None:
+                    last = solved.solution(done).trace[-1]
+                    if report(Progress(last.seconds, last.n_iter, last.violation, last.dual, limits.tol)) is True:
+                        stopped.request()
+                done += 1
+        finished = solved.finished()[:done]
+        if done == len(problems) and all(finished):
+            return solved.solutions()
+        for k, complete in enumerate(finished):
+            (solutions if complete else unfinished)[numbers[k]] = solved.solution(k)
     for number, problem in enumerate(problems):
         if number in solutions:
             continue
         earlier = unfinished.get(number)
         solution = _solve_alone(
             problem,
-            _view(gram, parts, pairs[number]),
+            _view(gram, parts, pairs[number].tolist()),
             limits=_remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
             start=given[number] if earlier is None or _is_astray(earlier, problem) else earlier.beta,
             callback=_numbered(callback, number, len(problems)),
@@ -175,36 +184,15 @@ def solve_each(
             worse = solution.status is Status.STALLED and earlier.certificate.gap < solution.certificate.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
         solutions[number] = replace(solution, limits=limits)  # those of the whole
-    return [solutions[number] for number in range(len(problems))]
+    return Solutions.of([solutions[number] for number in range(len(problems))])
 
 
-def _try_small(
-    problems: Sequence[Problem],
-    gram: Gram,
-    parts: Sequence[IndexArray],
-    pairs: Sequence[tuple[int, int]],
-    starts: Sequence[FloatArray | None],
-    limits: Limits,
-    interruption: Interruption,
-) -> Iterator[tuple[int, Solution, bool]]:
-    """Solve the small ones, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
-    if not takes_kernel(gram):
-        return
-    numbers = [
-        number
-        for number, problem in enumerate(problems)
-        if is_small(problem, gram, alone=len(problems) == 1) and not HardMargin.solves(problem)
-    ]
-    if not numbers:
-        return
-    began = time.perf_counter()
-    pieces = [Piece(problems[number], pairs[number], starts[number]) for number in numbers]
-    small = SmallProblems(gram, parts, pieces, limits)
-    done = 0
-    while done < len(numbers) and out_of_time(limits, began, interruption) is None:
-        for solution, finished in small.solve(done):
-            yield numbers[done], solution, finished
-            done += 1
+def _small_ones(problems: Problems, gram: Gram) -> list[int]:
+    """Which of them a native call solves, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
+    if not takes_kernel(gram) or HardMargin.solves(problems.whole):
+        return []
+    numbers: list[int] = np.flatnonzero(are_small(problems, gram)).tolist()
+    return numbers
 
 
 def _is_astray(solution: Solution, problem: Problem) -> bool:

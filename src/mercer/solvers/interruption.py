@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, final
 
@@ -15,8 +13,7 @@ class Interruption:
     """Counts Ctrl-C while it is entered, instead of letting it raise at an arbitrary line.
 
     Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
-    Who makes one enters it, and hands it on to all that one Ctrl-C shall stop (see :func:`entered`); entering it again
-    changes nothing.
+    Who makes one enters it, and hands it on to all that one Ctrl-C shall stop; entering it again changes nothing.
 
     Examples
     --------
@@ -65,13 +62,3 @@ class Interruption:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._requests += 1
-
-
-@contextmanager
-def entered(given: Interruption | None) -> Iterator[Interruption]:
-    """The caller's interruption, entered where it was made; without one, an own one, entered here."""
-    if given is not None:
-        yield given
-        return
-    with Interruption() as own:
-        yield own

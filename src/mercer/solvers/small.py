@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isqrt
+from typing import final
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer._core import machines_workspace, solve_machines
-from mercer.certificate import Conditions, Evaluation, Evidence, certify, conclude, rounding_error
+from mercer.certificate import Conditions, Evaluation, Evidence, certify, conclude, is_certain, rounding_of_sums
 from mercer.gram import Gram
 from mercer.kernels.base import finite
-from mercer.problems import Problem
-from mercer.solution import Limits, Solution, TraceRow
+from mercer.problems import Problems
+from mercer.solution import Limits, Solution, Solutions, TraceRow
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, all_at_once
 from mercer.status import Status
@@ -27,7 +31,11 @@ _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too l
 _STATE_ARRAYS = 12  # arrays of length n that problem, point and evaluation hold at a time
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
+_WHOLE_MATRIX = (
+    1024  # variables: 8 MB, which are written and read as fast as evaluated; beyond, rows pay when asked for
+)
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
+_CALL_SHARE = 60  # of a call for kernel values: half a millisecond, below which a second thread does not pay
 _LIMIT = 1  # mercer::BlockEnd
 
 
@@ -37,26 +45,17 @@ def takes_kernel(gram: Gram) -> bool:
     return gram.kernel.is_psd is True and not gram.kernel.loses_digits and gram.tiles is not None
 
 
-def is_small(problem: Problem, gram: Gram, *, alone: bool) -> bool:
-    """Whether :class:`SmallProblems` takes it, if it takes the kernel: few variables in one group."""
-    fits = 16 * problem.n**2 <= gram.memory_limit or problem.n <= _ALWAYS
-    return (
-        fits
-        and problem.n <= (SMALL_PROBLEM if alone else SMALL_AMONG_MANY)
-        and 2 * problem.n**2 <= gram.values_per_call  # or Ctrl-C would wait for its rows, which are long
-        and problem.ridge is None
-        and problem.groups is not None
-        and problem.n_groups == 1
-        and problem.n_outputs == 1
+def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
+    """Which of them :class:`SmallProblems` takes, if it takes the kernel: of few variables, all in one group."""
+    whole = problems.whole
+    if whole.ridge is not None or whole.n_groups != 1 or whole.n_outputs != 1 or not whole.loss.charges_by_box:
+        return np.zeros(len(problems), dtype=bool)
+    most = min(
+        SMALL_PROBLEM if len(problems) == 1 else SMALL_AMONG_MANY,
+        max(_ALWAYS, isqrt(gram.memory_limit // 16)),
+        isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
-
-
-class Piece(NamedTuple):
-    """A problem on one part of the rows, or on two, one after the other."""
-
-    problem: Problem
-    parts: tuple[int, int]  # the second is -1 where there is one alone
-    start: FloatArray | None
+    return problems.sizes <= most
 
 
 @final
@@ -73,173 +72,243 @@ class SmallProblems:
     gram : Gram
     parts : sequence of ndarray of int64
         Rows of `gram`.
-    pieces : sequence of Piece
-        The problems, each of them small (:func:`is_small`).
+    pairs : ndarray of int64 of shape (n_problems, 2)
+        Parts whose rows, one after the other, are the variables of each problem; the second is -1 where one is all.
+    problems : Problems
+        Each of them small (:func:`are_small`).
+    starts : sequence of ndarray or None
+        Where each begins; None for its own starting point.
     limits : Limits
         `max_iter` is for each problem; seconds are the caller's to watch.
+
+    Attributes
+    ----------
+    solved : Solved
+        What has been found so far.
     """
 
-    def __init__(self, gram: Gram, parts: Sequence[IndexArray], pieces: Sequence[Piece], limits: Limits) -> None:
-        self._gram, self._pieces, self._limits = gram, pieces, limits
-        self._rows = gram.origin_rows(np.concatenate(parts))
-        self._part_starts = np.cumsum([0, *(part.size for part in parts)])
-        self._starts = np.cumsum([0, *(piece.problem.n for piece in pieces)])
-        self._pairs = np.array([piece.parts for piece in pieces], dtype=np.int64)
-        problems = [piece.problem for piece in pieces]
-        self._start = np.concatenate([problem.start for problem in problems])
-        self._linear = np.concatenate([problem.linear for problem in problems])
-        self._lower = np.concatenate([problem.lower for problem in problems])
-        self._upper = np.concatenate([problem.upper for problem in problems])
-        squares = int(np.square(np.diff(self._part_starts)).sum())
-        shares = len(pieces) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit // 2)
+    def __init__(
+        self,
+        gram: Gram,
+        parts: Sequence[IndexArray],
+        pairs: IndexArray,
+        problems: Problems,
+        starts: Sequence[FloatArray | None],
+        limits: Limits,
+    ) -> None:
+        self._gram, self._limits = gram, limits
+        counts = np.array([part.size for part in parts])
+        chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        # Beyond, rows are evaluated when steps ask for them, which look at the diagonal before.
+        self._diagonal = gram.diag()[chosen] if problems.sizes.max(initial=0) > _WHOLE_MATRIX else None
+        self._part_starts = np.array([0, *np.cumsum(counts)])
+        squares = int((counts * counts).sum())
+        shares = len(problems) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
-        self._counted: set[int] = set()
         self._content = object()  # not itself: memory in a cycle would not be free for the next fit
+        beta = problems.whole.start.copy()
+        for number, start in enumerate(starts):
+            if start is not None:
+                beta[problems.variables(number)] = problems[number].make_feasible(start)
+        self.solved = Solved(
+            problems,
+            limits,
+            Evidence.of(problems.whole, gram, beta, convex=True, idx=gram.origin_rows(chosen)),
+            self._part_starts,
+            pairs,
+            _count_shared(counts, pairs) if shares else np.zeros(len(pairs), dtype=np.int64),
+            beta,
+            np.empty_like(beta),
+            gram.roundoff,
+        )
 
-    def solve(self, first: int) -> list[tuple[Solution, bool]]:
-        """Solve problems from this one on, as many as take some tens of milliseconds.
-
-        Returns
-        -------
-        list of (Solution, bool)
-            At least one, certified; and whether it is finished. If not, its point is where another solver may go on.
-        """
+    def solve(self) -> int:
+        """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many."""
         began = time.perf_counter()
-        variables = slice(self._starts[first], None)
-        beta, values = self._points(first), np.empty(self._starts[-1] - self._starts[first])
-        results = self._run(first, variables, beta, values)
-        finite(self._gram.kernel, values[: self._starts[first + len(results)] - self._starts[first]])
-        share = (time.perf_counter() - began) / (sum(result[2] for result in results) or 1.0)  # several run at a time
-        solutions, end = [], 0
-        for piece, result in zip(self._pieces[first:], results, strict=False):
-            start, end = end, end + piece.problem.n
-            solutions.append(self._solution(piece, beta[start:end], values[start:end], share, *result))
-        return solutions
-
-    def _points(self, first: int) -> FloatArray:
-        chosen = self._pieces[first:]
-        return np.concatenate([p.start if given is None else p.make_feasible(given) for p, _, given in chosen])
-
-    def _run(
-        self, first: int, variables: slice, beta: FloatArray, values: FloatArray
-    ) -> list[tuple[int, int, float, float, float, float, float, float, float, float, float, int, int]]:
-        tiles, limits = self._gram.tiles, self._limits
+        gram, limits, solved = self._gram, self._limits, self.solved
+        problems, first = solved.problems, len(solved.numbers)
+        variables = slice(problems.edges[first], None)
+        tiles, whole = gram.tiles, problems.whole
         assert tiles is not None
-        n_threads = self._n_threads() if beta.size >= _TWO_THREADS else 1
+        n_threads = self._n_threads() if whole.n - problems.edges[first] >= _TWO_THREADS else 1
         workspace, shared, filled = self._memory(n_threads)
-        return solve_machines(
+        assert solved.about.idx is not None
+        found = solve_machines(
             tiles.isa,
             tiles.kernel,
             tiles.table,
             tiles.centre,
-            self._rows,
+            solved.about.idx,
             self._part_starts,
             shared,
             not filled,
-            self._pairs[first:],
-            self._start[variables],
-            self._linear[variables],
-            self._lower[variables],
-            self._upper[variables],
-            beta,
-            values,
+            solved.pairs[first:],
+            self._diagonal,
+            whole.start[variables],
+            whole.linear[variables],
+            whole.lower[variables],
+            whole.upper[variables],
+            solved.beta[variables],
+            solved.values[variables],
             True,
             limits.tol,
             limits.max_iter,
             EXACT_PROBLEM,
-            _VALUE_WORK / self._gram.values_per_call,
+            _WHOLE_MATRIX,
+            _VALUE_WORK / gram.values_per_call,
             _WORK_LIMIT,
             workspace,
             n_threads,
         )
+        last = first + len(found)
+        finite(gram.kernel, solved.values[problems.edges[first] : problems.edges[last]])
+        found[:, 2] += solved.n_shared[first:last]
+        found[:, 3] *= (time.perf_counter() - began) / (found[:, 3].sum() or 1.0)  # several run at a time
+        gram.count(int(found[:, 2].sum()))
+        solved.numbers = np.concatenate([solved.numbers, found]) if first else found
+        solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
+        return len(found)
 
     def _n_threads(self) -> int:
         """As many as there are, and as have room for a matrix each; that changes no result."""
-        if len(self._pieces) == 1:
-            return self._gram.n_threads
-        one = 8 * (
-            machines_workspace(self._part_starts, self._pairs, 2)
-            - machines_workspace(self._part_starts, self._pairs, 1)
-        )
+        pairs = self.solved.pairs
+        if len(pairs) == 1:  # the only work that is shared is evaluating its matrix
+            n_values = self.solved.problems.whole.n**2
+            return self._gram.n_threads if _CALL_SHARE * n_values > self._gram.values_per_call else 1
+        one = 8 * (machines_workspace(self._part_starts, pairs, 2) - machines_workspace(self._part_starts, pairs, 1))
         room = (self._gram.memory_limit - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
         """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
-        arena, wanted = (
-            self._gram.arena,
-            self._shared_size + machines_workspace(self._part_starts, self._pairs, min(n_threads, len(self._pieces))),
-        )
+        arena, pairs = self._gram.arena, self.solved.pairs
+        wanted = self._shared_size + machines_workspace(self._part_starts, pairs, min(n_threads, len(pairs)))
         filled = arena.holds(self._content)
         memory = (arena.again if filled else arena.array)(wanted, np.float64).astype(np.float64, copy=False)
         arena.declare(self._content)
         shared = memory[: self._shared_size] if self._shared_size else None
         return memory[self._shared_size :], shared, filled
 
-    def _solution(
-        self,
-        piece: Piece,
-        beta: FloatArray,
-        values: FloatArray,
-        share: float,
-        end: int,
-        n_iter: int,
-        seconds: float,
-        longest: float,
-        squares: float,
-        multiplier: float,
-        *numbers: float,
-    ) -> tuple[Solution, bool]:
-        problem, gram, limits = piece.problem, self._gram, self._limits
+
+@dataclass(eq=False)
+class Solved:
+    """What a native call has found of small problems: arrays, of which solutions and certificates are made when asked.
+
+    Attributes
+    ----------
+    problems : Problems
+    limits : Limits
+    about : Evidence
+        Of all problems; `idx` are the rows of all parts.
+    part_starts, pairs : ndarray of int64
+        Where the rows of each part begin, and the parts of each problem.
+    n_shared : ndarray of int64
+        Kernel values that each problem shares with others and is the first to have.
+    beta, values : ndarray
+        Points, and the matrix times each.
+    roundoff : float
+        Of kernel values.
+    numbers : ndarray of shape (n_solved, 16)
+        A row for each problem; see native/include/mercer/machines.hpp.
+    held_bytes : int
+        Most memory for kernel values at a time.
+    """
+
+    problems: Problems
+    limits: Limits
+    about: Evidence
+    part_starts: IndexArray
+    pairs: IndexArray
+    n_shared: IndexArray
+    beta: FloatArray
+    values: FloatArray
+    roundoff: float
+    numbers: FloatArray = field(default_factory=lambda: np.empty((0, 16)))
+    held_bytes: int = 0
+
+    def solutions(self) -> Solutions:
+        """Return those of all problems."""
+        statuses = [
+            Status.OPTIMAL if proved else self.solution(number).status
+            for number, proved in enumerate(self.proved.tolist())
+        ]
+        n_iter = self.numbers[:, 1].astype(np.int64)
+        return Solutions(self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution)
+
+    def finished(self) -> list[bool]:
+        """Return which of the problems solved so far need no other solver to go on."""
+        at_limit = self.numbers[:, 0] == _LIMIT
+        stopped = at_limit & (self.numbers[:, 1] == self.limits.max_iter)
+        inexact = at_limit & (self.problems.sizes[: at_limit.size] <= EXACT_PROBLEM)
+        finished: list[bool] = (stopped | (self.proved & ~inexact)).tolist()
+        return finished
+
+    @cached_property
+    def proved(self) -> npt.NDArray[np.bool_]:
+        """Which are proved to be solved, once there are no more to come."""
+        tol = self.limits.tol
+        if self.limits.tol_gap is not None:
+            return np.array([self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers))])
+        _, _, _, _, longest, squares, largest, *_, excess, _, _ = self.numbers.T
+        rounding = rounding_of_sums(self.roundoff, longest, squares, largest)
+        proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
+        return proved
+
+    def solution(self, number: int) -> Solution:
+        """Return the solution of a problem that has been solved, and its certificate."""
+        end, n_iter, n_values, seconds, longest, squares, largest, multiplier, primal, *conditions = self.numbers[
+            number
+        ].tolist()
+        problem, limits, variables = self.problems[number], self.limits, self.problems.variables(number)
+        beta, values = self.beta[variables], self.values[variables]
         evaluation = Evaluation.of(
             problem,
             values,
             values + problem.linear,
             np.array([multiplier]),
-            Conditions(*numbers),  # type: ignore[arg-type]
-            rounding_error(gram, longest, squares, values),
+            Conditions(*conditions[:-2], *map(int, conditions[-2:])),
+            rounding_of_sums(self.roundoff, longest, squares, largest),
+            primal=primal,
         )
         ended = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
         if n_iter == limits.max_iter and end == _LIMIT:
             ended = Status.MAX_ITER
-        cut_short = end == _LIMIT and ended is not Status.MAX_ITER and problem.n <= EXACT_PROBLEM
         most = WHOLE_PROBLEM if problem.n <= WHOLE_PROBLEM else SMALL_AMONG_MANY
         effort = {
-            "n_iter": n_iter,
-            "seconds": share * seconds,
-            "n_kernel_values": self._count(piece.parts),
-            "peak_memory_bytes": gram.peak_bytes + gram.arena.nbytes + _STATE_ARRAYS * beta.nbytes,
+            "n_iter": int(n_iter),
+            "seconds": seconds,
+            "n_kernel_values": int(n_values),
+            "peak_memory_bytes": self.held_bytes + _STATE_ARRAYS * beta.nbytes,
         }
-        evidence = Evidence.of(problem, gram, beta, convex=True, idx=self._rows_of(piece.parts))
-        solution = Solution(
+        evidence = replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number))
+        return Solution(
             beta=beta,
             bias=evaluation.bias,
             multipliers=evaluation.multipliers,
             ended=ended,
-            trace=[TraceRow(share * seconds, n_iter, evaluation.violation, evaluation.dual)],
+            trace=[TraceRow(seconds, int(n_iter), evaluation.violation, evaluation.dual)],
             solver=BatchSMO.name,
             reason=all_at_once(problem.n, most, convex=True),
             limits=limits,
             evidence=evidence,
-            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),  # type: ignore[arg-type]
-            **effort,  # type: ignore[arg-type]
+            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),
+            **effort,
         )
-        return solution, ended is not Status.STALLED and not cut_short
 
-    def _rows_of(self, parts: tuple[int, int]) -> IndexArray | None:
-        if self._part_starts.size == 2:  # a part alone is the whole
-            return self._gram.idx
-        return np.concatenate([self._rows[self._part_starts[part] : self._part_starts[part + 1]] for part in parts])
+    def _rows_of(self, number: int) -> IndexArray:
+        rows, starts = self.about.idx, self.part_starts
+        assert rows is not None
+        first, second = self.pairs[number].tolist()
+        own = rows[starts[first] : starts[first + 1]]
+        return own if second < 0 else np.concatenate([own, rows[starts[second] : starts[second + 1]]])
 
-    def _count(self, parts: tuple[int, int]) -> int:
-        """Kernel values evaluated for a problem; those of a shared part are counted for the first one."""
-        sizes = [int(self._part_starts[part + 1] - self._part_starts[part]) for part in parts if part >= 0]
-        n_values = sizes[0] * sizes[1] if len(sizes) == 2 else 0
-        for part, size in zip(parts, sizes, strict=False):
-            if part not in self._counted:
-                n_values += size * size
-                if self._shared_size:
-                    self._counted.add(part)
-        self._gram.count(n_values)
-        return n_values
+
+def _count_shared(counts: IndexArray, pairs: IndexArray) -> IndexArray:
+    """Kernel values within parts, counted for the first problem that has the part."""
+    parts, order = pairs.ravel(), np.arange(pairs.size)
+    first = np.empty(counts.size + 1, dtype=np.int64)
+    first[parts[::-1]] = order[::-1]  # the last to be written stays
+    own = np.append(np.square(counts), 0)[parts] * (first[parts] == order)  # 0 where there is no second part
+    n_values: IndexArray = own.reshape(pairs.shape).sum(axis=1)
+    return n_values
