@@ -536,21 +536,25 @@ def leave_out(
     size: float,
     tol_beta: float,
     tol_gradient: float,
-) -> list[tuple[int, float, int, float, float, float, list[int]]]:
-    """Find the solution without each of several variables, from the one with all; see native/include/mercer/leave_out.hpp.
+    ends: IndexArray,
+    numbers: FloatArray,
+) -> IndexArray:
+    """Find the solution without each of several variables, from the one with all; see mercer/leave_out.hpp.
 
-    For each: how it ended, the gradient at the variable left out, pivots, the squared length of what moved, that of the
-    gradients of basic variables that left, the largest violation, and the rows that are missing.
+    `ends` says how that ended; `numbers` are the gradient at the variable left out, pivots, the squared length of what
+    moved, that of the gradients of basic variables that left, and the largest violation. Returned are the places whose
+    rows are missing.
     """
-    found = []
+    missing: set[int] = set()
     for b in range(main.size):
         search = _WithoutOne(n_basic, values, point, lower, upper, rows, slots, size, tol_beta, tol_gradient)
         search.takes(
             own[b], corner[b], gradient[b], int(main[b]), int(partner[b]), amount[b], drift * total[b],
             own_drift[b] * total[b],
         )  # fmt: skip
-        found.append(search.run())
-    return found
+        ends[b], *numbers[b], needs = search.run()
+        missing.update(needs)
+    return np.array(sorted(missing), dtype=np.int64)
 
 
 class _WithoutOne:
@@ -654,7 +658,7 @@ class _WithoutOne:
         solved: dict[int, float],
         moved: dict[int, float],
     ) -> tuple[bool, float]:
-        """Change places of all variables that are on the wrong side; whether there were some, and the worst of others."""
+        """All that is on the wrong side changes places; whether there was something, and the worst of what was not."""
         wrong, worst = False, 0.0
         dropped = {a for a, kept in zip(list(solved), used, strict=True) if not kept}
         for a in list(solved):
@@ -678,7 +682,7 @@ class _WithoutOne:
                         moved[a] = bound - self.point[a]
                     wrong = True
         for a in range(value.size):
-            if a in change and a not in dropped or a in (self.main, self.partner):
+            if (a in change and a not in dropped) or a in (self.main, self.partner):
                 continue
             if a < self.n_basic:
                 if value[a] < self.lower[a] - self.tol_beta:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from mercer import _reference
+from mercer._core import leave_out
 from mercer.certificate import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
@@ -23,18 +23,24 @@ IndexArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 TIGHT = 1e-9
-"""Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits more
-than what is claimed of values, since a violation v moves them by more than v."""
+"""Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits
+more than what is claimed of values, since a violation v moves them by more than v."""
 
 _NEAR = 2.0
 """Rows are watched while a point is followed if they are nearer to changing sides than this multiple of what the first
 of its moves can do to them. What moves in answer adds to it; the bound that proves the others safe counts all."""
+
+_ANSWERING = 0.1
+"""Of a move's length in units of sqrt k(x, x): about how large the gradients are of basic variables that left."""
 
 _HAIR = 1e-11
 """Of the width of a variable's box: what rounding leaves between it and its bound."""
 
 _FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
 _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
+
+
+_LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # mercer::LeaveOutEnd
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +166,9 @@ class _Passes:
             work.check()
         # How far a variable is from changing sides, in units of what a move of length 1 does to it at most.
         slack = _slack(problem, beta, tableau.gradient)
+        reached = self.lengths + _ANSWERING * tableau.size**0.5 * self.answer
         with np.errstate(divide="ignore", invalid="ignore"):
+            self.near = np.where(slack > 0.0, slack / reached, 0.0)
             self.distance = np.where(slack > 0.0, slack / self.lengths, 0.0)
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
@@ -173,13 +181,13 @@ class _Passes:
         reach = np.abs(beta) * lengths
         order = np.argsort(reach, kind="stable")
         left, reach = chosen[order], reach[order]
-        nearest = self.others[np.argsort(self.distance[self.others], kind="stable")]
+        nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
         found: dict[int, tuple[float, int, float]] = {}
         size = _FIRST_WATCH
         while left.size:
             size = min(size, nearest.size)
             last = size == nearest.size
-            limit = np.inf if last else self.distance[nearest[size]]
+            limit = np.inf if last else self.near[nearest[size]]
             if self.shares.any() and not last:
                 limit = -1.0
             fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
@@ -221,7 +229,8 @@ class _Passes:
             pending = np.arange(block.size)
             while pending.size:
                 rows = block[pending]
-                ended = _reference.leave_out(
+                ends, numbers = np.empty(rows.size, dtype=np.int64), np.empty((rows.size, 5))
+                missing = leave_out(
                     f,
                     values,
                     self.beta[universe],
@@ -229,7 +238,7 @@ class _Passes:
                     problem.upper[universe],
                     store.rows,
                     store.slots,
-                    own[pending],
+                    own if pending.size == block.size else own[pending],
                     corner[pending],
                     tableau.gradient[rows],
                     position[rows],
@@ -241,19 +250,17 @@ class _Passes:
                     tableau.size,
                     TIGHT * (float(np.abs(self.beta).max()) or 1.0),
                     TIGHT * self.work.scale,
+                    ends,
+                    numbers,
+                    self.work.gram.n_threads,
                 )
-                missing: set[int] = set()
-                again = []
-                for k, (end, gradient, pivots, squared, outs, violation, needs) in zip(pending, ended, strict=True):
-                    if end == _reference.NEEDS_ROWS:
-                        missing.update(needs)
-                        again.append(k)
-                    elif (
-                        end == _reference.LEFT_OUT or (end == _reference.LOOSE and problem.groups is None)
-                    ) and np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0:
-                        found[int(block[k])] = gradient, pivots, violation
-                store.add(np.array(sorted(missing), dtype=np.int64))
-                pending = np.array(again, dtype=np.int64)
+                settled = (ends == _LEFT_OUT) | ((ends == _LOOSE) & (problem.groups is None))
+                gradient, pivots, squared, outs, violation = numbers.T
+                settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
+                for k in np.flatnonzero(settled).tolist():
+                    found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
+                store.add(missing)
+                pending = pending[ends == _NEEDS_ROWS]
                 self.work.check()
         return found
 
@@ -266,16 +273,21 @@ class _Rows:
         self.answers = part.answers()
         self.slots = np.full(self.f + part.variables.size, -1, dtype=np.int64)
         self.inverse = inverse
-        self.rows = np.zeros((0, self.slots.size))
+        self.rows = np.zeros((64, self.slots.size))
+        self.n_rows = 0
 
     def add(self, places: IndexArray) -> None:
         """Keep the rows of variables at these places."""
-        self.slots[places] = np.arange(self.rows.shape[0], self.rows.shape[0] + places.size)
+        last = self.n_rows + places.size
+        self.slots[places] = np.arange(self.n_rows, last)
         basic, other = places[places < self.f], places[places >= self.f] - self.f
         fresh = np.empty((places.size, self.slots.size))
         fresh[places < self.f] = self.basic_rows(basic)
         fresh[places >= self.f] = self.other_rows(self.part[other], self.answers[:, other])
-        self.rows = np.concatenate([self.rows, fresh])
+        if last > self.rows.shape[0]:
+            self.rows = np.concatenate([self.rows[: self.n_rows], np.empty((last, self.slots.size))])
+        self.rows[self.n_rows : last] = fresh
+        self.n_rows = last
 
     def basic_rows(self, places: IndexArray) -> FloatArray:
         return np.hstack([self.inverse[places], self.answers[places]])

@@ -30,8 +30,8 @@ class Tableau:
 
         (beta_F, g_N) changes by  [P  -X; X'  T]  times a change of  (g_F, beta_N):
 
-    P is the block of M^-1 of the basic variables F; X_j how they answer to variable j; T_jk the inner product of what is
-    left of phi(x_j) and phi(x_k) beside the affine span of F. So T is positive semidefinite, and by Cauchy and Schwarz
+    P is the block of M^-1 of the basic variables F; X_j how they answer to variable j; T_jk the inner product of what
+    is left of phi(x_j) and phi(x_k) beside the affine span of F. So T is positive semidefinite, and by Cauchy and Schwarz
     sqrt(T_jj T_kk) |change of beta_k| bounds how far g_j moves.
 
     Attributes
@@ -49,7 +49,7 @@ class Tableau:
     gradient: FloatArray
     basic: IndexArray
     size: float
-    _shift: float  # added to all kernel values, which changes nothing where a total is fixed, so that they tell affine independence
+    _shift: float  # of all kernel values: where a total is fixed it changes nothing but what counts as independent
     _factor: FloatArray  # L, lower: K_FF = L L'
     _border: FloatArray  # L^-1 B, (f, groups): which group each basic variable belongs to
     _corner: FloatArray  # R, lower: B' K_FF^-1 B = R R'
