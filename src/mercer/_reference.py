@@ -593,10 +593,10 @@ class _WithoutOne:
         self.is_basic = 0 <= main < self.n_basic
         self.missing: list[int] = []
 
-    def row(self, a: int) -> FloatArray | None:
+    def row(self, a: int) -> FloatArray:
         """The change of all values with what is chosen freely at `a`: a gradient where it is basic, else beta."""
-        stored = self.own if a == self.main else self.rows[self.slots[a]] if self.slots[a] >= 0 else None
-        if stored is None or a < self.n_basic:
+        stored = self.own if a == self.main else self.rows[self.slots[a]]
+        if a < self.n_basic:
             return stored
         return np.concatenate([-stored[: self.n_basic], stored[self.n_basic :]])
 
@@ -622,7 +622,7 @@ class _WithoutOne:
         """The solution where `share` of the variable's value is gone, from an exchange nearby; None if not found."""
         for _ in range(_ROUNDS):
             wanted = [*solved, *moved]
-            self.missing = [a for a in wanted if self.row(a) is None]
+            self.missing = [a for a in wanted if a != self.main and self.slots[a] < 0]
             if self.missing:
                 return None
             base = self.values + share * self.drift
@@ -631,23 +631,19 @@ class _WithoutOne:
             else:
                 sign = np.where(np.arange(self.values.size) < self.n_basic, -1.0, 1.0)
                 base = base + share * self.amount * sign * self.own
-            for a, change in moved.items():
-                base = base + change * self.row(a)
+            for a, move in moved.items():
+                base = base + move * self.row(a)
             unknown = list(solved)
             columns = np.array([self.row(a) for a in unknown]).reshape(len(unknown), base.size)
             system = columns[:, unknown].T
             right = np.array([solved[a] - base[a] for a in unknown])
             change, used = solve_by_diagonal(system, right, np.array(unknown) < self.n_basic, self.size)
             value = base + change @ columns
-            wrong, worst = self.exchange(value, dict(zip(unknown, change, strict=True)), used, solved, moved)
+            changes = dict(zip(unknown, change.tolist(), strict=True))
+            wrong, worst = self.exchange(value, changes, used, solved, moved)
             if not wrong:
-                inside = self.has_inside(value, dict(zip(unknown, change, strict=True)), moved)
-                end = LEFT_OUT if inside else LOOSE
-                return (
-                    solved,
-                    moved,
-                    self.result(end, share, dict(zip(unknown, change, strict=True)), moved, worst, columns),
-                )
+                end = LEFT_OUT if self.has_inside(value, changes, moved) else LOOSE
+                return solved, moved, self.result(end, changes, moved, worst)
         return None
 
     def exchange(
@@ -714,20 +710,14 @@ class _WithoutOne:
     def result(
         self,
         end: int,
-        share: float,
         change: dict[int, float],
         moved: dict[int, float],
         worst: float,
-        columns: FloatArray,
     ) -> tuple[int, float, int, float, float, float, list[int]]:
         everything = {**change, **moved}
         outs = [c for a, c in everything.items() if a < self.n_basic]
         ins = {a: c for a, c in everything.items() if a >= self.n_basic}
-        squared = sum(
-            c * d * (self.corner if a == k == self.main else self.row(a)[k])
-            for a, c in ins.items()
-            for k, d in ins.items()  # type: ignore[index]
-        )
+        squared = sum(c * d * float(self.row(a)[k]) for a, c in ins.items() for k, d in ins.items())
         if self.is_basic:
             gradient = change[self.main]
         else:

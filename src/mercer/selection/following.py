@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import threadpoolctl
 
 from mercer._core import leave_out
 from mercer.certificate import evaluate
@@ -36,6 +39,7 @@ _ANSWERING = 0.1
 _HAIR = 1e-11
 """Of the width of a variable's box: what rounding leaves between it and its bound."""
 
+_SMALL = 2048  # variables, whose algebra is one thread's work
 _FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
 _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
 
@@ -49,6 +53,9 @@ class Followed:
 
     Attributes
     ----------
+    beta : ndarray of shape (n,)
+    bias : float
+        The solution with all rows.
     values : ndarray of shape (n_rows,)
         Decision value of each row by the machine trained without it.
     pivots : ndarray of int64 of shape (n_rows,)
@@ -59,6 +66,8 @@ class Followed:
     seconds : float
     """
 
+    beta: FloatArray
+    bias: float
     values: FloatArray
     pivots: IndexArray
     violation: float
@@ -89,9 +98,28 @@ def follow(
         Called between pieces of work; what it raises ends it.
     """
     began, before = time.perf_counter(), gram.n_values
+    with _few_threads(problem.n):
+        return _followed(problem, gram, start, wanted, check, began, before)
+
+
+def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
+    """One thread for the algebra of small problems: several wait longer for each other than the work takes."""
+    return threadpoolctl.threadpool_limits(1, user_api="blas") if n <= _SMALL else contextlib.nullcontext()
+
+
+def _followed(
+    problem: Problem,
+    gram: Gram,
+    start: FloatArray,
+    wanted: IndexArray | None,
+    check: Callable[[], None] | None,
+    began: float,
+    before: int,
+) -> Followed:
     work = _Work(problem, gram, start, check or (lambda: None))
     values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    return Followed(values, pivots, violation, gram.n_values - before, time.perf_counter() - began)
+    beta = work.tableau.beta
+    return Followed(beta, -work.level, values, pivots, violation, gram.n_values - before, time.perf_counter() - began)
 
 
 class _Work:
@@ -104,7 +132,8 @@ class _Work:
         self.scale = rough
         beta = _solved(problem, gram, start, TIGHT * rough)
         self.evaluation = evaluate(problem, self.own_gram, beta)
-        self.gradient = self.evaluation.gradient - level(problem, beta, self.evaluation.gradient)
+        self.level = level(problem, beta, self.evaluation.gradient)
+        self.gradient = self.evaluation.gradient - self.level
         self.tableau = Tableau.of(problem, self.own_gram, beta, self.gradient)
 
     def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
@@ -207,6 +236,8 @@ class _Passes:
         Those whose bound does not prove that no other variable does are left out of the answer.
         """
         problem, tableau, f = self.work.problem, self.tableau, self.tableau.basic.size
+        if 24 * (f + 64) * (f + watched.size) > self.work.gram.memory_limit:
+            return {}  # each is refitted
         part = tableau.part(watched)
         universe = np.concatenate([tableau.basic, watched])
         position = np.full(problem.n, -1, dtype=np.int64)
@@ -218,7 +249,7 @@ class _Passes:
         far = self.distance[rest].min(initial=np.inf)
         stiff = self.stiffness[rest].max(initial=0.0)
         found: dict[int, tuple[float, int, float]] = {}
-        width = max(1, _BLOCK_BYTES // (8 * max(1, universe.size)))
+        width = max(1, min(_BLOCK_BYTES, self.work.gram.memory_limit // 8) // (8 * max(1, universe.size)))
         for first in range(0, chosen.size, width):
             block = chosen[first : first + width]
             own, corner = store.of(block, self.place)

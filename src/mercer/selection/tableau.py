@@ -31,8 +31,8 @@ class Tableau:
         (beta_F, g_N) changes by  [P  -X; X'  T]  times a change of  (g_F, beta_N):
 
     P is the block of M^-1 of the basic variables F; X_j how they answer to variable j; T_jk the inner product of what
-    is left of phi(x_j) and phi(x_k) beside the affine span of F. So T is positive semidefinite, and by Cauchy and Schwarz
-    sqrt(T_jj T_kk) |change of beta_k| bounds how far g_j moves.
+    is left of phi(x_j) and phi(x_k) beside the affine span of F. So T is positive semidefinite, and by Cauchy and
+    Schwarz sqrt(T_jj T_kk) |change of beta_k| bounds how far g_j moves.
 
     Attributes
     ----------
