@@ -9,10 +9,11 @@
 namespace mercer {
 namespace {
 
-constexpr int kRounds = 12;                 // _reference._ROUNDS
-constexpr double kShortest = 1.0 / 4096.0;  // _reference._SHORTEST
-constexpr double kNoPivot = 1e-11;          // _reference._NO_PIVOT
-constexpr int64_t kTogether = 4;            // rows that are added at a time
+constexpr int kRounds = 12;                           // _reference._ROUNDS
+constexpr std::size_t kSpreading = 4, kAtFirst = 16;  // _reference._SPREADING, _AT_FIRST
+constexpr double kShortest = 1.0 / 4096.0;            // _reference._SHORTEST
+constexpr double kNoPivot = 1e-11;                    // _reference._NO_PIVOT
+constexpr int64_t kTogether = 4;                      // rows that are added at a time
 
 enum class Role : char { given, solved, moved };
 
@@ -91,7 +92,10 @@ class Search {
     bool exchange_at(double share, LeaveOutResult& result) {
         for (int64_t a : now_.solved) roles_[a] = Role::solved;
         for (int64_t a : now_.moved) roles_[a] = Role::moved;
+        std::size_t most = static_cast<std::size_t>(batch_.n_places);
         for (int round = 0; round < kRounds; ++round) {
+            if (now_.solved.size() > most) return false;
+            if (round == 1) most = kSpreading * now_.solved.size() + kAtFirst;
             if (is_basic_) now_.targets[0] = (1.0 - share) * batch_.point[main_];
             for (int64_t a : now_.solved)
                 if (row(a) == nullptr) result.needs.push_back(a);

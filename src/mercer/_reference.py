@@ -509,6 +509,9 @@ LEFT_OUT, NEEDS_ROWS, NOT_FOUND, LOOSE = 0, 1, 2, 3
 _ROUNDS = 12
 """Of exchanges at one length of the step: most points need two to five, and cycles are rare."""
 
+_SPREADING, _AT_FIRST = 4, 16
+"""An exchange of more variables than that multiple of what was wrong at first, and some more, leads away."""
+
 _SHORTEST = 1.0 / 4096.0
 """Share of the step below which the search is given up: what is left then is refitted."""
 
@@ -620,7 +623,12 @@ class _WithoutOne:
 
     def at(self, share: float, solved: dict[int, float], moved: dict[int, float]) -> Any:
         """The solution where `share` of the variable's value is gone, from an exchange nearby; None if not found."""
-        for _ in range(_ROUNDS):
+        most = len(self.values)
+        for turn in range(_ROUNDS):
+            if len(solved) > most:
+                return None
+            if turn == 1:
+                most = _SPREADING * len(solved) + _AT_FIRST
             wanted = [*solved, *moved]
             self.missing = [a for a in wanted if a != self.main and self.slots[a] < 0]
             if self.missing:

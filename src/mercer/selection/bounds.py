@@ -22,9 +22,9 @@ _CHUNK = 1 << 22  # kernel values at a time
 def joachims_bound(machine: Any) -> float:
     """Return Joachims' bound on the leave-one-out error of a fitted :class:`SVC` for two classes.
 
-    It is the share of rows with 2 alpha_i R_i² + xi_i >= 1. Every leave-one-out error is among them. R_i² is
-    k(x_i, x_i) - min_j k(x_i, x_j), the minimum taken over the support vectors, and no more than k(x_i, x_i) where
-    kernel values are never negative.
+    It is the share of rows with 2 alpha_i R² + xi_i >= 1. Every leave-one-out error is among them. R² is
+    max k(x, x) - min k(x, z) over all rows. Where no support vector is free, the bias is a convention that may move
+    with any row, and all support vectors count.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def joachims_bound(machine: Any) -> float:
     -----
     That ||x|| <= R is not enough where kernel values may be negative: see the documentation of leave-one-out.
 
-    Costs n_SV² kernel values.
+    Costs n² kernel values.
 
     References
     ----------
@@ -57,14 +57,13 @@ def joachims_terms(problem: Problem, gram: Gram, beta: FloatArray, bias: float) 
     loss = problem.loss
     assert isinstance(loss, Hinge)
     slack = np.maximum(0.0, 1.0 - loss.y * (gram.matvec(beta) + bias))
-    support = np.flatnonzero(beta)
-    least = np.zeros(problem.n)
-    width = max(1, _CHUNK // max(1, support.size))
-    for first in range(0, support.size, width):
-        piece = support[first : first + width]
-        least[piece] = gram.block(piece, support).min(axis=1)
-    radius = gram.diag() - least
-    return 2.0 * np.abs(beta) * radius + slack < 1.0 - _ROUNDED, slack > 1.0 + _ROUNDED
+    width = max(1, _CHUNK // problem.n)
+    pieces = [np.arange(first, min(first + width, problem.n)) for first in range(0, problem.n, width)]
+    radius = float(gram.diag().max()) - min(float(gram.block(piece, None).min()) for piece in pieces)
+    settled = 2.0 * np.abs(beta) * radius + slack < 1.0 - _ROUNDED
+    if problem.groups is not None and not ((problem.lower < beta) & (beta < problem.upper)).any():
+        settled &= beta == 0.0
+    return settled, slack > 1.0 + _ROUNDED
 
 
 _ROUNDED = 1e-9  # of a margin of 1: a row this close to the border is not settled by the rule
