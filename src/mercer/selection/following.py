@@ -29,9 +29,10 @@ TIGHT = 1e-9
 """Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits
 more than what is claimed of values, since a violation v moves them by more than v."""
 
-_NEAR = 2.0
+_NEAR = 1.0
 """Rows are watched while a point is followed if they are nearer to changing sides than this multiple of what the first
-of its moves can do to them. What moves in answer adds to it; the bound that proves the others safe counts all."""
+of its moves can do to them. What moves in answer takes away from it or adds to it: the bound that proves the others
+safe counts all."""
 
 _ANSWERING = 0.1
 """Of a move's length in units of sqrt k(x, x): about how large the gradients are of basic variables that left."""
@@ -39,6 +40,8 @@ _ANSWERING = 0.1
 _HAIR = 1e-11
 """Of the width of a variable's box: what rounding leaves between it and its bound."""
 
+
+_EMPTIED = 2  # times that room is made for rows while one block of points is followed
 _SMALL = 2048  # variables, whose algebra is one thread's work
 _FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
 _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
@@ -257,8 +260,8 @@ class _Passes:
             if self.shares.any():
                 outside = ~self.is_basic[block]
                 own_drift[outside] = tableau.part(block[outside]).drift()
-            pending = np.arange(block.size)
-            while pending.size:
+            pending, before = np.arange(block.size), store.n_emptied
+            while pending.size and store.n_emptied <= before + _EMPTIED:  # else their rows do not fit together
                 rows = block[pending]
                 ends, numbers = np.empty(rows.size, dtype=np.int64), np.empty((rows.size, 5))
                 missing = leave_out(
@@ -305,10 +308,13 @@ class _Rows:
         self.slots = np.full(self.f + part.variables.size, -1, dtype=np.int64)
         self.inverse = inverse
         self.rows = np.zeros((64, self.slots.size))
-        self.n_rows = 0
+        self.n_rows = self.n_emptied = 0
 
     def add(self, places: IndexArray) -> None:
         """Keep the rows of variables at these places."""
+        if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > self.tableau.gram.memory_limit // 2:
+            self.slots[:], self.n_rows = -1, 0
+            self.n_emptied += 1
         last = self.n_rows + places.size
         self.slots[places] = np.arange(self.n_rows, last)
         basic, other = places[places < self.f], places[places >= self.f] - self.f
@@ -316,7 +322,9 @@ class _Rows:
         fresh[places < self.f] = self.basic_rows(basic)
         fresh[places >= self.f] = self.other_rows(self.part[other], self.answers[:, other])
         if last > self.rows.shape[0]:
-            self.rows = np.concatenate([self.rows[: self.n_rows], np.empty((last, self.slots.size))])
+            grown = np.empty((max(last, 2 * self.n_rows), self.slots.size))
+            grown[: self.n_rows] = self.rows[: self.n_rows]
+            self.rows = grown
         self.rows[self.n_rows : last] = fresh
         self.n_rows = last
 

@@ -177,8 +177,9 @@ class Part:
 
     def rows(self, other: Part) -> FloatArray:
         """Return T between these variables and others, (m, m')."""
-        found = self.tableau.gram.block(self.variables, other.variables) + self.tableau._shift
-        found = found - self.half.T @ other.half + self.height.T @ other.height
+        found = self.tableau.gram.block(self.variables, other.variables)
+        found += self.tableau._shift
+        found -= np.vstack([self.half, -self.height]).T @ np.vstack([other.half, other.height])
         ridge = self.tableau.problem.ridge
         if ridge is not None:
             same = self.variables[:, None] == other.variables[None, :]
