@@ -257,6 +257,7 @@ def test_results_do_not_depend_on_threads_or_memory():
     [
         (NuSVC(), TypeError, "estimator is a NuSVC, whose margin changes with every row left out; use SVC"),
         (SklearnLogisticRegression(), TypeError, "but estimator is a LogisticRegression."),
+        (SVC(multi_class="joint"), ValueError, "machines for two classes each, but multi_class is 'joint'"),
         (OneClassSVM(contamination=0.1), ValueError, "needs contamination=None, got 0.1"),
         (SVC(kernel="sigmoid", gamma=5.0, coef0=1.0), ValueError, "needs a kernel that is positive semidefinite"),
     ],

@@ -170,6 +170,12 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     (0.0228, 13)
     """
     _require_kind(estimator)
+    scheme = getattr(estimator, "multi_class", "ovo")
+    if scheme not in ("ovo", "ovr"):
+        raise ValueError(
+            f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to 'ovo' or "
+            "'ovr'."
+        )
     began = time.perf_counter()
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     machine = clone(estimator).fit(X, y, **given)
