@@ -638,6 +638,7 @@ NB_MODULE(_core, m) {
              nb::arg("columns") = std::vector<std::vector<int32_t>>{});
 
     bind_strings(m);
+    bind_leave_out(m);
     m.def("thread_limit", &mercer_get_num_threads);
     m.def("best_isa", [] { return std::string(best_implementation().name); });
     m.def(

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from mercer.kernels import Spectrum as Spectrum
     from mercer.kernels import Subsequence as Subsequence
     from mercer.kernels import diagnose as diagnose
+    from mercer.selection.bounds import joachims_bound as joachims_bound
+    from mercer.selection.bounds import span_bound as span_bound
+    from mercer.selection.leave_one_out import leave_one_out as leave_one_out
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
@@ -106,6 +109,9 @@ _HOMES = {
     "Spectrum": "kernels",
     "Subsequence": "kernels",
     "diagnose": "kernels",
+    "joachims_bound": "selection.bounds",
+    "leave_one_out": "selection.leave_one_out",
+    "span_bound": "selection.bounds",
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",

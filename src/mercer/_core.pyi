@@ -158,6 +158,30 @@ def select_working_set(
     previous: _Index,
     limit: int,
 ) -> _Index: ...
+def leave_out(
+    n_basic: int,
+    values: _Float,
+    point: _Float,
+    lower: _Float,
+    upper: _Float,
+    rows: _Float,
+    slots: _Index,
+    own: _Float,
+    corner: _Float,
+    gradient: _Float,
+    main: _Index,
+    partner: _Index,
+    amount: _Float,
+    drift: _Float,
+    own_drift: _Float,
+    total: _Float,
+    size: float,
+    tol_beta: float,
+    tol_gradient: float,
+    ends: _Index,
+    numbers: _Float,
+    n_threads: int,
+) -> _Index: ...
 
 class Strings:
     def __init__(self, letters: npt.NDArray[np.int32], starts: _Index, n_letters: int) -> None: ...

@@ -10,5 +10,6 @@ inline void require(bool condition, const char* message) {
 }
 
 void bind_strings(nanobind::module_& module);
+void bind_leave_out(nanobind::module_& module);
 
 }  // namespace mercer

@@ -1,0 +1,466 @@
+"""Decision values without a row: the known solution is followed to the one that the other rows have."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import threadpoolctl
+
+from mercer._core import leave_out
+from mercer.certificate import evaluate
+from mercer.gram import Gram
+from mercer.problems import Hinge, Problem
+from mercer.problems.base import filled
+from mercer.selection.tableau import Part, Tableau
+from mercer.solution import Limits
+from mercer.solvers import solve
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+TIGHT = 1e-9
+"""Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits
+more than what is claimed of values, since a violation v moves them by more than v."""
+
+_NEAR = 1.0
+"""Rows are watched while a point is followed if they are nearer to changing sides than this multiple of what the first
+of its moves can do to them. What moves in answer takes away from it or adds to it: the bound that proves the others
+safe counts all."""
+
+_ANSWERING = 0.1
+"""Of a move's length in units of sqrt k(x, x): about how large the gradients are of basic variables that left."""
+
+_HAIR = 1e-11
+"""Of the width of a variable's box: what rounding leaves between it and its bound."""
+
+
+_EMPTIED = 2  # times that room is made for rows while one block of points is followed
+_SMALL = 2048  # variables, whose algebra is one thread's work
+_FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
+_BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
+
+
+_LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # mercer::LeaveOutEnd
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Solutions without each row of a problem.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n,)
+    bias : float
+        The solution with all rows.
+    values : ndarray of shape (n_rows,)
+        Decision value of each row by the machine trained without it.
+    pivots : ndarray of int64 of shape (n_rows,)
+        Variables that changed places on the way; -1 where the row is no support vector, -2 where it was refitted.
+    violation : float
+        Largest by which the optimality conditions of a problem without a row are violated.
+    n_kernel_values : int
+    seconds : float
+    """
+
+    beta: FloatArray
+    bias: float
+    values: FloatArray
+    pivots: IndexArray
+    violation: float
+    n_kernel_values: int
+    seconds: float
+
+
+def follow(
+    problem: Problem,
+    gram: Gram,
+    start: FloatArray,
+    wanted: IndexArray | None = None,
+    check: Callable[[], None] | None = None,
+) -> Followed:
+    """Return the decision value of each row by the machine that the other rows train.
+
+    Parameters
+    ----------
+    problem : Problem
+        One group or none.
+    gram : Gram
+        Of the same rows (not variables, where rows have two).
+    start : ndarray of shape (n,)
+        A solution, as good as it may be: it is solved to float64's precision first.
+    wanted : ndarray of int64, optional
+        Rows whose values are wanted; all by default. Others have NaN where they are support vectors.
+    check : callable, optional
+        Called between pieces of work; what it raises ends it.
+    """
+    began, before = time.perf_counter(), gram.n_values
+    with _few_threads(problem.n):
+        return _followed(problem, gram, start, wanted, check, began, before)
+
+
+def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
+    """One thread for the algebra of small problems: several wait longer for each other than the work takes."""
+    return threadpoolctl.threadpool_limits(1, user_api="blas") if n <= _SMALL else contextlib.nullcontext()
+
+
+def _followed(
+    problem: Problem,
+    gram: Gram,
+    start: FloatArray,
+    wanted: IndexArray | None,
+    check: Callable[[], None] | None,
+    began: float,
+    before: int,
+) -> Followed:
+    work = _Work(problem, gram, start, check or (lambda: None))
+    values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
+    beta = work.tableau.beta
+    return Followed(beta, -work.level, values, pivots, violation, gram.n_values - before, time.perf_counter() - began)
+
+
+class _Work:
+    """The full solution, and what is left to do."""
+
+    def __init__(self, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None]) -> None:
+        self.problem, self.gram, self.check = problem, gram, check
+        self.own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
+        rough = float(np.abs(problem.linear).max(initial=0.0)) or float(np.abs(gram.diag()).max())
+        self.scale = rough
+        beta = _solved(problem, gram, start, TIGHT * rough)
+        self.evaluation = evaluate(problem, self.own_gram, beta)
+        self.level = level(problem, beta, self.evaluation.gradient)
+        self.gradient = self.evaluation.gradient - self.level
+        self.tableau = Tableau.of(problem, self.own_gram, beta, self.gradient)
+
+    def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
+        problem, tableau = self.problem, self.tableau
+        rows, beta = _rows_of(problem), tableau.beta
+        is_loose = problem.groups is not None and not _inside(problem, beta).any()
+        gradient = self.gradient if is_loose else tableau.gradient
+        values = np.empty(problem.n_rows)
+        values[rows] = gradient - problem.linear
+        if is_loose:
+            self.move_levels(values, gradient)
+        pivots = np.full(problem.n_rows, -1, dtype=np.int64)
+        shares = total_shares(problem)
+        inside = _inside(problem, beta)
+        alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
+        support = np.flatnonzero((beta != 0.0) | (shares != 0.0) | alone)
+        values[rows[support]] = np.nan
+        support = support[np.isin(rows[support], wanted)]
+        worst = self.evaluation.violation
+        found = _Passes(self, tableau, shares).run(support[~is_forced(problem, support)])
+        for variable, (gradient_there, n_pivots, violation) in found.items():
+            values[rows[variable]] = gradient_there - problem.linear[variable]
+            pivots[rows[variable]] = n_pivots
+            worst = max(worst, violation)
+        for row in rows[[variable for variable in support.tolist() if variable not in found]].tolist():
+            values[row], violation = refit(problem, self.gram, beta, row, TIGHT * self.scale)
+            pivots[row] = -2
+            worst = max(worst, violation)
+            self.check()
+        return values, pivots, worst
+
+    def move_levels(self, values: FloatArray, gradient: FloatArray) -> None:
+        """Where an interval of levels is left, put right the values of rows that are an end of it by themselves."""
+        problem, beta = self.problem, self.tableau.beta
+        rows = _rows_of(problem)
+        grow, shrink = _ends(problem, beta, gradient)
+        for row in np.unique(rows[(grow == grow.min()) | (shrink == shrink.max())]):
+            values[row] -= level(problem, beta, gradient, rows != row)
+
+
+class _Passes:
+    """Points that are followed together, because they can reach about as many others."""
+
+    def __init__(self, work: _Work, tableau: Tableau, shares: FloatArray) -> None:
+        beta = tableau.beta
+        self.work, self.tableau, self.beta, self.shares = work, tableau, beta, shares
+        problem = work.problem
+        self.is_basic = np.zeros(problem.n, dtype=bool)
+        self.is_basic[tableau.basic] = True
+        self.place = np.full(problem.n, -1, dtype=np.int64)  # of basic variables
+        self.place[tableau.basic] = np.arange(tableau.basic.size)
+        self.others = np.flatnonzero(~self.is_basic)
+        self.inverse = tableau.inverse()
+        self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
+        for piece in tableau.chunks(self.others):
+            part = tableau.part(piece)
+            self.lengths[piece] = np.sqrt(part.diagonal())
+            self.answer[piece] = np.sqrt(np.square(part.answers()).sum(axis=0))
+            work.check()
+        # How far a variable is from changing sides, in units of what a move of length 1 does to it at most.
+        slack = _slack(problem, beta, tableau.gradient)
+        reached = self.lengths + _ANSWERING * tableau.size**0.5 * self.answer
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.near = np.where(slack > 0.0, slack / reached, 0.0)
+            self.distance = np.where(slack > 0.0, slack / self.lengths, 0.0)
+            self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
+        self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
+
+    def run(self, chosen: IndexArray) -> dict[int, tuple[float, int, float]]:
+        beta, basic = self.beta[chosen], self.is_basic[chosen]
+        lengths = self.lengths[chosen]
+        with np.errstate(divide="ignore"):
+            lengths[basic] = 1.0 / np.sqrt(np.maximum(0.0, np.diag(self.inverse)[self.place[chosen[basic]]]))
+        reach = np.abs(beta) * lengths
+        order = np.argsort(reach, kind="stable")
+        left, reach = chosen[order], reach[order]
+        nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
+        found: dict[int, tuple[float, int, float]] = {}
+        size = _FIRST_WATCH
+        while left.size:
+            size = min(size, nearest.size)
+            last = size == nearest.size
+            limit = np.inf if last else self.near[nearest[size]]
+            if self.shares.any() and not last:
+                limit = -1.0
+            fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
+            watched, rest = np.sort(nearest[:size]), nearest[size:]
+            if fits:
+                found.update(self.watch(left[:fits], watched, rest))
+            done = np.isin(left, list(found))
+            if last:
+                break
+            left, reach = left[~done], reach[~done]
+            size *= 4
+        return found
+
+    def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> dict[int, tuple[float, int, float]]:
+        """Follow these points, with all basic variables and the `watched` ones free to change places.
+
+        Those whose bound does not prove that no other variable does are left out of the answer.
+        """
+        problem, tableau, f = self.work.problem, self.tableau, self.tableau.basic.size
+        if 24 * (f + 64) * (f + watched.size) > self.work.gram.memory_limit:
+            return {}  # each is refitted
+        part = tableau.part(watched)
+        universe = np.concatenate([tableau.basic, watched])
+        position = np.full(problem.n, -1, dtype=np.int64)
+        position[universe] = np.arange(universe.size)
+        store = _Rows(tableau, self.inverse, part)
+        values = np.concatenate([self.beta[tableau.basic], tableau.gradient[watched]])
+        drift = np.concatenate([self.drift, part.drift() if self.shares.any() else np.zeros(watched.size)])
+        partner = _partners(problem, self.beta)
+        far = self.distance[rest].min(initial=np.inf)
+        stiff = self.stiffness[rest].max(initial=0.0)
+        found: dict[int, tuple[float, int, float]] = {}
+        width = max(1, min(_BLOCK_BYTES, self.work.gram.memory_limit // 8) // (8 * max(1, universe.size)))
+        for first in range(0, chosen.size, width):
+            block = chosen[first : first + width]
+            own, corner = store.of(block, self.place)
+            own_drift = np.zeros(block.size)
+            if self.shares.any():
+                outside = ~self.is_basic[block]
+                own_drift[outside] = tableau.part(block[outside]).drift()
+            pending, before = np.arange(block.size), store.n_emptied
+            while pending.size and store.n_emptied <= before + _EMPTIED:  # else their rows do not fit together
+                rows = block[pending]
+                ends, numbers = np.empty(rows.size, dtype=np.int64), np.empty((rows.size, 5))
+                missing = leave_out(
+                    f,
+                    values,
+                    self.beta[universe],
+                    problem.lower[universe],
+                    problem.upper[universe],
+                    store.rows,
+                    store.slots,
+                    own if pending.size == block.size else own[pending],
+                    corner[pending],
+                    tableau.gradient[rows],
+                    position[rows],
+                    np.where(partner[rows] >= 0, position[partner[rows]], -1),
+                    -self.beta[rows],
+                    drift,
+                    own_drift[pending],
+                    -self.shares[rows],
+                    tableau.size,
+                    TIGHT * (float(np.abs(self.beta).max()) or 1.0),
+                    TIGHT * self.work.scale,
+                    ends,
+                    numbers,
+                    self.work.gram.n_threads,
+                )
+                settled = (ends == _LEFT_OUT) | ((ends == _LOOSE) & (problem.groups is None))
+                gradient, pivots, squared, outs, violation = numbers.T
+                settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
+                for k in np.flatnonzero(settled).tolist():
+                    found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
+                store.add(missing)
+                pending = pending[ends == _NEEDS_ROWS]
+                self.work.check()
+        return found
+
+
+class _Rows:
+    """Rows of the tableau over the basic and the watched variables, made when asked for."""
+
+    def __init__(self, tableau: Tableau, inverse: FloatArray, part: Part) -> None:
+        self.tableau, self.part, self.f = tableau, part, tableau.basic.size
+        self.answers = part.answers()
+        self.slots = np.full(self.f + part.variables.size, -1, dtype=np.int64)
+        self.inverse = inverse
+        self.rows = np.zeros((64, self.slots.size))
+        self.n_rows = self.n_emptied = 0
+
+    def add(self, places: IndexArray) -> None:
+        """Keep the rows of variables at these places."""
+        if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > self.tableau.gram.memory_limit // 2:
+            self.slots[:], self.n_rows = -1, 0
+            self.n_emptied += 1
+        last = self.n_rows + places.size
+        self.slots[places] = np.arange(self.n_rows, last)
+        basic, other = places[places < self.f], places[places >= self.f] - self.f
+        fresh = np.empty((places.size, self.slots.size))
+        fresh[places < self.f] = self.basic_rows(basic)
+        fresh[places >= self.f] = self.other_rows(self.part[other], self.answers[:, other])
+        if last > self.rows.shape[0]:
+            grown = np.empty((max(last, 2 * self.n_rows), self.slots.size))
+            grown[: self.n_rows] = self.rows[: self.n_rows]
+            self.rows = grown
+        self.rows[self.n_rows : last] = fresh
+        self.n_rows = last
+
+    def basic_rows(self, places: IndexArray) -> FloatArray:
+        return np.hstack([self.inverse[places], self.answers[places]])
+
+    def other_rows(self, some: Part, answers: FloatArray) -> FloatArray:
+        return np.hstack([answers.T, some.rows(self.part)])
+
+    def of(self, variables: IndexArray, place: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """Return the rows of any variables, and the elements on the diagonal."""
+        basic = place[variables] >= 0
+        rows, corner = np.empty((variables.size, self.slots.size)), np.empty(variables.size)
+        places = place[variables[basic]]
+        rows[basic], corner[basic] = self.basic_rows(places), self.inverse[places, places]
+        if not basic.all():
+            some = self.tableau.part(variables[~basic])
+            rows[~basic], corner[~basic] = self.other_rows(some, some.answers()), some.diagonal()
+        return rows, corner
+
+
+def level(problem: Problem, beta: FloatArray, gradient: FloatArray, among: BoolArray | None = None) -> float:
+    """Return the multiplier of the one group at a solution: the gradient of variables inside their box.
+
+    Where there are none, the middle of the interval that the conditions leave, or its one end.
+    """
+    if problem.groups is None:
+        return 0.0
+    among = np.ones(problem.n, dtype=bool) if among is None else among
+    inside = among & _inside(problem, beta)
+    if inside.any():
+        return float(gradient[inside].mean())
+    grow, shrink = _ends(problem, beta, gradient)
+    ends = [end for end in (grow[among].min(initial=np.inf), shrink[among].max(initial=-np.inf)) if np.isfinite(end)]
+    return float(sum(ends)) / max(1, len(ends))
+
+
+def _ends(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Levels that variables which can grow, and those which can shrink, do not allow to be exceeded or undercut."""
+    return np.where(beta < problem.upper, gradient, np.inf), np.where(beta > problem.lower, gradient, -np.inf)
+
+
+def _rows_of(problem: Problem) -> IndexArray:
+    return np.arange(problem.n) if problem.rows is None else problem.rows
+
+
+def _inside(problem: Problem, beta: FloatArray) -> BoolArray:
+    return (problem.lower < beta) & (beta < problem.upper)
+
+
+def _slack(problem: Problem, beta: FloatArray, gradient: FloatArray) -> FloatArray:
+    """How far each variable's gradient is from changing its sign, if that would be wrong, (n,); 0 inside the box."""
+    fixed = problem.lower >= problem.upper
+    return np.where(fixed, np.inf, np.where(_inside(problem, beta), 0.0, np.abs(gradient)))
+
+
+def _partners(problem: Problem, beta: FloatArray) -> IndexArray:
+    """The other variable of each variable's row, -1 where it is alone."""
+    partner = np.full(problem.n, -1, dtype=np.int64)
+    if problem.rows is not None:
+        order = np.argsort(problem.rows, kind="stable")
+        sorted_rows = problem.rows[order]
+        twins = np.flatnonzero(sorted_rows[1:] == sorted_rows[:-1])
+        partner[order[twins]], partner[order[twins + 1]] = order[twins + 1], order[twins]
+    return partner
+
+
+def total_shares(problem: Problem) -> FloatArray:
+    """By how much the total of its group falls when a variable is left out, (n,): where nu is a share of the rows."""
+    if problem.name != "one-class":
+        return np.zeros(problem.n)
+    return problem.upper * (float(problem.start.sum()) / float(problem.upper.sum()))
+
+
+def is_forced(problem: Problem, variables: IndexArray) -> BoolArray:
+    """Whether the others have no choice without each of these: all their bounds together just make the total."""
+    if problem.groups is None:
+        return np.zeros(variables.size, dtype=bool)
+    total = problem.group_totals(problem.start)[0] - total_shares(problem)[variables]
+    below, above = _bounds_without(problem.lower, variables), _bounds_without(problem.upper, variables)
+    slack = 1e-12 * (1.0 + np.abs(total))
+    return (below >= total - slack) | (above <= total + slack)
+
+
+def _bounds_without(bounds: FloatArray, variables: IndexArray) -> FloatArray:
+    """Sum of all bounds but each of these; rows with two variables have 0 as the bound of the other."""
+    infinite = np.isinf(bounds)
+    finite = np.where(infinite, 0.0, bounds)
+    some = infinite.sum() - infinite[variables] > 0
+    sign = np.sign(bounds[infinite][0]) if infinite.any() else 1.0
+    return np.where(some, sign * np.inf, finite.sum() - finite[variables])
+
+
+def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
+    """Return the problem of all rows but one, and which variables it has."""
+    rows = _rows_of(problem)
+    kept = np.flatnonzero(rows != row)
+    loss = problem.loss
+    if isinstance(loss, Hinge):
+        loss = replace(loss, y=loss.y[kept], C=loss.C[kept])
+    lower, upper = problem.lower[kept], problem.upper[kept]
+    start = problem.start[kept]
+    if problem.groups is not None and problem.start.any():
+        gone = np.setdiff1d(np.arange(problem.n), kept)
+        total = problem.group_totals(problem.start)[0] - total_shares(problem)[gone].sum()
+        start = lower + filled(np.argsort(-start, kind="stable"), upper - lower, total - float(lower.sum()))
+    return replace(
+        problem,
+        linear=problem.linear[kept],
+        lower=lower,
+        upper=upper,
+        start=start,
+        groups=None if problem.groups is None else problem.groups[kept],
+        ridge=None if problem.ridge is None else problem.ridge[kept],
+        loss=loss,
+        rows=None if problem.rows is None else rows[kept] - (rows[kept] > row),
+    ), kept
+
+
+def refit(problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float) -> tuple[float, float]:
+    """Return the decision value of a row by the machine that is trained anew without it, and its violation."""
+    smaller, kept = without(problem, row)
+    others = np.delete(np.arange(gram.n), row)
+    view = gram.restrict(others)
+    found = _solved(smaller, view, beta[kept], tol)
+    evaluation = evaluate(smaller, view if smaller.rows is None else view.restrict(smaller.rows), found)
+    coefficients = np.zeros(gram.n)
+    coefficients[others] = smaller.coefficients(found)
+    value = float(gram.matvec(coefficients, np.array([row]))[0]) - level(smaller, found, evaluation.gradient)
+    return value, evaluation.violation
+
+
+def _solved(problem: Problem, gram: Gram, start: FloatArray, tol: float) -> FloatArray:
+    """Solve a problem, and put variables at the bound that only rounding keeps from it."""
+    beta = solve(problem, gram, start=start, limits=Limits(tol=tol)).beta.copy()
+    width = problem.upper - problem.lower
+    hair = _HAIR * np.where(np.isfinite(width), width, np.abs(beta).max(initial=0.0))
+    beta = np.where(beta - problem.lower <= hair, problem.lower, beta)
+    return np.where(problem.upper - beta <= hair, problem.upper, beta)

@@ -1,0 +1,203 @@
+"""How the solution of a quadratic dual moves: its basic variables eliminated, in a symmetric tableau."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cholesky, lapack, solve_triangular
+
+from mercer.gram import Gram
+from mercer.problems import Problem
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_DEPENDENT = 1e-10
+"""Of the largest k(x, x): squared distances from the span of other variables that count as none. Half of float64's
+digits and a little more are left to the factor."""
+
+_CHUNK_BYTES = 64 << 20  # of kernel values between basic variables and others, at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Tableau:
+    """A KKT point of a problem, and how it changes with what is chosen freely around it.
+
+    Basic variables have gradient 0 and adapt when others move; they are those strictly inside their box, as many as are
+    linearly independent. With M the matrix of their kernel values, bordered by the groups they belong to,
+
+        (beta_F, g_N) changes by  [P  -X; X'  T]  times a change of  (g_F, beta_N):
+
+    P is the block of M^-1 of the basic variables F; X_j how they answer to variable j; T_jk the inner product of what
+    is left of phi(x_j) and phi(x_k) beside the affine span of F. So T is positive semidefinite, and by Cauchy and
+    Schwarz sqrt(T_jj T_kk) |change of beta_k| bounds how far g_j moves.
+
+    Attributes
+    ----------
+    beta, gradient : ndarray of shape (n,)
+        The point; its gradient, less the level of each variable's group.
+    basic : ndarray of int64 of shape (f,)
+    size : float
+        A typical k(x, x).
+    """
+
+    problem: Problem
+    gram: Gram
+    beta: FloatArray
+    gradient: FloatArray
+    basic: IndexArray
+    size: float
+    _shift: float  # of all kernel values: where a total is fixed it changes nothing but what counts as independent
+    _factor: FloatArray  # L, lower: K_FF = L L'
+    _border: FloatArray  # L^-1 B, (f, groups): which group each basic variable belongs to
+    _corner: FloatArray  # R, lower: B' K_FF^-1 B = R R'
+
+    @classmethod
+    def of(cls, problem: Problem, gram: Gram, beta: FloatArray, gradient: FloatArray) -> Tableau:
+        """Return the tableau of a solution of a problem with one group or none.
+
+        Where no variable of the group is inside its box, the one that is first to leave its bound as the level changes
+        is basic, and the level is the one at which it does. The point is made as exact as float64 allows by one Newton
+        step, where that leaves it inside the box.
+        """
+        inside = np.flatnonzero((problem.lower < beta) & (beta < problem.upper))
+        if problem.groups is not None and not inside.size:
+            inside = np.array([np.argmin(np.where(problem.lower < problem.upper, np.abs(gradient), np.inf))])
+            gradient = gradient - gradient[inside[0]]
+        size = float(gram.diag().mean()) or 1.0
+        shift = 0.0 if problem.groups is None else size
+        matrix = gram.block(inside, inside) + shift
+        if problem.ridge is not None:
+            matrix[np.diag_indices(inside.size)] += problem.ridge[inside]
+        if inside.size:
+            found, order, rank, _ = lapack.dpstrf(matrix, lower=1, tol=_DEPENDENT * float(np.diag(matrix).max()))
+            basic = inside[order[:rank] - 1]
+            factor = np.tril(found[:rank, :rank])
+        else:
+            basic, factor = inside, np.zeros((0, 0))
+        members = _membership(problem, basic)
+        border = solve_triangular(factor, members, lower=True) if basic.size else np.zeros((0, problem.n_groups))
+        between = border.T @ border
+        corner = cholesky(between, lower=True) if problem.n_groups else np.zeros((0, 0))
+        made = cls(problem, gram, beta, gradient, basic, size, shift, factor, border, corner)
+        return made._polished()
+
+    def _polished(self) -> Tableau:
+        step = -self.solve(self.gradient[self.basic])
+        beta = self.beta.copy()
+        beta[self.basic] += step
+        inside = (self.problem.lower < beta) & (beta < self.problem.upper)
+        if not inside[self.basic].all():
+            return self
+        change = np.zeros(beta.size)
+        change[self.basic] = step
+        gradient = self.gradient + self.gram.matvec(change)
+        if self.problem.ridge is not None:
+            gradient += self.problem.ridge * change
+        if self.problem.groups is not None:
+            gradient -= gradient[self.basic].mean()
+        if np.abs(gradient[self.basic]).max(initial=0.0) > np.abs(self.gradient[self.basic]).max(initial=0.0):
+            return self
+        return Tableau(self.problem, self.gram, beta, gradient, *self._rest())
+
+    def _rest(self) -> tuple[IndexArray, float, float, FloatArray, FloatArray, FloatArray]:
+        return self.basic, self.size, self._shift, self._factor, self._border, self._corner
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Return P times `right`."""
+        half = solve_triangular(self._factor, right, lower=True, check_finite=False) if self.basic.size else right
+        if self.problem.n_groups:
+            inner = solve_triangular(self._corner, self._border.T @ half, lower=True)
+            half = half - self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
+        return self._back(half)
+
+    def _back(self, half: FloatArray) -> FloatArray:
+        if not self.basic.size:
+            return half
+        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False)
+
+    def part(self, variables: IndexArray) -> Part:
+        """Return what the tableau says of some variables that are not basic."""
+        between = self.gram.block(self.basic, variables) + self._shift
+        half = (
+            solve_triangular(self._factor, between, lower=True, check_finite=False, overwrite_b=True)
+            if self.basic.size
+            else np.zeros((0, variables.size))
+        )
+        if not self.problem.n_groups:
+            return Part(self, variables, half, np.zeros((0, variables.size)))
+        rest = _membership(self.problem, variables).T - self._border.T @ half
+        return Part(self, variables, half, solve_triangular(self._corner, rest, lower=True))
+
+    def inverse(self) -> FloatArray:
+        """Return P, (f, f)."""
+        return self.solve(np.eye(self.basic.size))
+
+    def chunks(self, variables: IndexArray) -> list[IndexArray]:
+        """Split variables so that kernel values between each piece and the basic ones take little memory."""
+        width = max(256, min(_CHUNK_BYTES, self.gram.memory_limit // 8) // (8 * max(1, self.basic.size)))
+        return [variables[first : first + width] for first in range(0, variables.size, width)]
+
+    def drift(self) -> FloatArray:
+        """Return how the basic variables change when the total of their one group does, (f,)."""
+        inner = solve_triangular(self._corner, np.ones(1), lower=True)
+        return self._back(self._border @ solve_triangular(self._corner, inner, lower=True, trans=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Variables that are not basic: their share of the tableau.
+
+    `half` is L^-1 K_Fj; `height` how far each is from the affine span's level, (groups, m).
+    """
+
+    tableau: Tableau
+    variables: IndexArray
+    half: FloatArray
+    height: FloatArray
+
+    def answers(self) -> FloatArray:
+        """Return X, (f, m): how basic variables answer to these."""
+        whole = self.half
+        if self.height.size:
+            inner = solve_triangular(self.tableau._corner, self.height, lower=True, trans=1)
+            whole = whole + self.tableau._border @ inner
+        return self.tableau._back(whole)
+
+    def diagonal(self) -> FloatArray:
+        """Return T_jj, (m,), never below 0."""
+        problem = self.tableau.problem
+        own = self.tableau.gram.diag()[self.variables] + self.tableau._shift
+        if problem.ridge is not None:
+            own = own + problem.ridge[self.variables]
+        found = own - np.einsum("fj,fj->j", self.half, self.half) + np.einsum("gj,gj->j", self.height, self.height)
+        return np.maximum(0.0, found)
+
+    def rows(self, other: Part) -> FloatArray:
+        """Return T between these variables and others, (m, m')."""
+        found = self.tableau.gram.block(self.variables, other.variables)
+        found += self.tableau._shift
+        found -= np.vstack([self.half, -self.height]).T @ np.vstack([other.half, other.height])
+        ridge = self.tableau.problem.ridge
+        if ridge is not None:
+            same = self.variables[:, None] == other.variables[None, :]
+            found += np.where(same, ridge[self.variables][:, None], 0.0)
+        return found
+
+    def drift(self) -> FloatArray:
+        """Return how their gradients change with the total of the one group, (m,)."""
+        inner = solve_triangular(self.tableau._corner, np.ones(1), lower=True)
+        return -(self.height.T @ inner)
+
+    def __getitem__(self, chosen: npt.NDArray[np.integer]) -> Part:
+        return Part(self.tableau, self.variables[chosen], self.half[:, chosen], self.height[:, chosen])
+
+
+def _membership(problem: Problem, variables: IndexArray) -> FloatArray:
+    """Which group each variable belongs to, (m, groups), as 0 and 1."""
+    members = np.zeros((variables.size, problem.n_groups))
+    if problem.groups is not None:
+        members[np.arange(variables.size), problem.groups[variables]] = 1.0
+    return members

@@ -1,0 +1,289 @@
+"""Leaving a row out: the same as training without it, whatever the machine, the kernel and the data are like."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
+from sklearn.preprocessing import scale
+
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    KernelRidge,
+    LeastSquaresSVC,
+    NuSVC,
+    OneClassSVM,
+    QuantileSVR,
+    Spectrum,
+    _core,
+    _reference,
+    joachims_bound,
+    leave_one_out,
+    span_bound,
+)
+from mercer.selection import following
+from mercer.selection.following import follow, refit
+
+TIGHT = 1e-11
+
+MACHINES = {
+    "SVC": lambda C, nu, kernel: SVC(C=C, kernel=kernel),
+    "SVC, squared hinge": lambda C, nu, kernel: SVC(C=C, kernel=kernel, loss="squared_hinge"),
+    "SVC without bias": lambda C, nu, kernel: SVC(C=C, kernel=kernel, fit_intercept=False),
+    "SVR": lambda C, nu, kernel: SVR(C=C, kernel=kernel, epsilon=0.1),
+    "SVR, epsilon 0": lambda C, nu, kernel: SVR(C=C, kernel=kernel, epsilon=0.0),
+    "SVR, squared": lambda C, nu, kernel: SVR(C=C, kernel=kernel, loss="squared_epsilon_insensitive"),
+    "QuantileSVR": lambda C, nu, kernel: QuantileSVR(C=C, kernel=kernel, quantile=0.3),
+    "OneClassSVM": lambda C, nu, kernel: OneClassSVM(nu=nu, kernel=kernel),
+    "SVDD": lambda C, nu, kernel: SVDD(C=max(nu, 0.5), kernel=kernel),
+}
+
+
+def brute_force(machine, X, y, weights=None):
+    """Values of every row by a machine that is trained anew without it, with the kernel of all rows."""
+    fitted = clone(machine).fit(X, y, sample_weight=weights)
+    held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
+    values = []
+    for i in range(len(y)):
+        others = np.delete(np.arange(len(y)), i)
+        own = held.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        values.append((own.predict if isinstance(own, SVR) else own.decision_function)(X[[i]])[0])
+    return np.array(values)
+
+
+def table(seed, n, p, kind):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    if kind == "grid":  # many rows are equal
+        X = np.round(X)
+    score = X[:, 0] + 0.7 * rng.normal(size=n)
+    y = np.where(score > (1.2 if kind == "unbalanced" else 0.0), 1, 0)
+    y[:2] = 0, 1
+    weights = rng.integers(1, 4, n).astype(float) if kind == "weighted" else None
+    return X, y, score, weights
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(5, 40),
+    p=st.integers(1, 4),
+    kind=st.sampled_from(["random", "grid", "unbalanced", "weighted"]),
+    log_C=st.floats(-3.0, 3.0),
+    nu=st.floats(0.1, 0.9),
+    kernel=st.sampled_from(["rbf", "linear", "poly", "laplacian"]),
+)
+def test_leaving_a_row_out_is_training_without_it(name, seed, n, p, kind, log_C, nu, kernel):
+    X, y, score, weights = table(seed, n, p, kind)
+    machine = MACHINES[name](10.0**log_C, nu, kernel)
+    machine.fit(X, y if name.startswith("SVC") else score, sample_weight=weights)
+    evidence = machine.solution_.certificate.evidence
+    gram = evidence.whole()
+    found = follow(evidence.problem, gram, evidence.beta)
+    plain = np.array([refit(evidence.problem, gram, evidence.beta, i, TIGHT)[0] for i in range(n)])
+    largest = max(1.0, np.abs(plain).max())
+    np.testing.assert_allclose(found.values, plain, rtol=0, atol=1e-6 * largest)
+    assert found.violation <= 1e-6 * largest
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("C", [0.05, 1.0, 300.0])
+def test_refits_by_hand_agree(seed, C):
+    X, y, score, _ = table(seed, 40, 3, "random")
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, 40)
+    for machine, target in ((SVC(C=C), y), (SVR(C=C), score)):
+        found = leave_one_out(machine, X, target, sample_weight=weights)
+        np.testing.assert_allclose(found.decision, brute_force(machine, X, target, weights), atol=2e-6)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_several_classes_vote_without_the_row(scheme):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    machine = SVC(C=5.0, multi_class=scheme)
+    found = leave_one_out(machine, X, y)
+    held = clone(machine).set_params(kernel=clone(machine).fit(X, y).kernel_, tol=1e-9)
+    for i in range(len(y)):
+        others = np.delete(np.arange(len(y)), i)
+        own = held.fit(X[others], y[others])
+        np.testing.assert_allclose(found.decision[i], own.decision_function(X[[i]])[0], atol=1e-5)
+        assert found.predicted[i] == own.predict(X[[i]])[0]
+    assert found.error == np.mean(found.wrong) == np.mean(found.predicted != y)
+    assert found.error_rule is None
+    assert found.error_counts == {}
+
+
+def test_distances_from_a_ball_without_the_row():
+    X = np.random.default_rng(3).normal(size=(30, 2))
+    found = leave_one_out(SVDD(C=0.23, kernel="linear"), X)
+    np.testing.assert_allclose(found.decision, brute_force(SVDD(C=0.23, kernel="linear"), X, np.zeros(30)), atol=1e-4)
+    assert found.error == np.mean(found.decision < 0)
+
+
+@pytest.mark.parametrize("machine", [KernelRidge(kernel="rbf"), LeastSquaresSVC()])
+def test_closed_forms_are_used(machine):
+    X, y, score, _ = table(0, 30, 2, "random")
+    target = score if isinstance(machine, KernelRidge) else y
+    found = leave_one_out(machine, X, target)
+    assert set(found.counts) == {"closed form"}
+    own = clone(machine).set_params(kernel=clone(machine).fit(X, target).kernel_).fit(X[1:], target[1:])
+    value = (own.predict if isinstance(machine, KernelRidge) else own.decision_function)(X[:1])[0]
+    assert found.decision[0] == pytest.approx(value)
+
+
+def test_kernels_of_every_storage_agree():
+    X, y, _, _ = table(1, 50, 4, "random")
+    X = np.where(np.abs(X) > 0.7, X, 0.0)
+    plain = leave_one_out(SVC(kernel="linear"), X, y)
+    for machine, rows in (
+        (SVC(kernel="linear"), sp.csr_matrix(X)),
+        (SVC(kernel="precomputed"), X @ X.T),
+        (SVC(kernel=lambda a, b: a @ b.T), X),
+    ):
+        np.testing.assert_allclose(leave_one_out(machine, rows, y).decision, plain.decision, atol=1e-6)
+    words = ["aab", "abb", "bba", "baa", "aaa", "bbb", "aba", "bab"] * 2
+    found = leave_one_out(SVC(kernel=Spectrum(2)), words, [len(w.split("ab")) - 1 for w in words])
+    assert found.error <= 0.5
+
+
+def test_without_slack():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(20, 2)) - 3, rng.normal(size=(20, 2)) + 3])
+    y = np.repeat([0, 1], 20)
+    found = leave_one_out(SVC(C=np.inf, kernel="linear"), X, y)
+    np.testing.assert_allclose(found.decision, brute_force(SVC(C=np.inf, kernel="linear"), X, y), atol=1e-5)
+
+
+def test_a_class_of_one_row_is_gone_without_it():
+    X, y = np.array([[0.0], [1.0], [1.5], [3.0]]), np.array([0, 0, 0, 1])
+    for C in (0.1, 10.0):
+        found = leave_one_out(SVC(C=C), X, y)
+        assert found.decision[3] == pytest.approx(-1.0)
+        assert found.wrong[3]
+
+
+def test_rows_of_no_weight_are_told_by_the_machine():
+    X, y, _, _ = table(2, 40, 2, "random")
+    weights = np.ones(40)
+    weights[5:10] = 0.0
+    found = leave_one_out(SVC(), X, y, sample_weight=weights)
+    machine = SVC(tol=1e-9).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(found.decision[5:10], machine.decision_function(X[5:10]), atol=1e-6)
+    assert set(found.rule[5:10, 0]) == {"not trained on"}
+    assert found.error == found.wrong[weights > 0].mean()
+
+
+def test_rules_count_every_row_and_hold():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    found = leave_one_out(SVC(), X, y)
+    assert sum(found.counts.values()) == sum(found.error_counts.values()) == len(y)
+    assert set(found.counts) <= {"not a support vector", "nothing changes", "followed", "refitted"}
+    assert found.wrong[found.error_rule == "misclassified in training"].all()
+    assert not found.wrong[np.isin(found.error_rule, ["Joachims", "not a support vector"])].any()
+    assert (found.error_rule == "Joachims").any()
+    assert "leave-one-out error 0.0228" in str(found)
+    assert "balanced class weights" in found.held
+    machine = SVC(tol=1e-8).fit(X, y)
+    assert found.error <= joachims_bound(machine)
+    assert abs(span_bound(machine) - found.error) < 0.005
+
+
+def test_the_lecture_s_condition_needs_the_smallest_kernel_value():
+    """With R bounding ||x|| alone, 2 alpha_1 R² + xi_1 < 1, and yet the first row is a leave-one-out error."""
+    X, y = np.array([[1.0, -0.05], [-1.0, 0.5], [-1.0, -0.5]]), np.array([1, 1, 0])
+    machine = SVC(C=100.0, kernel="linear", tol=1e-10).fit(X, y)
+    examples = machine.certificate_.examples()
+    assert examples.alpha[0] == pytest.approx(0.275, abs=5e-3)
+    assert 2 * examples.alpha[0] * (X**2).sum(axis=1).max() + examples.slack[0] < 1
+    found = leave_one_out(machine, X, y)
+    assert found.decision[0] == pytest.approx(-0.1, abs=1e-6)
+    assert found.wrong[0]
+    assert found.error_rule[0] != "Joachims"
+    assert joachims_bound(machine) >= found.error
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_joachims_bounds_the_error(C, kernel):
+    for seed in range(5):
+        X, y, _, _ = table(seed, 60, 2, "random")
+        machine = SVC(C=C, kernel=kernel, tol=1e-8)
+        assert leave_one_out(machine, X, y).error <= joachims_bound(machine.fit(X, y))
+
+
+def test_native_agrees_with_its_twin(monkeypatch):
+    compared = []
+
+    def both(*arguments):
+        *given_, ends, numbers, _ = arguments
+        missing = _core.leave_out(*arguments)
+        own_ends, own_numbers = np.empty_like(ends), np.empty_like(numbers)
+        np.testing.assert_array_equal(missing, _reference.leave_out(*given_, own_ends, own_numbers))
+        np.testing.assert_array_equal(ends, own_ends)
+        np.testing.assert_allclose(numbers, own_numbers, atol=1e-8)
+        compared.append(ends.size)
+        return missing
+
+    monkeypatch.setattr(following, "leave_out", both)
+    for kind in ("random", "unbalanced"):
+        X, y, score, _ = table(7, 60, 3, kind)
+        for machine, target in ((SVC(C=3.0), y), (QuantileSVR(C=3.0), score), (OneClassSVM(nu=0.3), score)):
+            leave_one_out(machine, X, target)
+    assert sum(compared) > 200
+
+
+def test_results_do_not_depend_on_threads_or_memory():
+    X, y, _, _ = table(11, 80, 3, "random")
+    one, two = (leave_one_out(SVC(C=3.0, n_jobs=n), X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.decision, two.decision)
+    tight = leave_one_out(SVC(C=3.0, memory_limit=20_000), X, y)
+    np.testing.assert_allclose(tight.decision, one.decision, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "message"),
+    [
+        (NuSVC(), TypeError, "estimator is a NuSVC, whose margin changes with every row left out; use SVC"),
+        (SklearnLogisticRegression(), TypeError, "but estimator is a LogisticRegression."),
+        (SVC(multi_class="joint"), ValueError, "machines for two classes each, but multi_class is 'joint'"),
+        (OneClassSVM(contamination=0.1), ValueError, "needs contamination=None, got 0.1"),
+        (SVC(kernel="sigmoid", gamma=5.0, coef0=1.0), ValueError, "needs a kernel that is positive semidefinite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_what_cannot_be_followed_is_refused(estimator, error, message):
+    X, y, _, _ = table(0, 30, 2, "random")
+    with pytest.raises(error, match=re.escape(message)):
+        leave_one_out(estimator, X, y)
+
+
+@pytest.mark.parametrize("bound", [joachims_bound, span_bound])
+def test_bounds_are_of_machines_with_hinge_loss(bound):
+    X, y, score, _ = table(0, 30, 2, "random")
+    with pytest.raises(
+        TypeError, match=f"{bound.__name__} is of a fitted SVC with hinge loss for two classes, got SVR"
+    ):
+        bound(SVR().fit(X, score))
+    with pytest.raises(TypeError, match="got SVC"):
+        bound(SVC(loss="squared_hinge").fit(X, y))
+
+
+def test_the_problem_without_a_row_keeps_its_total():
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    problem = OneClassSVM(nu=0.4).fit(X).solution_.certificate.evidence.problem
+    smaller, kept = following.without(problem, 3)
+    assert kept.tolist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert smaller.start.sum() == pytest.approx(0.4 * 9)
+    assert replace(smaller).n == 9
