@@ -1,22 +1,27 @@
 """KernelSearchCV finds what GridSearchCV finds, setting by setting, and survives what goes wrong."""
 
 import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.exceptions import FitFailedWarning
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import KernelCenterer, StandardScaler
 
 from mercer import SVC, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
-from mercer.estimators.shared_fits import StoppedError
+from mercer.estimators.shared_fits import SharedFits, StoppedError
 from mercer.gram import Gram
 from mercer.kernels import Held
+from mercer.problems import c_svc
+from mercer.solvers import Interruption
 
 _TIGHT = 1e-6  # of optimality conditions, so that scores of decision values agree
 
@@ -51,6 +56,33 @@ def _sparse():
     return sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), y
 
 
+def _shifted(by, times=1.0):
+    X, y = _cancer(90)
+    return (X[:, :5] + by) * times, y
+
+
+def _years():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    X[:, 1] = 2000 + rng.integers(0, 25, 90)
+    return X, X[:, 0] + 0.01 * X[:, 1]
+
+
+def _column_kernel(column):
+    def product(A, B):
+        return np.outer(A[:, column], B[:, column])
+
+    return product
+
+
+class _Shouting(SVC):
+    """Looks at its rows as only arrays can be looked at."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.loudest_ = np.abs(X).max(axis=0)
+        return super().fit(X, y, sample_weight)
+
+
 SEARCHES = {
     "gamma and C": (SVC(tol=_TIGHT), _cancer, {"C": [10.0, 0.1, 1.0], "gamma": [0.01, 0.1]}),
     "gamma by rule": (SVC(tol=_TIGHT), _cancer, {"C": [0.1, 1.0], "gamma": ["scale", 0.01]}),
@@ -72,6 +104,21 @@ SEARCHES = {
     "given values": (SVC(kernel="precomputed", tol=_TIGHT), _given_values, {"C": [0.1, 1.0]}),
     "strings": (SVC(tol=_TIGHT), _words, {"C": [0.1, 1.0], "kernels": [Spectrum(2), Spectrum(3)]}),
     "sparse rows": (SVC(kernel="linear", tol=_TIGHT), _sparse, {"C": [0.01, 0.1]}),
+    "numbers far from 0": (SVC(kernel="linear"), lambda: _shifted(3000.0), {"C": [0.1, 100.0]}),
+    "a column of years": (SVR(kernel="linear"), _years, {"C": [0.1, 10.0], "epsilon": [0.0, 0.01]}),
+    "large numbers": (SVC(kernel="linear"), lambda: _shifted(0.0, 1e20), {"C": [1e-40, 1e-38]}),
+    "tiny numbers": (SVC(kernel="linear"), lambda: _shifted(0.0, 1e-25), {"C": [1e47, 1e48]}),
+    "no slack": (SVC(kernel="linear"), _iris, {"C": [1e-3, 1e3]}),
+    "functions of one name": (SVC(), _cancer, {"C": [0.1, 1.0], "kernels": [_column_kernel(0), _column_kernel(3)]}),
+    "indefinite": (SVC(kernel="sigmoid", coef0=1.0), _cancer, {"C": [0.1, 10.0], "gamma": [1.0]}),
+    "a pipeline in a pipeline": (
+        Pipeline([("scaler", StandardScaler()), ("inner", make_pipeline(PCA(1), SVC(tol=_TIGHT)))]),
+        lambda: load_breast_cancer(return_X_y=True),
+        {"C": [0.1, 1.0]},
+    ),
+    "a pipeline of one step": (make_pipeline(SVC(tol=_TIGHT)), _cancer, {"C": [0.1, 1.0]}),
+    "centred values": (make_pipeline(KernelCenterer(), SVC(kernel="precomputed")), _given_values, {"C": [0.1, 1.0]}),
+    "a machine of one's own": (_Shouting(tol=_TIGHT), _cancer, {"C": [0.1, 1.0]}),
     "not a dual machine": (KernelRidge(), _diabetes, {"kernels": ["rbf", "linear"], "gamma": [1.0]}),
 }
 
@@ -88,6 +135,8 @@ def agree(ours, theirs):
         assert str(ours.best_params_) == str(theirs.best_params_)
 
 
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("memory_limit", [None, 0])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
@@ -95,7 +144,7 @@ def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
     X, y = rows()
     ours = KernelSearchCV(estimator, cv=3, return_train_score=True, memory_limit=memory_limit, **axes).fit(X, y)
     agree(ours, GridSearchCV(estimator, ours.param_grid, cv=3, return_train_score=True).fit(X, y))
-    assert set(ours.cv_results_["status"]) <= {"optimal", ""}
+    assert set(ours.cv_results_["status"]) <= ({"stationary"} if name == "indefinite" else {"optimal", ""})
     assert ours.stopped_ == ""
 
 
@@ -278,3 +327,112 @@ def test_linear_kernels_have_no_gamma():
         {"C": [1.0], "kernel": ["linear"]},
         {"C": [1.0], "kernel": [Linear()]},
     ]
+
+
+def test_machines_without_slack_after_those_with():
+    X, y = _iris()
+    axes = {"C": [1e-3, np.inf]}
+    search = KernelSearchCV(SVC(kernel="linear"), cv=3, **axes).fit(X[:100], y[:100])
+    agree(search, GridSearchCV(SVC(kernel="linear"), axes, cv=3).fit(X[:100], y[:100]))
+    machine = SVC(C=1e-3, kernel="linear", warm_start=True).fit(X[:100], y[:100])
+    assert machine.set_params(C=np.inf).fit(X[:100], y[:100]).certificate_.status == "optimal"
+
+
+def test_bounds_that_grow_take_bounded_coefficients_along():
+    problem, larger = (c_svc([1.0, -1.0, 1.0, -1.0], C) for C in (1.0, 10.0))
+    bounded, free = np.array([1.0, -1.0, 0.5, -0.5]), np.array([0.25, -0.5, 0.5, -0.25])
+    np.testing.assert_array_equal(larger.start_after(problem, bounded), 10.0 * bounded)
+    np.testing.assert_array_equal(larger.start_after(problem, free), free)
+    of_other_shape = c_svc([1.0, -1.0, 1.0, -1.0], [10.0, 10.0, 10.0, 20.0])
+    np.testing.assert_array_equal(of_other_shape.start_after(problem, bounded), bounded)
+    endless = c_svc([1.0, -1.0, 1.0, -1.0], np.inf)
+    np.testing.assert_array_equal(endless.start_after(problem, bounded), bounded)
+
+
+def test_rows_of_another_kind_for_another_kernel():
+    K, y = _given_values()
+    search = KernelSearchCV(SVC(), kernels=["rbf", "precomputed"], C=[0.1], cv=3)
+    assert np.isfinite(search.fit(K, y).cv_results_["mean_test_score"]).all()
+
+
+def test_a_scorer_sees_the_estimator_as_it_was_given():
+    X, y = _cancer()
+
+    def looks(estimator, X, y):
+        machine = estimator[-1]
+        assert len(estimator) == 2
+        assert (machine.kernel, machine.n_jobs, machine.gamma) == ("rbf", None, "scale")
+        return machine.score(estimator[:-1].transform(X), y)
+
+    machine = make_pipeline(StandardScaler(), SVC())
+    looking = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=looks, error_score="raise").fit(X, y)
+    plain = KernelSearchCV(machine, C=[0.1, 1.0], cv=3).fit(X, y)
+    np.testing.assert_array_equal(looking.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+
+
+def test_other_rows_of_the_same_shape_are_not_mistaken_for_those_of_the_fold():
+    X, y = _cancer()
+
+    def backwards(estimator, X, y):
+        return float(np.corrcoef(estimator.decision_function(X[::-1]), estimator.decision_function(X))[0, 1])
+
+    axes = {"C": [1.0], "gamma": [0.01]}
+    ours = KernelSearchCV(SVC(tol=_TIGHT), cv=3, scoring=backwards, **axes).fit(X, y)
+    agree(ours, GridSearchCV(SVC(tol=_TIGHT), axes, cv=3, scoring=backwards).fit(X, y))
+
+
+def test_fits_that_fail_get_the_score_that_was_asked_for():
+    X, y = _cancer()
+
+    def broken(A, B):
+        raise ValueError("no such values")
+
+    with pytest.warns(FitFailedWarning):
+        search = KernelSearchCV(SVC(), kernels=[broken, "linear"], C=[0.1], cv=3, error_score=0.25).fit(X, y)
+    assert search.cv_results_["mean_test_score"][0] == 0.25
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
+        search = KernelSearchCV(SVC(), C=["x", 1.0], cv=3).fit(X, y)
+    assert search.best_params_["C"] == 1.0
+
+
+def test_two_searches_at_once_leave_warnings_as_they_were():
+    X, y = _cancer()
+    search = KernelSearchCV(SVC(max_iter=1), C=[0.1, 1.0], gamma=[0.01], cv=3, refit=False)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: one.fit(X, y), [clone(search), clone(search)]))
+    assert not [one for one in warnings.filters if one[0] == "ignore" and one[2] is ConvergenceWarning]
+
+
+def test_a_fit_has_no_more_time_than_it_was_given():
+    X, y = make_classification(600, 20, flip_y=0.3, random_state=0)
+    search = KernelSearchCV(SVC(kernel="poly", coef0=1.0, tol=1e-10), C=[1e6], cv=2, refit=False, n_jobs=1)
+    search.set_params(max_seconds_per_fit=1e-6).fit(X, y)
+    assert set(search.cv_results_["status"]) == {"time_limit"}
+
+
+def test_matrices_stay_within_the_limit():
+    X, y = _cancer(90)
+    kept = []
+
+    class Watching(SharedFits):
+        def fit(self, estimator, path):
+            done = super().fit(estimator, path)
+            kept.append(sum(one._values.nbytes for one in self._matrices.values() if one._values is not None))
+            return done
+
+    limit = 3 * 4 * 90 * 90
+    fits = Watching(
+        SVC(),
+        X,
+        y,
+        list(StratifiedKFold(3).split(X, y)),
+        {},
+        memory_limit=limit,
+        n_jobs=1,
+        max_seconds=None,
+        until=None,
+        interruption=Interruption(),
+    )
+    for number, gamma in enumerate(["scale", 0.1, "scale"]):
+        assert all(fold.error is None for fold in fits.fit(SVC(gamma=gamma), number))
+    assert kept == [limit, limit // 3, limit]

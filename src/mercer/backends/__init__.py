@@ -13,7 +13,7 @@ from mercer.backends.native import exponent_reach as exponent_reach
 from mercer.backends.sparse_form import SparseForm as SparseForm
 from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
-from mercer.data import Data, Dense
+from mercer.data import Data, Dense, Precomputed
 from mercer.isa import select_isa
 from mercer.kernels import Held, Kernel, stack_depth
 
@@ -43,7 +43,8 @@ def select_backend(
         One clause, for `verbose` output and reports.
     """
     if isinstance(kernel, Held):
-        held = HeldValues(n_jobs=n_jobs)
+        assert isinstance(data, Precomputed)
+        held = HeldValues(data, n_jobs=n_jobs)
         return held, f"the values of {kernel!r} are all in memory"
     program = kernel.lower()
     by_python = BlockBackend(kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)

@@ -12,6 +12,9 @@ from mercer.backends.threads import n_threads
 from mercer.data import Data, Precomputed
 
 _VALUES = 1 << 24  # some 20 ms of one thread
+_SINGLE = (
+    2.0**26
+)  # units of roundoff: a value in single precision is off by 2^-24 of it, and the bound has a factor of 8
 _MANY = 4  # columns wanted of so many: adding up whole rows, one after the other, costs less than picking from them
 
 
@@ -21,6 +24,8 @@ class HeldValues(Backend):
 
     Parameters
     ----------
+    data : Precomputed
+        Rows of the matrix.
     n_jobs : int, optional
         Threads.
     """
@@ -28,8 +33,9 @@ class HeldValues(Backend):
     values_per_call = _VALUES
     keeping_pays = False  # they are kept already
 
-    def __init__(self, *, n_jobs: int | None = None) -> None:
+    def __init__(self, data: Precomputed, *, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)
+        self.roundoff = _SINGLE if data.dtype == np.float32 else 1.0
         self._largest = 0.0
 
     def block(

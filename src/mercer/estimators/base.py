@@ -132,6 +132,7 @@ class DualMachine(KernelMachine):
     max_iter: int
     max_seconds: float | None
     callback: Callable[[Progress], object] | None
+    _silent = False  # whether somebody else tells how the fit ended
 
     def _limits(self) -> Limits:
         check_without_effect(self)
@@ -286,6 +287,8 @@ class DualMachine(KernelMachine):
                 IndefiniteKernelWarning,
                 stacklevel=depth,
             )
+        if self._silent:
+            return
         if Status.UNVERIFIED in solutions.statuses:
             warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)
             return

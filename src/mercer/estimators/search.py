@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Real
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,7 +219,7 @@ class KernelSearchCV(BaseSearchCV):
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         routed = self._get_routed_params_for_fit(params)
-        candidates = list(ParameterGrid(self.param_grid))
+        candidates, heads = _settings(self.param_grid)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
@@ -238,8 +237,9 @@ class KernelSearchCV(BaseSearchCV):
                 until=None if seconds is None else time.perf_counter() + seconds,
                 interruption=interruption,
             )
-            walk = _Walk(self, fits, candidates, splits)
+            walk = _Walk(self, fits, candidates, heads, splits)
             walk.fit(X, y, **params)
+        walk.warn()
         self.stopped_, self.reason_, self.n_splits_ = fits.stopped, fits.reason, len(splits)
         self.multimetric_ = walk.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
@@ -274,6 +274,7 @@ class _Walk(BaseSearchCV):
         search: KernelSearchCV,
         fits: SharedFits,
         candidates: list[dict[str, Any]],
+        heads: list[tuple[int, int]],
         splits: list[tuple[Any, Any]],
     ) -> None:
         super().__init__(
@@ -285,22 +286,22 @@ class _Walk(BaseSearchCV):
             error_score=search.error_score,
             return_train_score=search.return_train_score,
         )
-        self.search, self.fits, self.candidates, self.splits = search, fits, candidates, splits
+        self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
         self._path = path_of(search.estimator)
         self._made: Iterator[FoldFit] = iter(())
         self._summaries: dict[int, _Summary] = {}  # by place in the grid
         self._scored: list[int] = []
+        self._errors: list[Exception] = []
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         paths = self._paths()
         estimate = CostEstimate(len(self.splits))
         estimate.plan(paths)
-        errors: list[Exception] = []
         for path in paths:
             made: list[list[FoldFit]] = []
             for place in path:
                 estimator = clone(self.search.estimator).set_params(**clone(self.candidates[place], safe=False))
-                folds = self.fits.fit(estimator)
+                folds = self.fits.fit(estimator, self.heads[place])
                 if self.fits.stopped:
                     break
                 made.append(folds)
@@ -308,27 +309,29 @@ class _Walk(BaseSearchCV):
                 for fold in folds:
                     estimate.measured(place, fold.seconds)
                 self._tell(estimate, place)
-            errors += [fold.error for folds in made for fold in folds if fold.error is not None]
+            self._errors += [fold.error for folds in made for fold in folds if fold.error is not None]
             if any(fold.error is None for folds in made for fold in folds):
                 self._made = iter([fold for folds in made for fold in folds])
                 evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
                 self._scored += path[: len(made)]
             elif made and self.error_score == "raise":
-                raise errors[0]
+                raise self._errors[0]
         if not self._scored:
-            if errors:
-                raise ValueError(f"all {len(errors)} fits failed; the first one with: {errors[0]}") from errors[0]
+            if self._errors:
+                first = self._errors[0]
+                raise ValueError(f"all {len(self._errors)} fits failed; the first one with: {first}") from first
             raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished")
-        warn_of = [error for error in errors if not isinstance(error, StoppedError)]
-        if warn_of and len(self._scored) < len(self._summaries):
-            warnings.warn(
-                f"{len(warn_of)} fits failed, the first one with: {warn_of[0]}", FitFailedWarning, stacklevel=4
-            )
+
+    def warn(self) -> None:
+        """Tell what failed that scikit-learn has not told, and what is missing; two calls below the user's."""
+        if len(self._scored) < len(self._summaries):
+            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=3)
         if self.fits.stopped:
             warnings.warn(
                 f"the search was stopped ({self.fits.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
                 "were finished; the others have no score.",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def next_fit(self) -> FoldFit:
@@ -337,19 +340,15 @@ class _Walk(BaseSearchCV):
 
     def _paths(self) -> list[list[int]]:
         """Places in the grid, by kernel and gamma; C ascends along each, for solutions to follow it."""
-        paths: dict[str, list[int]] = {}
-        for place, candidate in enumerate(self.candidates):
-            head = {name: value for name, value in candidate.items() if name not in self._penalties}
-            paths.setdefault(repr(sorted(head.items(), key=itemgetter(0))), []).append(place)
-        order = [self.candidates[place] for place in range(len(self.candidates))]
-        return [
-            sorted(path, key=lambda place: tuple(order[place].get(name, 0.0) for name in self._penalties))
-            for path in paths.values()
-        ]
+        paths: dict[tuple[int, int], list[int]] = {}
+        for place, head in enumerate(self.heads):
+            paths.setdefault(head, []).append(place)
+        return [sorted(path, key=self._penalties) for path in paths.values()]
 
-    @property
-    def _penalties(self) -> tuple[str, ...]:
-        return tuple(self._path + name for name in ("nu", "epsilon", "C"))
+    def _penalties(self, place: int) -> tuple[float, ...]:
+        """What a path goes along; what is no number is the machine's to refuse."""
+        values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
+        return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
     def _tell(self, estimate: CostEstimate, place: int) -> None:
         """Tell how far the search is."""
@@ -384,6 +383,8 @@ class _Walk(BaseSearchCV):
                 results[name] = _ranks(results[f"mean_{name[5:]}"])
             elif name not in results and not name.startswith("param_"):
                 results[name] = np.full(n, np.nan)
+                if name.startswith(("split", "mean_t")) and self.error_score != "raise":
+                    results[name][list(self._summaries)] = self.error_score  # where every fit of a path has failed
                 results[name][self._scored] = values
         for name in sorted({name for candidate in self.candidates for name in candidate}):
             results[f"param_{name}"] = _column([candidate.get(name, _ABSENT) for candidate in self.candidates])
@@ -447,6 +448,12 @@ class _Cell(BaseEstimator):
         self._trained_on = X
         return self
 
+    def __getitem__(self, index: Any) -> Any:
+        return self._fold.fitted[index]
+
+    def __len__(self) -> int:
+        return len(self._fold.fitted)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -465,6 +472,18 @@ class _Cell(BaseEstimator):
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask
+
+
+def _settings(grids: list[dict[str, list[Any]]]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    """All settings in the order of scikit-learn's grid, and of each which kernel and which gamma it has."""
+    candidates, heads = [], []
+    for number, grid in enumerate(grids):
+        name = next((name for name in grid if name.endswith("gamma")), None)
+        for candidate in ParameterGrid(grid):
+            gamma = 0 if name is None else next(i for i, v in enumerate(grid[name]) if v is candidate[name])
+            candidates.append(candidate)
+            heads.append((number, gamma))
+    return candidates, heads
 
 
 def _axis(name: str, values: Any) -> list[Any] | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NamedTuple
@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.backends import n_threads
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
+from mercer.estimators.novelty import SVDD, OneClassSVM
+from mercer.estimators.nu_svc import NuSVC
+from mercer.estimators.svc import SVC
+from mercer.estimators.svr import SVR, NuSVR, QuantileSVR
 from mercer.estimators.validation import check_rows, check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Held, Kernel
@@ -31,8 +34,10 @@ IndexArray = npt.NDArray[np.int64]
 MOST_STEPS, STEPS_PER_ROW = 1_000_000, 100
 """Steps after which a machine of a search is judged as it stands, where it sets no limit: the larger one counts."""
 
-_PENALTIES = ("C", "epsilon", "nu")  # where they alone differ, a solution is near the next one
-_OWN = ("callback", "max_seconds", "max_iter", *_PENALTIES)
+_LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
+_OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
+SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
+"""Machines whose fits share what they can; a class made from one of them may do anything with its rows."""
 
 
 class StoppedError(RuntimeError):
@@ -83,7 +88,8 @@ class SharedFits:
 
     A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values that is
     evaluated once for all settings that differ in penalties alone, and for all folds where their rows and kernels are
-    the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) Each
+    the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) It is
+    in single precision as long as its rounding is below the tolerance of the machines, then in double. Each
     machine starts from the one before on the same fold. Where the matrix does not fit the memory limit, and for any
     other estimator, each fit is what it would be without a search.
 
@@ -125,10 +131,11 @@ class SharedFits:
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
         self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
-        self._rows: dict[int, Rows] = {}
+        self._rows: dict[tuple[int, bool, bool], Rows] = {}
         self._before: dict[int, Pipeline] = {}
         self._matrices: dict[int, _Matrix] = {}
         self._last: dict[int, DualMachine] = {}
+        self._path: object = None
         self._lock = Lock()
         self._shares, self.reason = _why(estimator, X, self._params)
 
@@ -148,15 +155,31 @@ class SharedFits:
             return "interrupted"
         return "time limit" if self._until is not None and time.perf_counter() >= self._until else ""
 
-    def fit(self, estimator: Any) -> list[FoldFit]:
-        """Fit clones of the estimator on the training rows of every fold."""
+    def fit(self, estimator: Any, path: object) -> list[FoldFit]:
+        """Fit clones of the estimator on the training rows of every fold.
+
+        Parameters
+        ----------
+        estimator : estimator
+        path : object
+            Equal for settings that follow each other and differ in penalties alone.
+
+        Returns
+        -------
+        list of FoldFit
+        """
         numbers = range(len(self._splits))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # how each fit ended is told with the results
-            if self._n_threads == 1 or not self._shares:
-                return [self._fit_fold(estimator, number) for number in numbers]
-            with ThreadPoolExecutor(self._n_threads) as pool:
-                return list(pool.map(lambda number: self._fit_fold(estimator, number), numbers))
+        if path != self._path:
+            self._path = path
+            self._last.clear()
+            for matrix in self._matrices.values():
+                matrix.forget()
+            self._shares, reason = _why(estimator, self._X, self._params)
+            self.reason = reason if not self._shares else self.reason
+        if self._n_threads == 1 or not self._shares:
+            return [self._fit_fold(estimator, number) for number in numbers]
+        with ThreadPoolExecutor(self._n_threads) as pool:
+            return list(pool.map(lambda number: self._fit_fold(estimator, number), numbers))
 
     def _fit_fold(self, estimator: Any, number: int) -> FoldFit:
         began = time.perf_counter()
@@ -181,21 +204,31 @@ class SharedFits:
         return fitted, machine if isinstance(machine, DualMachine) else None, None
 
     def _shared(self, estimator: Any, number: int) -> tuple[Any, DualMachine | None, Rows | None]:
-        machine: DualMachine = machine_of(estimator)
+        given: DualMachine = machine_of(estimator)
         rows = self._rows_of(estimator, number)
         training = rows.data.rows(rows.train)
         weights = next((self._part(value, number) for value in self._params.values()), None)
-        spec = machine._kernel_asked_for()
+        spec = given._kernel_asked_for()
         kernel = spec.resolve(training, None if weights is None else check_sample_weight(weights, training.n))
-        matrix = self._matrix_of(kernel, rows, number, by_folds=estimator is not machine or kernel != spec)
-        if matrix is not None and not kernel.takes_values:
-            rows = replace(rows, data=Precomputed(matrix))
-        machine = self._go_on(machine, number, kernel if matrix is None else Held(kernel))
-        machine.fit(rows.data.rows(rows.train), *self._targets(number), sample_weight=weights)
-        fitted = machine if matrix is None or kernel.takes_values else machine._of_rows(kernel, training)
+        by_folds = estimator is not given or kernel != spec
+        machine = None
+        for held in self._ways_of(kernel, rows, number, by_folds=by_folds):
+            rows = rows if held is None else replace(rows, data=held)
+            machine = self._go_on(clone(given), number, kernel if held is None else Held(kernel))
+            machine.fit(rows.data.rows(rows.train), *self._targets(number), sample_weight=weights)
+            if held is None or held.whole.dtype == np.float64 or machine.certificate_.rounding <= machine.tol:
+                break
+        assert machine is not None
+        self._last[number] = fitted = machine
+        if isinstance(machine.kernel_, Held) and not kernel.takes_values:
+            fitted = machine._of_rows(kernel, training)
+        fitted = copy(fitted)
+        fitted._silent = False
+        for name, value in given.get_params(deep=False).items():
+            setattr(fitted, name, value)
         before = self._before.get(number)
         if before is not None:
-            fitted = Pipeline([*before.steps, (estimator.steps[-1][0], fitted)])
+            fitted = Pipeline([*before.steps, (_steps(estimator)[-1][0], fitted)])
         return fitted, machine, rows
 
     def _targets(self, number: int) -> tuple[Any, ...]:
@@ -219,38 +252,48 @@ class SharedFits:
         """The rows of a fold, looked at once; after what a pipeline does to them, once for each fold."""
         train, test = self._splits[number]
         machine = machine_of(estimator)
+        spec = machine._kernel_asked_for()
         with self._lock:
-            if number in self._rows:
-                return self._rows[number]
+            key = number, spec.takes_values, spec.is_structured
+            if key in self._rows:
+                return self._rows[key]
             given = self._given(estimator, test, train), self._given(estimator, train, train)
-            if estimator is machine:
-                data = self._rows[next(iter(self._rows))].data if self._rows else self._checked(machine, self._X)
+            steps = _steps(estimator)[:-1]
+            if not steps:
+                same = [rows.data for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
+                data = same[0] if same else check_rows(clone(machine), self._X, spec, reset=True)
                 found = Rows(data, np.asarray(train), np.asarray(test), given)
             else:
-                before = clone(estimator[:-1])
+                before = clone(Pipeline(steps))
                 seen = before.fit_transform(given[1], *self._targets(number))
-                data = self._checked(machine, _stacked(seen, before.transform(given[0])))
+                data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
                 self._before[number] = before
                 found = Rows(data, np.arange(len(train)), np.arange(len(train), data.n), given)
-            self._rows[number] = found
+            self._rows[key] = found
             return found
 
-    def _checked(self, machine: DualMachine, X: Any) -> Data:
-        return check_rows(clone(machine), X, machine._kernel_asked_for(), reset=True)
-
-    def _matrix_of(self, kernel: Kernel, rows: Rows, number: int, *, by_folds: bool) -> Any:
-        """The kernel values between all rows of the fold; None where they do not fit.
+    def _ways_of(self, kernel: Kernel, rows: Rows, number: int, *, by_folds: bool) -> Iterator[Precomputed | None]:
+        """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
 
         Folds share one matrix where the rows are the same and the kernel depends on no rows; else each has its own.
         """
         if kernel.takes_values:
-            return rows.data.whole  # type: ignore[attr-defined]
+            yield rows.data  # type: ignore[misc]
+            return
         key, share = (number + 1, len(self._splits)) if by_folds else (0, 1)
-        if 4 * rows.data.n**2 > self._limit // share:
-            return None
         with self._lock:
+            for other in [other for other in self._matrices if (other > 0) != by_folds]:
+                del self._matrices[other]
             kept = self._matrices.setdefault(key, _Matrix())
-        return kept.of(kernel, rows.data, 1 if by_folds else self._n_threads, self._check)
+        n_jobs = 1 if by_folds else self._n_threads
+        size = float(np.abs(kernel.diag(rows.data)).max(initial=0.0))
+        # Where a kernel is indefinite, rounding decides which of its stationary points is found.
+        single = kernel.is_psd and _LEAST < size < 1.0 / _LEAST
+        for dtype in (np.float32, np.float64) if single else (np.float64,):
+            wanted = np.dtype(dtype).itemsize * rows.data.n**2
+            if wanted <= self._limit // share and not kept.is_better_than(dtype):
+                yield Precomputed(kept.of(kernel, rows.data, dtype, n_jobs, self._check))
+        yield None
 
     def _go_on(self, machine: DualMachine, number: int, kernel: Kernel) -> DualMachine:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
@@ -261,10 +304,10 @@ class SharedFits:
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
         machine.callback = _Stop(self._interruption, machine.callback)
+        machine._silent = True  # how each fit ended is told with the results
         last = self._last.get(number)
-        if last is not None and _alike(last, machine):
+        if last is not None and kernel.is_psd and _alike(last, machine):  # of an indefinite one the start decides
             machine.__dict__ = {**vars(last), **vars(machine)}
-        self._last[number] = machine
         return machine
 
 
@@ -294,37 +337,65 @@ class _Stop:
 
 
 class _Matrix:
-    """The matrix of one kernel's values in single precision; of the next kernel, in the same place."""
+    """The matrix of one kernel's values, in single precision or in double."""
 
     def __init__(self) -> None:
-        self._content: tuple[Kernel, Data] | None = None
-        self._memory = np.empty((0, 0), dtype=np.float32)
+        self._values: npt.NDArray[np.floating] | None = None
         self._lock = Lock()
 
-    def of(self, kernel: Kernel, data: Data, n_jobs: int, check: Callable[[], None]) -> npt.NDArray[np.float32]:
+    def forget(self) -> None:
+        """Drop the values: another kernel comes."""
+        self._values = None
+
+    def is_better_than(self, dtype: type[np.floating]) -> bool:
+        """Whether values of more digits are at hand."""
+        values = self._values
+        return values is not None and values.dtype.itemsize > np.dtype(dtype).itemsize
+
+    def of(
+        self, kernel: Kernel, data: Data, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
+    ) -> npt.NDArray[np.floating]:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
-            if self._content != (kernel, data):
-                self._content = None
-                if self._memory.shape[0] != data.n:
-                    self._memory = np.empty((data.n, data.n), dtype=np.float32)
+            values = self._values
+            if values is None or values.dtype != dtype:
+                self._values = None  # those in single precision go when those who still use them have finished
+                values = np.empty((data.n, data.n), dtype=dtype)
                 rows = np.arange(data.n)
-                for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(self._memory, rows, rows):
+                for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(values, rows, rows):
                     check()
-                self._content = kernel, data
-            return self._memory
+                self._values = values
+            return values
+
+
+def _steps(estimator: Any) -> list[tuple[str, Any]]:
+    """The steps of a pipeline, those of pipelines in it among them; an estimator alone is one step."""
+    if not isinstance(estimator, Pipeline):
+        return [("machine", estimator)]
+    *before, (name, last) = estimator.steps
+    return [*before, *(_steps(last) if isinstance(last, Pipeline) else [(name, last)])]
 
 
 def _why(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> tuple[bool, str]:
     """Whether fits share anything, and why."""
     machine = machine_of(estimator)
-    if not isinstance(machine, DualMachine):
+    if type(machine) not in SHARING:
         return False, f"{type(machine).__name__} shares nothing between fits"
+    if _remembers(estimator):
+        return False, "a pipeline with a memory or with transform_input shares nothing between fits"
     if not set(fit_params) <= {path_of(estimator) + "sample_weight"}:
         return False, "parameters of fit other than sample weights are the estimator's own: nothing is shared"
-    if machine._takes_values() and not _is_symmetric(X):
+    if machine._takes_values() and (estimator is not machine or not _is_symmetric(X)):
         return False, "given kernel values are shared where they are a dense matrix that is symmetric to the last digit"
     return True, "folds and penalties share kernel values and solutions"
+
+
+def _remembers(estimator: Any) -> bool:
+    """Whether a pipeline, or one in it, does more than its steps."""
+    if not isinstance(estimator, Pipeline):
+        return False
+    more = estimator.memory is not None or getattr(estimator, "transform_input", None) is not None
+    return more or any(_remembers(step) for _, step in estimator.steps)
 
 
 def _is_symmetric(X: Any) -> bool:

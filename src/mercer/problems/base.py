@@ -230,7 +230,8 @@ class Problem:
         all coefficients do so too: bounded ones are at the new bounds, and every sum stays 0. Coefficients that are
         mostly free hardly depend on the bounds, and stay.
         """
-        if before.start.any() or self.start.any() or not np.isfinite(before.upper).all():
+        finite = np.isfinite(before.upper - before.lower).all() and np.isfinite(self.upper - self.lower).all()
+        if before.start.any() or self.start.any() or not finite:
             return beta
         free = np.count_nonzero((before.lower < beta) & (beta < before.upper))
         if 2 * free > np.count_nonzero(beta):
