@@ -1,5 +1,7 @@
 """The perceptron by hand, and the machine penalised in its coefficients against a general optimiser."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -251,3 +253,43 @@ def test_bad_input_is_refused(message):
     machine, changed = BAD[message]
     with pytest.raises(ValueError, match=message):
         clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        KernelPerceptron(),
+        KernelPerceptron(form="primal"),
+        GradientKernelSVC(kernel="linear"),
+        GradientKernelSVC(kernel="linear", solver="descent"),
+        GradientKernelSVC(kernel="linear", memory_limit=0),
+    ],
+    ids=str,
+)
+def test_overflow_is_refused(machine):
+    X, y = TABLES["3 classes"]
+    with pytest.raises(ValueError, match="overflow double precision"), np.errstate(over="ignore", invalid="ignore"):
+        clone(machine).fit(X * 1e200, y)
+
+
+def test_weights_and_penalties_of_many_decades_come_to_an_end_without_a_claim():
+    X, y = TABLES["2 classes"]
+    s = 10.0 ** np.random.default_rng(0).uniform(-8, 8, len(y))
+    with pytest.warns(ConvergenceWarning, match="stalled|max_iter"):
+        machine = GradientKernelSVC(gamma=0.3, max_iter=300).fit(X, y, s)
+    assert machine.certificate_.relative_gap > machine.tol
+
+
+@pytest.mark.parametrize("solver", descent.SOLVERS)
+def test_progress_reports_the_last_gap_that_was_looked_at(solver):
+    X, y = TABLES["2 classes"]
+    seen = []
+
+    def callback(progress):
+        seen.append(progress.violation)
+        time.sleep(0.01)  # so that there is a look at the clock at every few steps
+
+    with pytest.warns(ConvergenceWarning):
+        GradientKernelSVC(1e-3, solver=solver, tol=1e-12, max_seconds=0.5, callback=callback).fit(X, y)
+    assert len(seen) > 3
+    assert np.isfinite(seen[2:]).all()

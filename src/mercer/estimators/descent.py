@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from mercer.estimators.validation import check_callback, check_number, check_who
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.machines import descent, perceptron
 from mercer.machines.certificate import LossCertificate, combine
-from mercer.solvers import Progress
+from mercer.solvers import Interruption, Progress
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ class KernelPerceptron(ByPairs):
     multi_class : {"ovo", "ovr"}, default="ovo"
         One machine for each pair of classes, or one for each class against the rest.
     max_seconds : float, optional
-        Wall-clock limit.
+        Wall-clock limit, of all machines together.
     memory_limit : int, optional
         Bytes that kept rows of the Gram matrix may take; default 1 GiB.
     n_jobs : int, optional
@@ -175,17 +176,21 @@ class KernelPerceptron(ByPairs):
         tasks = multiclass.make_tasks(labels.codes, labels.classes.size, self.multi_class)
         beta = np.zeros((data.n, len(tasks)))
         found = []
-        for column, task in enumerate(tasks):
-            one = perceptron.learn(
-                task.signs,
-                gram.restrict(task.rows),
-                rows=None if rows is None else rows[task.rows],
-                max_passes=passes,
-                max_seconds=seconds,
-                callback=self.callback,
-            )
-            beta[task.rows, column] = one.alpha * task.signs
-            found.append(one)
+        began = time.perf_counter()
+        with Interruption() as interruption:
+            for column, task in enumerate(tasks):
+                one = perceptron.learn(
+                    task.signs,
+                    gram.restrict(task.rows),
+                    rows=None if rows is None else rows[task.rows],
+                    max_passes=passes,
+                    max_seconds=seconds,
+                    callback=self.callback,
+                    interruption=interruption,
+                    began=began,
+                )
+                beta[task.rows, column] = one.alpha * task.signs
+                found.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
         self._keep(data, labels.rows, beta, np.zeros(len(tasks)))
         self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), np.ascontiguousarray(np.abs(beta.T))
@@ -240,7 +245,7 @@ class GradientKernelSVC(Iterated, ByPairs):
     max_iter : int, default=100000
         Most steps of a machine; -1 for no limit.
     max_seconds : float, optional
-        Wall-clock limit of each machine; the certificate comes on top.
+        Wall-clock limit of the training of all machines; the certificate comes on top.
     memory_limit : int, optional
         Bytes that the Gram matrix may take; default 1 GiB. A larger one is evaluated anew for each product with it.
     n_jobs : int, optional
@@ -368,19 +373,23 @@ class GradientKernelSVC(Iterated, ByPairs):
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
         tasks = multiclass.make_tasks(codes, labels.classes.size, self.multi_class)
         beta, biases, found = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
-        for column, task in enumerate(tasks):
-            one = descent.minimise(
-                task.signs,
-                gram.restrict(task.rows),
-                weights[task.rows],
-                penalty,
-                solver=self.solver,
-                learning_rate=rate,
-                limits=limits,
-                callback=listener,
-            )
-            beta[task.rows, column], biases[column] = one.beta, one.bias
-            found.append(one)
+        began = time.perf_counter()
+        with Interruption() as interruption:
+            for column, task in enumerate(tasks):
+                one = descent.minimise(
+                    task.signs,
+                    gram.restrict(task.rows),
+                    weights[task.rows],
+                    penalty,
+                    solver=self.solver,
+                    learning_rate=rate,
+                    limits=limits,
+                    callback=listener,
+                    interruption=interruption,
+                    began=began,
+                )
+                beta[task.rows, column], biases[column] = one.beta, one.bias
+                found.append(one)
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
         self._scheme = self.multi_class
         self._keep(data, labels.rows, beta, biases)

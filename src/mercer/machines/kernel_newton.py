@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.gram import Gram, combined
+from mercer.kernels.base import finite
 from mercer.machines.certificate import KernelEvidence, LossCertificate, certify
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.objective import Objective
@@ -203,12 +204,14 @@ class KernelProduct:
         self.bytes_held = 0
 
     def prepare(self) -> Iterator[None]:
-        """Evaluate the matrix if it fits; yields after every piece of work."""
+        """Evaluate the matrix if it fits; yields after every piece of work. Raises a ValueError if values overflow."""
         size = 8 * self._gram.n**2
         if size > self._gram.memory_limit:
             return
         matrix = np.empty((self._gram.n, self._gram.n))
         yield from self._gram.fill_block(matrix, None, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite(self._gram.kernel, matrix.sum(axis=1))  # no finite sum of what is infinite
         self._matrix, self.bytes_held = matrix, size
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
@@ -217,7 +220,8 @@ class KernelProduct:
         Threads of BLAS wait for each other: on busy processors, a hundred times longer than the product takes.
         """
         if self._matrix is None:
-            return self._gram.matvec(vectors)
+            found = self._gram.matvec(vectors)
+            return finite(self._gram.kernel, found) if np.isfinite(vectors).all() else found
         if vectors.ndim == 2 and vectors.shape[1] > 1:
             return self._matrix @ vectors
         return combined(self._matrix, np.arange(self._gram.n), None, vectors, self._gram.n_threads)
