@@ -51,6 +51,11 @@ def test_six_points_by_hand(form, stored):
         assert machine.coef_.tolist() == [[0.0, 5.0]]
 
 
+def test_a_mistake_is_a_mistake_at_any_scale():
+    machine = KernelPerceptron().fit(1e-6 * SIX, LABELS)  # decision values of some 1e-12
+    assert machine.alpha_.tolist() == [[2.0, 0.0, 1.0, 0.0, 1.0, 0.0]]
+
+
 def test_passes_are_counted():
     one = KernelPerceptron(max_passes=1).fit(SIX, LABELS)
     assert (one.n_mistakes_.tolist(), one.n_passes_.tolist()) == ([3], [1])
@@ -228,6 +233,8 @@ def test_the_best_bias_and_the_nearest_point(seed):
     assert (point >= 0).all()
     assert (point <= 1).all()
     assert abs((y * s) @ point) < 1e-12
+    far = descent.onto_the_plane(y, s, 1e9 * share)  # what the level has lost to rounding is put back
+    assert abs((y * s) @ far) < 1e-12
     for _ in range(50):  # no feasible point is nearer: the angle is obtuse
         other = descent.onto_the_plane(y, s, rng.normal(size=n) * 3)
         assert (s * (share - point)) @ (other - point) <= 1e-9

@@ -1,6 +1,7 @@
 """Kernel ridge regression: scikit-learn's numbers, leave-one-out by refitting, weights as copies, every refusal."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -237,6 +239,46 @@ def test_a_machine_pickles_without_its_evidence():
         machine.certificate_.verify()
     np.testing.assert_array_equal(machine.predict(X), KernelRidge(kernel="rbf").fit(X, Y).predict(X))
     machine.loo_residuals_  # noqa: B018 - from the rows that it holds
+
+
+def test_each_target_is_held_against_its_own_size():
+    twice, t = np.vstack([X[:20], X[:20]]), Y[:20]
+    contradictory = np.concatenate([t, t + 100.0])
+    targets = np.column_stack([1e9 * np.concatenate([t, t]), contradictory])
+    with pytest.warns((UserWarning, ConvergenceWarning)):
+        machine = KernelRidge(0.0, kernel="rbf").fit(twice, targets)
+    assert machine.certificate_.status is Status.STALLED
+    assert machine.certificate_.verify().status is Status.STALLED
+    for unit in (1e-9, 1e9):
+        certificate = KernelRidge(1e-3, kernel="rbf").fit(X, unit * TWO).certificate_
+        assert certificate.status is Status.OPTIMAL
+        assert certificate.relative_gap < 1e-9
+
+
+def test_a_gap_is_held_against_the_squared_loss_of_0():
+    certificate = KernelRidge(1.0, kernel="rbf").fit(X, 1e-9 * Y).certificate_
+    evidence = certificate.evidence
+    evidence.beta[:] = 0.0  # has learnt nothing
+    found = certificate.verify()
+    assert found.relative_gap == pytest.approx(1.0)
+    assert found.primal == pytest.approx(0.5e-18 * (Y**2).sum())
+
+
+def test_one_matrix_is_held_at_a_time():
+    n = 1500
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(n, 4)), rng.normal(size=n)
+    KernelRidge(kernel="rbf").fit(rows[:50], y[:50])
+    tracemalloc.start()
+    try:
+        machine = KernelRidge(kernel="rbf").fit(rows, y)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * 8 * n**2
+        tracemalloc.reset_peak()
+        machine.loo_residuals_  # noqa: B018
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * 8 * n**2
+    finally:
+        tracemalloc.stop()
+    assert 8 * n**2 <= machine.certificate_.peak_memory_bytes < 1.5 * 8 * n**2
 
 
 BAD = {

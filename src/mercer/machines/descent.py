@@ -54,9 +54,9 @@ class CoefficientEvidence(Evidence):
     convex: bool = True  # whatever the kernel is: margins are linear in alpha
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> FloatArray:
         """The violation is the relative gap."""
-        return 1.0
+        return np.ones(1)
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
@@ -72,9 +72,9 @@ class CoefficientEvidence(Evidence):
         return Evaluation(
             primal=primal,
             gap=primal - dual,
-            violation=max(0.0, relative_gap(primal, dual)),
+            violation=np.array([max(0.0, relative_gap(primal, dual))]),
             dual_infeasibility=abs(float((y * point.multipliers).sum())),
-            rounding=rounding_error(gram, gram.value_bound(), float(beta @ beta), values),
+            rounding=np.array([rounding_error(gram, gram.value_bound(), float(beta @ beta), values)]),
         )
 
 

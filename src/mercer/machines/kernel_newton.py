@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer.gram import Gram, combined
 from mercer.kernels.base import finite
-from mercer.machines.certificate import KernelEvidence, LossCertificate, certify
+from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, largest_gap
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.objective import Objective
 from mercer.solution import Limits, TraceRow
@@ -98,12 +98,14 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
         value = _value(objective, point.beta, point.values, f)
         here = Step(here.n_iter, violation, value)
         yield here
-        if violation <= 0.5 * tol:  # half: the certificate's kernel values are rounded otherwise
+        moved = product(gradient)
+        gap = 0.5 * float((gradient * moved / penalty).sum())
+        # Half: the certificate's kernel values are rounded otherwise.
+        if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * max(1.0, abs(value)):
             if fresh:
                 return
             point.values, fresh = product(point.beta), True
             continue
-        moved = product(gradient)
         # What K does not see of the gradient changes nothing but the coefficients: those that the optimality condition
         # asks for at f have a gradient of their own of at most half of how far they move f.
         hidden = 0.5 * float((np.abs(moved) / penalty).max())
