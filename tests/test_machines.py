@@ -422,6 +422,29 @@ def test_contamination_is_honoured_on_the_training_data(load, share):
     np.testing.assert_array_equal(verdict, detector.fit_predict(X))
 
 
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n", [100, 333])
+def test_contamination_is_exact_where_rows_are_distinct(n, kernel, share):
+    for seed in range(8):
+        X = np.random.default_rng(seed).normal(size=(n, 4))
+        detector = OneClassSVM(contamination=share, kernel=kernel).fit(X)
+        outside = detector.predict(X) == -1
+        assert outside.sum() == int(share * n + 1e-9)
+        assert detector.nu_ >= share
+        one_by_one = np.concatenate([detector.predict(row[None]) for row in X[:50]])
+        np.testing.assert_array_equal(one_by_one == -1, outside[:50])
+    assert OneClassSVM(nu=0.3).fit(X).nu_ == 0.3
+
+
+def test_equal_rows_share_their_side():
+    X = np.random.default_rng(0).normal(size=(60, 4)).repeat(5, axis=0)
+    for share in (0.05, 0.11, 0.3):
+        outside = OneClassSVM(contamination=share).fit_predict(X) == -1
+        assert (outside.reshape(60, 5).sum(axis=1) % 5 == 0).all()
+        assert 5 * int(60 * share + 1e-9) == outside.sum()
+
+
 def test_contamination_counts_weights():
     X, _, weights = table("novelty", True)
     detector = OneClassSVM(contamination=0.2).fit(X, sample_weight=weights)
