@@ -281,6 +281,45 @@ def test_one_matrix_is_held_at_a_time():
     assert 8 * n**2 <= machine.certificate_.peak_memory_bytes < 1.5 * 8 * n**2
 
 
+def test_a_path_through_weights_of_many_sizes():
+    rng = np.random.default_rng(0)
+    rows, y, s = rng.normal(size=(40, 3)), rng.normal(size=40), 10.0 ** rng.uniform(-8, 8, 40)
+    alphas = [1e-8, 1e-4, 1.0, 1e8]
+    path = KernelRidge(kernel="rbf", gamma=0.5).path(rows, y, alphas, s)
+    K = rbf_kernel(rows, gamma=0.5)
+    for i, alpha in enumerate(alphas):
+        A = K + np.diag(alpha / s)
+        np.testing.assert_allclose(A @ path.coefficients[i, :, 0], y, atol=1e-6 * np.abs(y).max())
+        left_out = []
+        for row in range(40):
+            kept = np.arange(40) != row
+            left_out.append(y[row] - K[row, kept] @ np.linalg.solve(A[np.ix_(kept, kept)], y[kept]))
+        assert path.leave_one_out_errors[i, 0] == pytest.approx(s @ np.square(left_out) / s.sum(), rel=1e-5)
+    assert path.solved.all()
+
+
+def test_a_path_says_what_it_could_not_solve():
+    twice = np.vstack([X[:20], X[:20]])
+    with pytest.warns(UserWarning, match=r"the systems of alphas \[0.0\] are singular"):
+        path = KernelRidge(kernel="rbf").path(twice, np.concatenate([Y[:20], Y[:20] + 100.0]), [0.0, 1.0])
+    assert path.solved.tolist() == [False, True]
+    assert np.isnan(path.leave_one_out_errors[0]).all()
+    assert path.best == 1
+
+
+@pytest.mark.parametrize("alpha", [0.5, [0.5, 0.25]], ids=str)
+def test_leave_one_out_of_an_indefinite_system(alpha):
+    K = np.array([[0.0, 1.0], [1.0, 0.0]])
+    y = np.array([1.0, 2.0]) if np.size(alpha) == 1 else np.array([[1.0, 2.0], [2.0, 4.0]]).T
+    with pytest.warns(UserWarning, match="not positive definite|semidefinite"):
+        found = KernelRidge(alpha, kernel="precomputed").fit(K, y).loo_residuals_
+    # Without row 0, f(x_0) = K_01 y_1 / (K_11 + alpha) = y_1 / alpha.
+    np.testing.assert_allclose(found, y - y[::-1] / np.array(alpha), atol=1e-12)
+    with pytest.warns(UserWarning, match="not positive definite|semidefinite"):
+        singular = KernelRidge(1.0, kernel="precomputed").fit(K, [1.0, 2.0])
+    assert np.isnan(singular.loo_residuals_).all()
+
+
 BAD = {
     "alpha must be a number >= 0": ({"alpha": -1.0}, {}),
     "alpha must be a number >= 0, got 'one'": ({"alpha": "one"}, {}),

@@ -188,6 +188,33 @@ def test_the_leave_one_out_score_counts_weights(machine):
     assert abs(machine.loo_score_ - right.mean()) > 0.01
 
 
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+@pytest.mark.parametrize("s", [None, [1.0, 3.0]])
+def test_a_bias_may_make_up_for_a_singular_matrix(s):
+    """K + I is singular, but the bordered system is not."""
+    K = np.array([[0.0, -1.0], [-1.0, 0.0]])
+    found = LeastSquaresSVC(kernel="precomputed").fit(K, [0, 1], s)
+    system = np.ones((3, 3))
+    system[:2, :2], system[2, 2] = K + np.diag(1.0 / np.array([1.0, 1.0] if s is None else s)), 0.0
+    expected = np.linalg.solve(system, [-1.0, 1.0, 0.0])
+    np.testing.assert_allclose(np.append(found.dual_coef_, found.intercept_), expected, atol=1e-12)
+    assert found.certificate_.status is Status.STATIONARY
+
+
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_leave_one_out_of_an_indefinite_bordered_system():
+    rng = np.random.default_rng(0)
+    K = rng.normal(size=(8, 8))
+    K, y = K + K.T, np.arange(8) % 2
+    machine = LeastSquaresSVC(kernel="precomputed").fit(K, y)
+    for i in range(8):
+        kept = np.arange(8) != i
+        system = np.ones((8, 8))
+        system[:7, :7], system[7, 7] = K[np.ix_(kept, kept)] + np.eye(7), 0.0
+        found = np.linalg.solve(system, np.append(2.0 * y[kept] - 1.0, 0.0))
+        assert machine.loo_decision_[i] == pytest.approx(K[i, kept] @ found[:7] + found[7], abs=1e-9)
+
+
 BAD = {
     "C must be a number > 0": (LeastSquaresSVC(C=0.0), {}),
     "C must be a finite number": (LeastSquaresSVC(C=np.inf), {}),

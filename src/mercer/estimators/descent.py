@@ -368,7 +368,7 @@ class GradientKernelSVC(Iterated, ByPairs):
             raise ValueError(f'solver must be "accelerated" or "descent", got {self.solver!r}.')
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
+        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         gram = self._gram(kernel, data, labels.rows)
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
         tasks = multiclass.make_tasks(codes, labels.classes.size, self.multi_class)

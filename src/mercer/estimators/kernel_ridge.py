@@ -69,7 +69,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         The penalty used.
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
         y_i - f(x_i) with f trained without row i, in closed form; computed on first use (a second factorisation and an
-        inverse). NaN for rows of weight 0. What depends on the data as a whole, gamma="scale" say, stays as it is.
+        inverse). NaN for rows of weight 0, and where the system has no inverse. What depends on the data as a whole,
+        gamma="scale" say, stays as it is.
     certificate_ : LossCertificate
         Objectives, duality gap and residual, recomputed in float64 apart from the solver.
     n_features_in_, feature_names_in_
@@ -205,12 +206,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         -------
         RidgePath
             `coefficients` of shape (n_penalties, n, n_targets), `leave_one_out_errors` of shape (n_penalties,
-            n_targets): weighted means of the squared leave-one-out residuals; and `best`, which penalty has the least.
+            n_targets): weighted means of the squared leave-one-out residuals; `best`, which penalty has the least; and
+            `solved`, whether residuals are within the tolerance.
 
         Raises
         ------
         ValueError
             As :meth:`fit`.
+
+        Warns
+        -----
+        UserWarning
+            If a system is singular, or too badly conditioned to be solved.
 
         Notes
         -----
@@ -223,6 +230,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         columns = targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
         found = ridge.path(gram, columns[rows], chosen, weights[rows], n_jobs=self.n_jobs)
+        if not found.solved.all():
+            warnings.warn(
+                f"the systems of alphas {chosen[~found.solved].tolist()} are singular or too badly conditioned to be "
+                "solved in float64: do not rely on their coefficients and errors. Raise these alphas.",
+                UserWarning,
+                stacklevel=2,
+            )
         coefficients = np.zeros((chosen.size, data.n, columns.shape[1]))
         coefficients[:, rows] = found.coefficients
         return replace(found, coefficients=coefficients)

@@ -135,7 +135,7 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
             raise ValueError(f"C must be a finite number > 0, got {self.C!r}; SVC has a maximal margin.")
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
+        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         gram = self._gram(kernel, data, labels.rows)
         targets = labels.signs
         penalty = np.full(targets.shape[1], 1.0 / C)
