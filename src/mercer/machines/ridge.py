@@ -346,15 +346,15 @@ def path(
             errors[i] = weights @ np.square(residuals) / weights.sum()
         del spectrum
     values = gram.matvec(np.hstack(list(coefficients)))
-    for i, penalty in enumerate(penalties):
+    for i, penalty in enumerate(penalties.tolist()):
         left = Y - values[:, i * Y.shape[1] : (i + 1) * Y.shape[1]] - penalty * coefficients[i] / weights[:, None]
         clear[i] &= bool((np.abs(left).max(axis=0) <= TOL * Squared(Y).scale).all())
-    for i in np.flatnonzero(~clear):
-        each = np.full(Y.shape[1], penalties[i])
+    for at in np.flatnonzero(~clear):
+        each = np.full(Y.shape[1], penalties[at])
         found = solve(gram, Y, each, weights, n_jobs=n_jobs)
-        coefficients[i], solved[i] = found.beta, found.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
+        coefficients[at], solved[at] = found.beta, found.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
         residuals = leave_one_out(gram, found.beta, each, weights, n_jobs=n_jobs)
-        errors[i] = weights @ np.square(residuals) / weights.sum()
+        errors[at] = weights @ np.square(residuals) / weights.sum()
     total = np.where(np.isfinite(errors), errors, np.inf).sum(axis=1)
     ties = np.flatnonzero(total == total.min())
     return RidgePath(penalties, coefficients, errors, int(ties[penalties[ties].argmax()]), solved)
