@@ -300,3 +300,15 @@ def test_progress_reports_the_last_gap_that_was_looked_at(solver):
         GradientKernelSVC(1e-3, solver=solver, tol=1e-12, max_seconds=0.5, callback=callback).fit(X, y)
     assert len(seen) > 3
     assert np.isfinite(seen[2:]).all()
+
+
+def test_a_function_must_be_symmetric():
+    X, y = TABLES["2 classes"]
+    skew = np.eye(X.shape[1])
+    skew[0, 1] = 2.0
+    with pytest.raises(
+        ValueError, match=r"kernel must be symmetric, but k\(x, z\) and k\(z, x\) differ by .* for rows"
+    ):
+        GradientKernelSVC(kernel=lambda A, B: A @ skew @ B.T).fit(X, y)
+    both = GradientKernelSVC(kernel=lambda A, B: A @ (skew + skew.T) @ B.T).fit(X, y)
+    assert both.certificate_.status is Status.OPTIMAL

@@ -349,6 +349,21 @@ def test_nu_bounds_shares_of_rows(weighted):
         assert share(y * machine.decision_function(X) < 1.0 - 1e-4) <= nu <= share(machine.support_)
 
 
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("level", [0.1, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("tol", [1e-1, 1e-3])
+def test_quantiles_hold_to_the_violation(level, C, tol):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y, weights = rng.normal(size=(100, 2)), rng.normal(size=100), rng.integers(1, 4, 100) + 0.0
+        machine = QuantileSVR(quantile=level, C=C, tol=tol).fit(X, y, weights)
+        certificate, residuals = machine.certificate_, y - machine.predict(X)
+        room = certificate.kkt_violation + 2.0 * certificate.rounding
+        assert room <= tol + 1e-9
+        assert weights[residuals < -room].sum() <= level * weights.sum()
+        assert weights[residuals > room].sum() <= (1.0 - level) * weights.sum() * (1.0 + 1e-12)
+
+
 def test_nu_svr_is_epsilon_svr_with_the_tube_that_it_finds():
     X, y, weights = table("regression", True)
     machine = NuSVR(nu=0.3, C=5.0, tol=1e-8).fit(X, y, weights)

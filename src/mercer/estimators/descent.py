@@ -12,11 +12,12 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
-from mercer.data import Vectors
+from mercer.data import Data, Precomputed, Vectors
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
 from mercer.estimators.validation import check_callback, check_number, check_whole
+from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.machines import descent, perceptron
 from mercer.machines.certificate import LossCertificate, combine
@@ -26,6 +27,8 @@ from mercer.status import Status
 FloatArray = npt.NDArray[np.float64]
 
 FORMS = ("dual", "primal")
+
+_LOOKED_AT = 200  # rows: a function that is not symmetric shows it soon
 
 
 class KernelPerceptron(ByPairs):
@@ -221,7 +224,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         min  sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i^2   s.t. alpha >= 0,
 
     s_i being the weight of the row times that of its class (1 for all, in textbooks). sum alpha^2 is not ||w||^2: this
-    is another machine than `SVC`, and does not maximise the margin. It is convex for any function k.
+    is another machine than `SVC`, and does not maximise the margin. It is convex for any symmetric function k.
 
     Parameters
     ----------
@@ -356,12 +359,10 @@ class GradientKernelSVC(Iterated, ByPairs):
         ------
         ValueError
             For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights; and for kernel values that overflow.
+            one class; for negative weights; for a function that is not symmetric; and for kernel values that overflow.
         """
         limits, listener = self._limits(), self._listener()
-        penalty = check_number("penalty", self.penalty, above=0.0)
-        if not np.isfinite(penalty):
-            raise ValueError(f"penalty must be a finite number > 0, got {self.penalty!r}.")
+        penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
         rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
         multiclass.check_scheme("multi_class", self.multi_class)
         if self.solver not in descent.SOLVERS:
@@ -369,6 +370,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
         kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        _check_symmetric(kernel, data)
         gram = self._gram(kernel, data, labels.rows)
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
         tasks = multiclass.make_tasks(codes, labels.classes.size, self.multi_class)
@@ -405,3 +407,17 @@ class GradientKernelSVC(Iterated, ByPairs):
                 stacklevel=2,
             )
         return self
+
+
+def _check_symmetric(kernel: Kernel, data: Data) -> None:
+    """Refuse a function of the user's own that is not symmetric: predictions would not be what was trained."""
+    if not isinstance(kernel, FunctionKernel):
+        return
+    few = data.rows(np.arange(min(data.n, _LOOKED_AT)))
+    found = Precomputed(kernel.block(few, few)).asymmetry()
+    if found is not None:
+        i, j, apart = found
+        raise ValueError(
+            f"kernel must be symmetric, but k(x, z) and k(z, x) differ by {apart:g} for rows {i} and {j}: use "
+            "0.5 * (k(x, z) + k(z, x)) where both mean the same."
+        )

@@ -223,7 +223,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         -----
         Costs one eigendecomposition, some 9 n³ multiplications and 24 n² bytes, whatever the number of penalties.
         """
-        chosen = np.array([_finite_penalty("alphas", one) for one in np.ravel(alphas).tolist()])
+        chosen = np.array([check_number("alphas", one, at_least=0.0, finite=True) for one in np.ravel(alphas).tolist()])
         if not chosen.size:
             raise ValueError("alphas must hold at least one penalty, got none.")
         _, data, gram, targets, weights = clone(self)._read(X, y, sample_weight)
@@ -254,8 +254,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def _penalties(self, n_targets: int) -> FloatArray:
         if np.ndim(self.alpha) == 0:
-            return np.full(n_targets, _finite_penalty("alpha", self.alpha))
-        found = np.array([_finite_penalty("alpha", one) for one in np.ravel(self.alpha).tolist()])
+            return np.full(n_targets, check_number("alpha", self.alpha, at_least=0.0, finite=True))
+        found = np.array(
+            [check_number("alpha", one, at_least=0.0, finite=True) for one in np.ravel(self.alpha).tolist()]
+        )
         if found.size not in (1, n_targets):
             raise ValueError(f"alpha must be one number or one for each of the {n_targets} targets, got {found.size}.")
         return np.broadcast_to(found, (n_targets,)).copy()
@@ -305,10 +307,3 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Costs m n kernel values.
         """
         return self._shaped(self._values(X))
-
-
-def _finite_penalty(name: str, value: Any) -> float:
-    found = check_number(name, value, at_least=0.0)
-    if not np.isfinite(found):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}.")
-    return found

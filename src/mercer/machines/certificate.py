@@ -157,8 +157,9 @@ def largest_gap(tol: float) -> float:
 class LossCertificate:
     """How far a fitted machine is from the optimum of its objective, over all the training data.
 
-    All numbers are those of float64, recomputed from the final point by code that shares nothing with the solver but
-    the kernel. Of several outputs (targets, classes), it is about their sum.
+    All numbers are those of float64, recomputed from the final point by code that shares with the solver the kernel and
+    the formula of the loss only; without a penalty, also the Newton step that tells whether there is an optimum. Of
+    several outputs (targets, classes), it is about their sum.
 
     Attributes
     ----------

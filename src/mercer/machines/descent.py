@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from mercer.kernels.base import finite
 from mercer.machines.certificate import Evaluation, Evidence, LossCertificate, certify
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.kernel_newton import KernelProduct
-from mercer.solution import Limits, TraceRow
+from mercer.solution import Limits
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import Interruption
 from mercer.status import Status
@@ -89,14 +89,13 @@ def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray,
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, the certificate, and the trace."""
+    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, and the certificate."""
 
     beta: FloatArray
     bias: float
     alpha: FloatArray
     certificate: LossCertificate
     n_iter: int
-    trace: list[TraceRow] = field(repr=False)
 
 
 def minimise(
@@ -156,7 +155,7 @@ def minimise(
         peak_memory_bytes=product.bytes_held + gram.peak_bytes,
     )
     beta = weights * point.alpha * y
-    return Descended(beta, point.bias, point.alpha, certificate, ended.n_iter, ended.trace)
+    return Descended(beta, point.bias, point.alpha, certificate, ended.n_iter)
 
 
 def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:
