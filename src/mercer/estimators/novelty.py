@@ -94,13 +94,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
     def _doubt(self) -> float:
         """How far below the offset a row on the border may score."""
         certificate = self._solutions[0].certified
-        return 0.0 if certificate is None else certificate.kkt_violation + self._rounding
-
-    @property
-    def _rounding(self) -> float:
-        """How far two scores that are the same may be apart."""
-        certificate = self._solutions[0].certified
-        return 0.0 if certificate is None else 2.0 * certificate.rounding
+        return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.rounding
 
     def _scores(self, data: Data) -> FloatArray:
         """Decision values without bias."""
@@ -164,8 +158,8 @@ class OneClassSVM(NoveltyDetector):
     gamma="scale"; negative weights are errors.
 
     At the optimum many rows lie on the border, and count as inside: of the training rows less than nu n are outside. No
-    offset divides rows that score the same. So `contamination` starts from nu = contamination, and where the border
-    lies among rows whose scores differ by rounding only, it trains again with a nu that is larger by the share of rows
+    offset divides rows that score the same. So `contamination` starts from nu = contamination, and where the share
+    ends among rows on the border, to the tolerance, it trains again with a nu that is larger by the share of rows
     that are missing outside or a multiple of it, up to 10 times. Each time costs n * n_SV kernel values besides the
     training.
 
@@ -255,7 +249,7 @@ class OneClassSVM(NoveltyDetector):
             weights = check_sample_weight(sample_weight, data.n)
             for times in range(1, _MOST_TRIES + 1):
                 scores = self._scores(data)
-                missing = _missing(scores, weights, share, -float(self.intercept_[0]), self._rounding)
+                missing = _missing(scores, weights, share, -float(self.intercept_[0]), 2.0 * self._doubt)
                 if not missing or self.fit_status_ or recipe.nu == 1.0:
                     break
                 recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
@@ -439,13 +433,13 @@ def _ranked(scores: FloatArray, weights: FloatArray, share: float) -> tuple[Floa
     return scores[order], below, int(np.searchsorted(below, share * below[-1] * (1.0 + 1e-12), side="right"))
 
 
-def _missing(scores: FloatArray, weights: FloatArray, share: float, border: float, rounding: float) -> float:
-    """The share of rows, by weight, that ought to be below the border but are on it; 0 where scores divide them."""
+def _missing(scores: FloatArray, weights: FloatArray, share: float, border: float, width: float) -> float:
+    """The share of rows, by weight, that ought to be below the border but are on it; 0 where it need not be divided."""
     ranked, below, count = _ranked(scores, weights, share)
-    if not count or ranked[count] - ranked[count - 1] > rounding or ranked[count - 1] < border:
+    if not count or ranked[count - 1] < border or ranked[count] > border + width:
         return 0.0
     outside = int(np.searchsorted(ranked, border))
-    return float(below[count - 1] - (below[outside - 1] if outside else 0.0)) / float(below[-1])
+    return share - float(below[outside - 1] if outside else 0.0) / float(below[-1])
 
 
 def _border(scores: FloatArray, weights: FloatArray, share: float) -> float:
