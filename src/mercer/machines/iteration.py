@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mercer.solution import Limits, TraceRow
 from mercer.solvers.base import Callback, Progress
 from mercer.solvers.driver import SLICE_SECONDS, out_of_time
-from mercer.solvers.interruption import Interruption, entered
+from mercer.solvers.interruption import Interruption
 from mercer.status import Status
 
 
@@ -52,7 +52,7 @@ def iterate(
     n_iter = 0
     if limits.max_iter == 0:
         return Ended(Status.MAX_ITER, 0, trace)
-    with entered(interruption) as shared:
+    with interruption or Interruption() as shared:  # entering one again changes nothing
         late = out_of_time(limits, began, shared)
         if late is not None:
             return Ended(late, 0, trace)
