@@ -1,5 +1,7 @@
 """The perceptron by hand, and the machine penalised in its coefficients against a general optimiser."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -47,6 +49,11 @@ def test_six_points_by_hand(form, stored):
     np.testing.assert_array_equal(machine.decision_function(stored(SIX)), [5.0, 10.0, 10.0, -5.0, -5.0, -5.0])
     if form == "primal":
         assert machine.coef_.tolist() == [[0.0, 5.0]]
+
+
+def test_a_mistake_is_a_mistake_at_any_scale():
+    machine = KernelPerceptron().fit(1e-6 * SIX, LABELS)  # decision values of some 1e-12
+    assert machine.alpha_.tolist() == [[2.0, 0.0, 1.0, 0.0, 1.0, 0.0]]
 
 
 def test_passes_are_counted():
@@ -226,6 +233,8 @@ def test_the_best_bias_and_the_nearest_point(seed):
     assert (point >= 0).all()
     assert (point <= 1).all()
     assert abs((y * s) @ point) < 1e-12
+    far = descent.onto_the_plane(y, s, 1e9 * share)  # what the level has lost to rounding is put back
+    assert abs((y * s) @ far) < 1e-12
     for _ in range(50):  # no feasible point is nearer: the angle is obtuse
         other = descent.onto_the_plane(y, s, rng.normal(size=n) * 3)
         assert (s * (share - point)) @ (other - point) <= 1e-9
@@ -251,3 +260,56 @@ def test_bad_input_is_refused(message):
     machine, changed = BAD[message]
     with pytest.raises(ValueError, match=message):
         clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        KernelPerceptron(),
+        KernelPerceptron(form="primal"),
+        GradientKernelSVC(kernel="linear"),
+        GradientKernelSVC(kernel="linear", solver="descent"),
+        GradientKernelSVC(kernel="linear", memory_limit=0),
+    ],
+    ids=str,
+)
+def test_overflow_is_refused(machine):
+    X, y = TABLES["3 classes"]
+    with pytest.raises(ValueError, match="overflow double precision"), np.errstate(over="ignore", invalid="ignore"):
+        clone(machine).fit(X * 1e200, y)
+
+
+def test_weights_and_penalties_of_many_decades_come_to_an_end_without_a_claim():
+    X, y = TABLES["2 classes"]
+    s = 10.0 ** np.random.default_rng(0).uniform(-8, 8, len(y))
+    with pytest.warns(ConvergenceWarning, match="stalled|max_iter"):
+        machine = GradientKernelSVC(gamma=0.3, max_iter=300).fit(X, y, s)
+    assert machine.certificate_.relative_gap > machine.tol
+
+
+@pytest.mark.parametrize("solver", descent.SOLVERS)
+def test_progress_reports_the_last_gap_that_was_looked_at(solver):
+    X, y = TABLES["2 classes"]
+    seen = []
+
+    def callback(progress):
+        seen.append(progress.violation)
+        time.sleep(0.01)  # so that there is a look at the clock at every few steps
+
+    noise = np.random.default_rng(0).integers(0, 2, len(y))
+    with pytest.warns(ConvergenceWarning):
+        GradientKernelSVC(1e-6, solver=solver, tol=1e-14, max_seconds=0.5, callback=callback).fit(X, noise)
+    assert len(seen) > 3
+    assert np.isfinite(seen[2:]).all()
+
+
+def test_a_function_must_be_symmetric():
+    X, y = TABLES["2 classes"]
+    skew = np.eye(X.shape[1])
+    skew[0, 1] = 2.0
+    with pytest.raises(
+        ValueError, match=r"kernel must be symmetric, but k\(x, z\) and k\(z, x\) differ by .* for rows"
+    ):
+        GradientKernelSVC(kernel=lambda A, B: A @ skew @ B.T).fit(X, y)
+    both = GradientKernelSVC(kernel=lambda A, B: A @ (skew + skew.T) @ B.T).fit(X, y)
+    assert both.certificate_.status is Status.OPTIMAL

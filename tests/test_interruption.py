@@ -13,11 +13,23 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import plain
 from cases import blobs
-from mercer import RBF, SVC, Linear, Polynomial, Sigmoid, Status
+from mercer import (
+    RBF,
+    SVC,
+    GradientKernelSVC,
+    KernelLogisticRegression,
+    KernelPerceptron,
+    Linear,
+    LogisticRegression,
+    Polynomial,
+    Sigmoid,
+    Status,
+)
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Callable
@@ -333,3 +345,58 @@ def test_the_model_of_an_interrupted_fit_verifies(presses):
     (part,) = model.parts
     tampered = replace(model, parts=(replace(part, bias=part.bias + 0.1),))
     assert any("a bias is" in finding for finding in verify(tampered, table).findings)
+
+
+# Machines that iterate in Python; of four classes, so that there are six machines where they are made by pairs.
+ITERATING = {
+    "perceptron": KernelPerceptron(20, kernel="rbf", gamma=0.001),
+    "perceptron, primal": KernelPerceptron(20, form="primal"),
+    "accelerated": GradientKernelSVC(1e-3, tol=1e-12, max_iter=200),
+    "descent": GradientKernelSVC(1e-3, tol=1e-12, solver="descent", max_iter=200),
+    "kernel Newton": KernelLogisticRegression(1e8, gamma=0.01, tol=1e-14),
+    "Newton": LogisticRegression(tol=1e-300),
+    "gradient": LogisticRegression(tol=1e-300, solver="gradient", max_iter=200),
+}
+every_iterating = pytest.mark.parametrize("name", ITERATING)
+
+
+def four_classes(n=120):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 5)), rng.integers(0, 4, n)
+
+
+@every_iterating
+@pytest.mark.parametrize("how", ["Ctrl-C", "callback"])
+def test_one_request_stops_all_that_iterates(name, how):
+    X, y = four_classes()
+    seen = []
+
+    def callback(progress):
+        seen.append(progress.n_iter)
+        if how == "callback":
+            return True
+        signal.raise_signal(signal.SIGINT)
+        return None
+
+    handler = signal.getsignal(signal.SIGINT)
+    machine = clone(ITERATING[name]).set_params(callback=callback)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine.fit(X, y)
+    assert len(seen) == 1  # the machines after the first took no step
+    assert signal.getsignal(signal.SIGINT) is handler
+    if hasattr(machine, "certificate_"):
+        assert machine.certificate_.status is Status.INTERRUPTED
+    assert machine.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("name", ["perceptron", "accelerated"])
+def test_a_time_limit_is_that_of_all_machines(name):
+    X, y = four_classes()
+    machine = clone(ITERATING[name]).set_params(max_seconds=0.2)
+    machine.set_params(**({"max_iter": -1} if name == "accelerated" else {"max_passes": 10**9}))
+    began = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        machine.fit(X, y)
+    assert time.perf_counter() - began < 5 * 0.2  # six machines, of which the first takes it all
+    later = machine.n_iter_[1:] if name == "accelerated" else machine.n_mistakes_[1:]
+    assert not later.any()

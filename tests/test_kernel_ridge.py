@@ -1,6 +1,7 @@
 """Kernel ridge regression: scikit-learn's numbers, leave-one-out by refitting, weights as copies, every refusal."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -237,6 +239,85 @@ def test_a_machine_pickles_without_its_evidence():
         machine.certificate_.verify()
     np.testing.assert_array_equal(machine.predict(X), KernelRidge(kernel="rbf").fit(X, Y).predict(X))
     machine.loo_residuals_  # noqa: B018 - from the rows that it holds
+
+
+def test_each_target_is_held_against_its_own_size():
+    twice, t = np.vstack([X[:20], X[:20]]), Y[:20]
+    contradictory = np.concatenate([t, t + 100.0])
+    targets = np.column_stack([1e9 * np.concatenate([t, t]), contradictory])
+    with pytest.warns((UserWarning, ConvergenceWarning)):
+        machine = KernelRidge(0.0, kernel="rbf").fit(twice, targets)
+    assert machine.certificate_.status is Status.STALLED
+    assert machine.certificate_.verify().status is Status.STALLED
+    for unit in (1e-9, 1e9):
+        certificate = KernelRidge(1e-3, kernel="rbf").fit(X, unit * TWO).certificate_
+        assert certificate.status is Status.OPTIMAL
+        assert certificate.relative_gap < 1e-9
+
+
+def test_a_gap_is_held_against_the_squared_loss_of_0():
+    certificate = KernelRidge(1.0, kernel="rbf").fit(X, 1e-9 * Y).certificate_
+    evidence = certificate.evidence
+    evidence.beta[:] = 0.0  # has learnt nothing
+    found = certificate.verify()
+    assert found.relative_gap == pytest.approx(1.0)
+    assert found.primal == pytest.approx(0.5e-18 * (Y**2).sum())
+
+
+def test_one_matrix_is_held_at_a_time():
+    n = 1500
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(n, 4)), rng.normal(size=n)
+    KernelRidge(kernel="rbf").fit(rows[:50], y[:50])
+    tracemalloc.start()
+    try:
+        machine = KernelRidge(kernel="rbf").fit(rows, y)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * 8 * n**2
+        tracemalloc.reset_peak()
+        machine.loo_residuals_  # noqa: B018
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * 8 * n**2
+    finally:
+        tracemalloc.stop()
+    assert 8 * n**2 <= machine.certificate_.peak_memory_bytes < 1.5 * 8 * n**2
+
+
+def test_a_path_through_weights_of_many_sizes():
+    rng = np.random.default_rng(0)
+    rows, y, s = rng.normal(size=(40, 3)), rng.normal(size=40), 10.0 ** rng.uniform(-8, 8, 40)
+    alphas = [1e-8, 1e-4, 1.0, 1e8]
+    path = KernelRidge(kernel="rbf", gamma=0.5).path(rows, y, alphas, s)
+    K = rbf_kernel(rows, gamma=0.5)
+    for i, alpha in enumerate(alphas):
+        A = K + np.diag(alpha / s)
+        np.testing.assert_allclose(A @ path.coefficients[i, :, 0], y, atol=1e-6 * np.abs(y).max())
+        left_out = []
+        for row in range(40):
+            kept = np.arange(40) != row
+            left_out.append(y[row] - K[row, kept] @ np.linalg.solve(A[np.ix_(kept, kept)], y[kept]))
+        assert path.leave_one_out_errors[i, 0] == pytest.approx(s @ np.square(left_out) / s.sum(), rel=1e-5)
+    assert path.solved.all()
+
+
+def test_a_path_says_what_it_could_not_solve():
+    twice = np.vstack([X[:20], X[:20]])
+    with pytest.warns(UserWarning, match=r"the systems of alphas \[0.0\] are singular"):
+        path = KernelRidge(kernel="rbf").path(twice, np.concatenate([Y[:20], Y[:20] + 100.0]), [0.0, 1.0])
+    assert path.solved.tolist() == [False, True]
+    assert np.isnan(path.leave_one_out_errors[0]).all()
+    assert path.best == 1
+
+
+@pytest.mark.parametrize("alpha", [0.5, [0.5, 0.25]], ids=str)
+def test_leave_one_out_of_an_indefinite_system(alpha):
+    K = np.array([[0.0, 1.0], [1.0, 0.0]])
+    y = np.array([1.0, 2.0]) if np.size(alpha) == 1 else np.array([[1.0, 2.0], [2.0, 4.0]]).T
+    with pytest.warns((UserWarning, ConvergenceWarning), match="not positive definite|semidefinite|stalled"):
+        found = KernelRidge(alpha, kernel="precomputed").fit(K, y).loo_residuals_
+    # Without row 0, f(x_0) = K_01 y_1 / (K_11 + alpha) = y_1 / alpha.
+    np.testing.assert_allclose(found, y - y[::-1] / np.array(alpha), atol=1e-12)
+    with pytest.warns((UserWarning, ConvergenceWarning), match="not positive definite|semidefinite|stalled"):
+        singular = KernelRidge(1.0, kernel="precomputed").fit(K, [1.0, 2.0])
+    assert np.isnan(singular.loo_residuals_).all()
 
 
 BAD = {

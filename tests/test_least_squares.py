@@ -149,6 +149,72 @@ def test_storage_and_labels_do_not_matter(name, stored):
     assert machine.score(X, y) >= 0.8
 
 
+def test_the_bias_has_a_condition_of_its_own():
+    """With another b every row's condition can hold, but the coefficients do not add up to 0."""
+    X, y = TABLES["2 classes"]
+    certificate = LeastSquaresSVC(C=2.0, gamma=0.05).fit(X, y).certificate_
+    evidence = certificate.evidence
+    signs, b = np.where(y == 1, 1.0, -1.0), evidence.bias[0] + 0.25
+    evidence.bias[:] = b
+    evidence.beta[:, 0] = np.linalg.solve(plain.gaussian(X, X, 0.05) + np.eye(len(y)) / 2.0, signs - b)
+    found = certificate.verify()
+    assert found.violation == pytest.approx(abs(evidence.beta.sum()) / 2.0 / len(y), rel=1e-9)
+    assert found.status is Status.STALLED
+    assert found.gap == np.inf  # this point is not feasible in the dual
+
+
+@pytest.mark.parametrize("n", [3, 6, 7, 10, 23])
+@pytest.mark.parametrize("value", [0.1, 1e10])
+def test_a_constant_column_has_no_weight(n, value):
+    y = np.arange(n) % 2
+    rng = np.random.default_rng(0)
+    constant = LeastSquaresClassifier().fit(np.full((n, 2), value), y)
+    assert not constant.coef_.any()
+    if n > 4:
+        x = rng.normal(size=n)
+        found = LeastSquaresClassifier().fit(np.column_stack([np.full(n, value), x]), y)
+        assert found.coef_[0, 0] == 0.0
+        np.testing.assert_allclose(found.coef_[0, 1], LeastSquaresClassifier().fit(x[:, None], y).coef_[0, 0])
+
+
+@pytest.mark.parametrize("machine", [LeastSquaresSVC(gamma=0.05), LeastSquaresClassifier(1.0)], ids=str)
+def test_the_leave_one_out_score_counts_weights(machine):
+    X, y = TABLES["2 classes"]
+    y = np.where(np.arange(len(y)) % 5 == 0, 1 - y, y)  # some rows are wrong without themselves
+    s = np.where(np.arange(len(y)) % 5 == 0, 9.0, 1.0)
+    machine = clone(machine).fit(X, y, s)
+    right = (machine.loo_decision_ > 0.0) == (y == 1)
+    assert machine.loo_score_ == pytest.approx(s @ right / s.sum())
+    assert abs(machine.loo_score_ - right.mean()) > 0.01
+
+
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+@pytest.mark.parametrize("s", [None, [1.0, 3.0]])
+def test_a_bias_may_make_up_for_a_singular_matrix(s):
+    """K + I is singular, but the bordered system is not."""
+    K = np.array([[0.0, -1.0], [-1.0, 0.0]])
+    found = LeastSquaresSVC(kernel="precomputed").fit(K, [0, 1], s)
+    system = np.ones((3, 3))
+    system[:2, :2], system[2, 2] = K + np.diag(1.0 / np.array([1.0, 1.0] if s is None else s)), 0.0
+    expected = np.linalg.solve(system, [-1.0, 1.0, 0.0])
+    np.testing.assert_allclose(np.append(found.dual_coef_, found.intercept_), expected, atol=1e-12)
+    assert found.certificate_.status is Status.STATIONARY
+
+
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_leave_one_out_of_an_indefinite_bordered_system():
+    rng = np.random.default_rng(0)
+    K = rng.normal(size=(8, 8))
+    K, y = K + K.T, np.arange(8) % 2
+    machine = LeastSquaresSVC(kernel="precomputed").fit(K, y)
+    for i in range(8):
+        kept = np.arange(8) != i
+        system = np.ones((8, 8))
+        system[:7, :7], system[7, 7] = K[np.ix_(kept, kept)] + np.eye(7), 0.0
+        found = np.linalg.solve(system, np.append(2.0 * y[kept] - 1.0, 0.0))
+        assert machine.loo_decision_[i] == pytest.approx(K[i, kept] @ found[:7] + found[7], abs=1e-9)
+
+
 BAD = {
     "C must be a number > 0": (LeastSquaresSVC(C=0.0), {}),
     "C must be a finite number": (LeastSquaresSVC(C=np.inf), {}),

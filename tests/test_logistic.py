@@ -16,6 +16,9 @@ from sklearn.preprocessing import scale
 
 from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status
 from mercer.data import as_data
+from mercer.machines import linear
+from mercer.machines.columns import Columns, second_derivatives
+from mercer.machines.objective import Logistic, Objective, Softmax
 
 CANCER, WINE, IRIS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris))
 TABLES = {"2 classes": (scale(CANCER[0])[:100], CANCER[1][:100]), "3 classes": (scale(WINE[0])[::2], WINE[1][::2])}
@@ -266,6 +269,194 @@ def test_it_stops_when_asked():
         assert str(machine.certificate_.status) == status
         assert machine.certificate_.gap > 0.0
         machine.predict(X)
+
+
+# Columns with an offset, of any unit.
+
+
+def shifted(offset, spread=1.0):
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(-2, 1, 150), rng.normal(2, 1, 150)])
+    return offset + spread * np.column_stack([x, rng.normal(size=300)]), np.repeat([0, 1], 150)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("variance", [1.0, np.inf])
+@pytest.mark.parametrize("offset", [1e3, 1e8, -1e9])
+def test_an_offset_changes_the_bias_only(offset, variance, stored):
+    X, y = shifted(offset)
+    centred = LogisticRegression(variance).fit(X - offset, y)
+    machine = LogisticRegression(variance).fit(stored(X), y)
+    np.testing.assert_allclose(machine.coef_, centred.coef_, rtol=1e-5)
+    assert machine.certificate_.primal == pytest.approx(centred.certificate_.primal, rel=1e-6)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.score(stored(X), y) == centred.score(X - offset, y) > 0.9
+
+
+def test_seconds_since_1970():
+    rng = np.random.default_rng(0)
+    hours = rng.normal(size=400)
+    y = (rng.random(400) < 1.0 / (1.0 + np.exp(-2.0 * hours))).astype(int)
+    machine = LogisticRegression().fit(1.7e9 + 3600.0 * hours[:, None], y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.relative_gap < 1e-6
+    by_hours = LogisticRegression(3600.0**2).fit(hours[:, None], y)
+    assert 3600.0 * machine.coef_[0, 0] == pytest.approx(by_hours.coef_[0, 0], rel=1e-6)
+
+
+def test_a_machine_that_learnt_nothing_is_not_optimal():
+    X, y = shifted(1e8)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        machine = LogisticRegression(solver="gradient", max_iter=5).fit(X, y)
+    assert machine.certificate_.violation > 0.1
+    for scheme in (Logistic(np.where(y == 1, 1.0, -1.0)), Softmax(y.astype(np.int64))):
+        outputs = 1 if isinstance(scheme, Logistic) else 2
+        objective = Objective(scheme, np.ones(300), np.ones(outputs), True)
+        found = linear.evaluate(objective, X, np.zeros((2, outputs)), np.zeros(outputs))
+        assert found.violation.max() > 0.1
+        assert not found.relative_gap < 0.1
+
+
+@pytest.mark.parametrize("variance", [1.0, np.inf])
+@pytest.mark.parametrize("unit", [1e-200, 1e-155, 1e-9, 1e9, 1e155, 1e200])
+def test_columns_of_any_unit(unit, variance):
+    X, y = TABLES["2 classes"]
+    X, y = X[:, [1, 4]], np.where(np.arange(100) % 7 == 0, 1 - y, y)
+    expected = LogisticRegression(variance).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a prior in units of 1e155 is known to no digit
+        prior = variance if np.isinf(variance) else max(1e-300, variance / unit / unit)
+        machine = LogisticRegression(prior).fit(unit * X, y)
+    if np.isinf(variance):
+        assert machine.certificate_.status is Status.OPTIMAL
+        np.testing.assert_allclose(unit * machine.coef_, expected.coef_, rtol=1e-4)
+    assert np.isfinite(machine.decision_function(unit * X)).all()
+
+
+def test_second_derivatives_that_overflow_are_refused():
+    X, y = TABLES["2 classes"]
+    objective = Objective(Logistic(np.where(y == 1, 1.0, -1.0)), np.full(len(y), 1e308), np.ones(1), True)
+    columns = Columns.of(X, np.ones(len(y)), centred=True)
+    with (
+        pytest.raises(ValueError, match="second derivatives of the objective are not finite: scale the columns"),
+        np.errstate(over="ignore", invalid="ignore"),
+    ):
+        second_derivatives(objective, columns, np.zeros((len(y), 1)))
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_columns_are_those_of_the_table(has_bias):
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(40, 5)) * [1.0, 1e-3, 1.0, 0.0, 1e160] + [0.0, 7.0, 1e6, 3.0, 0.0], rng.random(40)
+    X[::2, 0] = 0.0
+    for rows in (X, sp.csr_array(X)):
+        found = Columns.of(rows, s, centred=has_bias)
+        table = found.table if rows is X else found.table.toarray()
+        np.testing.assert_allclose(table * found.spread + found.centre, X, rtol=1e-12, atol=1e-12)
+        if has_bias:
+            assert not table[:, 3].any()
+            if rows is X:
+                np.testing.assert_allclose(s @ table, 0.0, atol=1e-9)
+        np.testing.assert_allclose(np.delete(s @ table**2, 3) / s.sum(), 1.0, rtol=1e-9)
+
+
+# What a certificate must not say.
+
+
+@pytest.mark.parametrize("variance", [1e4, 1e8, 1e12])
+def test_no_optimum_beside_a_large_gap(variance):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] > 0).astype(int)
+    for machine in (LogisticRegression(variance), KernelLogisticRegression(1e4 * variance, gamma=0.5)):
+        certificate = machine.fit(X, y).certificate_
+        assert certificate.status is Status.OPTIMAL
+        assert 0.0 <= certificate.relative_gap <= 1e-3
+        assert certificate.verify().relative_gap <= 1e-3
+
+
+def test_a_gap_that_rounding_makes_is_no_optimum():
+    X, y = TABLES["2 classes"]
+    y = np.where(np.arange(100) % 7 == 0, 1 - y, y)
+    with pytest.warns(ConvergenceWarning, match="stalled"):
+        machine = LogisticRegression().fit(1e155 * X[:, [1, 4]], y)
+    assert machine.certificate_.relative_gap > 0.5
+
+
+@pytest.mark.parametrize("rate", [1.0, 30.0, 1e3, 1e6])
+def test_where_curvature_vanishes_nothing_is_proved(rate):
+    with pytest.warns(ConvergenceWarning):
+        machine = LogisticRegression(np.inf, solver="gradient", learning_rate=rate, max_iter=100).fit(
+            [[-2.0], [-1.0], [1.0], [3.0]], [0, 0, 1, 1]
+        )
+    assert machine.certificate_.status is not Status.OPTIMAL
+    assert machine.certificate_.verify().status is not Status.OPTIMAL
+    assert machine.certificate_.violation > 0.5
+
+
+def test_the_newton_step_must_be_small():
+    X, y = scale(CANCER[0][:, [1, 4]]), CANCER[1]
+    machine = LogisticRegression(np.inf, tol=1e-10).fit(X, y)
+    objective = Objective(Logistic(np.where(y == 1, 1.0, -1.0)), np.ones(len(y)), np.zeros(1), True)
+    off = 0.1 / np.abs(X[:, 0]).max() * np.array([[1.0], [0.0]])  # moves some row by 0.1
+    found = linear.evaluate(objective, X, machine.coef_.T + off, machine.intercept_)
+    assert found.violation.max() == pytest.approx(0.1, rel=0.1)
+
+
+def by_hand(X, y, w, variance):
+    """Primal at any bias is not here: the dual at the bias that suits w best, by bisection."""
+    signs, start = np.where(y == 1, 1.0, -1.0), X @ w
+    low, high = -1e9, 1e9
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        a = 1.0 / (1.0 + np.exp(np.clip(signs * (start + middle), -700, 700)))
+        low, high = (middle, high) if signs @ a > 0 else (low, middle)
+    inside = a[(a > 0.0) & (a < 1.0)]
+    entropy = -(inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)).sum()
+    return entropy - 0.5 * variance * np.square(X.T @ (signs * a)).sum()
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_duality_of_the_linear_machine_by_hand(rate, shift):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), (rng.random(60) < 0.5).astype(int)
+    X[:, 0] += shift
+    y[:40] = 1
+    least = LogisticRegression(2.0, tol=1e-10).fit(X, y).certificate_.primal
+    for steps in (1, 2, 5):
+        with pytest.warns(ConvergenceWarning):
+            machine = LogisticRegression(2.0, solver="gradient", learning_rate=rate, max_iter=steps).fit(X, y)
+        certificate = machine.certificate_
+        rounding = 1e-9 + 1e-12 * certificate.primal
+        assert certificate.dual == pytest.approx(by_hand(X, y, machine.coef_[0], 2.0), rel=1e-6, abs=rounding)
+        assert certificate.dual <= least + rounding
+        assert certificate.gap >= certificate.primal - least - rounding
+
+
+def test_without_a_feasible_dual_point_there_is_no_gap():
+    X, y = TABLES["3 classes"]
+    with pytest.warns(ConvergenceWarning):
+        machine = LogisticRegression(solver="gradient", learning_rate=1e3, max_iter=1).fit(X + 5.0, y)
+    assert machine.certificate_.gap == np.inf
+    assert machine.certificate_.dual == -np.inf
+    assert machine.certificate_.relative_gap == np.inf
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_gradient_descent_on_columns_that_say_nothing(has_bias):
+    y = np.arange(30) % 2
+    for variance in (1.0, np.inf):
+        for X in (np.zeros((30, 2)), np.zeros((30, 1)), np.full((30, 2), 3.0) * has_bias):
+            machine = LogisticRegression(variance, solver="gradient", fit_intercept=has_bias, max_iter=10)
+            machine.fit(X, y)
+            np.testing.assert_allclose(machine.predict_proba(X), 0.5)
+            assert machine.certificate_.status is Status.OPTIMAL
+    for unit in (1e-200, 1e200):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine = LogisticRegression(solver="gradient", max_iter=10).fit(unit * IRIS[0][:100], IRIS[1][:100])
+        assert np.isfinite(machine.decision_function(unit * IRIS[0])).all()
 
 
 BAD = {

@@ -349,6 +349,21 @@ def test_nu_bounds_shares_of_rows(weighted):
         assert share(y * machine.decision_function(X) < 1.0 - 1e-4) <= nu <= share(machine.support_)
 
 
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("level", [0.1, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("tol", [1e-1, 1e-3])
+def test_quantiles_hold_to_the_violation(level, C, tol):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y, weights = rng.normal(size=(100, 2)), rng.normal(size=100), rng.integers(1, 4, 100) + 0.0
+        machine = QuantileSVR(quantile=level, C=C, tol=tol).fit(X, y, weights)
+        certificate, residuals = machine.certificate_, y - machine.predict(X)
+        room = certificate.kkt_violation + 2.0 * certificate.rounding
+        assert room <= tol + 1e-9
+        assert weights[residuals < -room].sum() <= level * weights.sum()
+        assert weights[residuals > room].sum() <= (1.0 - level) * weights.sum() * (1.0 + 1e-12)
+
+
 def test_nu_svr_is_epsilon_svr_with_the_tube_that_it_finds():
     X, y, weights = table("regression", True)
     machine = NuSVR(nu=0.3, C=5.0, tol=1e-8).fit(X, y, weights)
@@ -420,6 +435,29 @@ def test_contamination_is_honoured_on_the_training_data(load, share):
     assert (verdict == -1).sum() == allowed
     np.testing.assert_array_equal(verdict == -1, detector.decision_function(X) < 0.0)
     np.testing.assert_array_equal(verdict, detector.fit_predict(X))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n", [100, 333])
+def test_contamination_is_exact_where_rows_are_distinct(n, kernel, share):
+    for seed in range(8):
+        X = np.random.default_rng(seed).normal(size=(n, 4))
+        detector = OneClassSVM(contamination=share, kernel=kernel).fit(X)
+        outside = detector.predict(X) == -1
+        assert outside.sum() == int(share * n + 1e-9)
+        assert detector.nu_ >= share
+        one_by_one = np.concatenate([detector.predict(row[None]) for row in X[:50]])
+        np.testing.assert_array_equal(one_by_one == -1, outside[:50])
+    assert OneClassSVM(nu=0.3).fit(X).nu_ == 0.3
+
+
+def test_equal_rows_share_their_side():
+    X = np.random.default_rng(0).normal(size=(60, 4)).repeat(5, axis=0)
+    for share in (0.05, 0.11, 0.3):
+        outside = OneClassSVM(contamination=share).fit_predict(X) == -1
+        assert (outside.reshape(60, 5).sum(axis=1) % 5 == 0).all()
+        assert 5 * int(60 * share + 1e-9) == outside.sum()
 
 
 def test_contamination_counts_weights():

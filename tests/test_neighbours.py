@@ -133,6 +133,20 @@ def test_a_weight_is_as_many_copies(table, centers):
     np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=1e-6)
 
 
+def test_values_that_overflow_are_refused_in_prediction():
+    X, y = 1e200 * TABLES["3 classes"][0], TABLES["3 classes"][1]
+    machine = ParzenClassifier(kernel="linear").fit(X, y)
+    with pytest.raises(ValueError, match="overflow double precision"), np.errstate(over="ignore", invalid="ignore"):
+        machine.predict(X)
+
+
+def test_the_centres_of_a_network_count_weights():
+    X, y = TABLES["2 classes"]
+    s = np.where(X[:, 0] > 0.0, 5.0, 1.0)
+    network = RBFNetworkClassifier(1, gamma=0.1).fit(X, y, s)
+    np.testing.assert_allclose(network.centers_[0], s @ X / s.sum(), atol=1e-9)
+
+
 BAD = {
     "n_neighbors must be an integer >= 1": (KernelNeighborsClassifier(0), {}),
     "n_neighbors must be an integer >= 1, got None": (KernelNeighborsClassifier(None), {}),

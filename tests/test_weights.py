@@ -106,6 +106,14 @@ def test_a_weight_of_k_is_k_copies(name):
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
+def test_one_number_is_the_weight_of_all_rows(name):
+    machine = WEIGHTED[name]
+    rows, y = data_of(machine)
+    one, other = fitted(machine, rows, y, 2.0), fitted(machine, rows, y, np.full(len(y), 2.0))
+    np.testing.assert_array_equal(values(one, rows), values(other, rows))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_a_weight_of_0_is_absence(name):
     machine = WEIGHTED[name]
     rows, y = data_of(machine)

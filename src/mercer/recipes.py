@@ -78,6 +78,7 @@ _RANGES = {
     "C": (_TINY, math.inf),
     "epsilon": (0.0, math.inf),
     "nu": (_TINY, 1.0),
+    "contamination": (0.0, 0.5),
     "quantile": (_TINY, math.nextafter(1.0, 0.0)),
 }
 """Least and largest value of each parameter that is a number."""
@@ -161,11 +162,11 @@ class ForQuantileSVR(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class ForOneClassSVM(Recipe):
-    """A half-space that holds most of the rows; with `exact`, as many as `nu` says, down to the last one."""
+    """A half-space that holds most of the rows; with `contamination`, all but that share, down to the last row."""
 
     machine = "OneClassSVM"
     nu: float
-    exact: bool = False
+    contamination: float = 0.0
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`Recipe`."""

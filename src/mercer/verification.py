@@ -148,10 +148,10 @@ def _check_border(
         found = float(beta @ lengths) - 2.0 * evaluation.dual
         if not abs(norm - found) <= room + 2.0 * slack.gap:
             return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
-    if isinstance(model.recipe, ForOneClassSVM) and model.recipe.exact:
+    if isinstance(model.recipe, ForOneClassSVM) and model.recipe.contamination > 0.0:
         outside, allowed = (
             float(penalties[scores < claimed.offset - room].sum()),
-            model.recipe.nu * float(penalties.sum()),
+            model.recipe.contamination * float(penalties.sum()),
         )
         if outside > allowed * (1.0 + AGREEMENT):
             return [f"{outside:g} training rows by weight are outside, and no more than {allowed:g} should be"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,20 +12,23 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
-from mercer.data import Vectors
+from mercer.data import Data, Precomputed, Vectors
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
 from mercer.estimators.validation import check_callback, check_number, check_whole
+from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.machines import descent, perceptron
 from mercer.machines.certificate import LossCertificate, combine
-from mercer.solvers import Progress
+from mercer.solvers import Interruption, Progress
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 
 FORMS = ("dual", "primal")
+
+_LOOKED_AT = 200  # rows: a function that is not symmetric shows it soon
 
 
 class KernelPerceptron(ByPairs):
@@ -50,7 +54,7 @@ class KernelPerceptron(ByPairs):
     multi_class : {"ovo", "ovr"}, default="ovo"
         One machine for each pair of classes, or one for each class against the rest.
     max_seconds : float, optional
-        Wall-clock limit.
+        Wall-clock limit, of all machines together.
     memory_limit : int, optional
         Bytes that kept rows of the Gram matrix may take; default 1 GiB.
     n_jobs : int, optional
@@ -175,17 +179,21 @@ class KernelPerceptron(ByPairs):
         tasks = multiclass.make_tasks(labels.codes, labels.classes.size, self.multi_class)
         beta = np.zeros((data.n, len(tasks)))
         found = []
-        for column, task in enumerate(tasks):
-            one = perceptron.learn(
-                task.signs,
-                gram.restrict(task.rows),
-                rows=None if rows is None else rows[task.rows],
-                max_passes=passes,
-                max_seconds=seconds,
-                callback=self.callback,
-            )
-            beta[task.rows, column] = one.alpha * task.signs
-            found.append(one)
+        began = time.perf_counter()
+        with Interruption() as interruption:
+            for column, task in enumerate(tasks):
+                one = perceptron.learn(
+                    task.signs,
+                    gram.restrict(task.rows),
+                    rows=None if rows is None else rows[task.rows],
+                    max_passes=passes,
+                    max_seconds=seconds,
+                    callback=self.callback,
+                    interruption=interruption,
+                    began=began,
+                )
+                beta[task.rows, column] = one.alpha * task.signs
+                found.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
         self._keep(data, labels.rows, beta, np.zeros(len(tasks)))
         self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), np.ascontiguousarray(np.abs(beta.T))
@@ -216,7 +224,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         min  sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i^2   s.t. alpha >= 0,
 
     s_i being the weight of the row times that of its class (1 for all, in textbooks). sum alpha^2 is not ||w||^2: this
-    is another machine than `SVC`, and does not maximise the margin. It is convex for any function k.
+    is another machine than `SVC`, and does not maximise the margin. It is convex for any symmetric function k.
 
     Parameters
     ----------
@@ -240,7 +248,7 @@ class GradientKernelSVC(Iterated, ByPairs):
     max_iter : int, default=100000
         Most steps of a machine; -1 for no limit.
     max_seconds : float, optional
-        Wall-clock limit of each machine; the certificate comes on top.
+        Wall-clock limit of the training of all machines; the certificate comes on top.
     memory_limit : int, optional
         Bytes that the Gram matrix may take; default 1 GiB. A larger one is evaluated anew for each product with it.
     n_jobs : int, optional
@@ -351,36 +359,39 @@ class GradientKernelSVC(Iterated, ByPairs):
         ------
         ValueError
             For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights; and for kernel values that overflow.
+            one class; for negative weights; for a function that is not symmetric; and for kernel values that overflow.
         """
         limits, listener = self._limits(), self._listener()
-        penalty = check_number("penalty", self.penalty, above=0.0)
-        if not np.isfinite(penalty):
-            raise ValueError(f"penalty must be a finite number > 0, got {self.penalty!r}.")
+        penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
         rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
         multiclass.check_scheme("multi_class", self.multi_class)
         if self.solver not in descent.SOLVERS:
             raise ValueError(f'solver must be "accelerated" or "descent", got {self.solver!r}.')
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
+        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        _check_symmetric(kernel, data)
         gram = self._gram(kernel, data, labels.rows)
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
         tasks = multiclass.make_tasks(codes, labels.classes.size, self.multi_class)
         beta, biases, found = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
-        for column, task in enumerate(tasks):
-            one = descent.minimise(
-                task.signs,
-                gram.restrict(task.rows),
-                weights[task.rows],
-                penalty,
-                solver=self.solver,
-                learning_rate=rate,
-                limits=limits,
-                callback=listener,
-            )
-            beta[task.rows, column], biases[column] = one.beta, one.bias
-            found.append(one)
+        began = time.perf_counter()
+        with Interruption() as interruption:
+            for column, task in enumerate(tasks):
+                one = descent.minimise(
+                    task.signs,
+                    gram.restrict(task.rows),
+                    weights[task.rows],
+                    penalty,
+                    solver=self.solver,
+                    learning_rate=rate,
+                    limits=limits,
+                    callback=listener,
+                    interruption=interruption,
+                    began=began,
+                )
+                beta[task.rows, column], biases[column] = one.beta, one.bias
+                found.append(one)
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
         self._scheme = self.multi_class
         self._keep(data, labels.rows, beta, biases)
@@ -396,3 +407,17 @@ class GradientKernelSVC(Iterated, ByPairs):
                 stacklevel=2,
             )
         return self
+
+
+def _check_symmetric(kernel: Kernel, data: Data) -> None:
+    """Refuse a function of the user's own that is not symmetric: predictions would not be what was trained."""
+    if not isinstance(kernel, FunctionKernel):
+        return
+    few = data.rows(np.arange(min(data.n, _LOOKED_AT)))
+    found = Precomputed(kernel.block(few, few)).asymmetry()
+    if found is not None:
+        i, j, apart = found
+        raise ValueError(
+            f"kernel must be symmetric, but k(x, z) and k(z, x) differ by {apart:g} for rows {i} and {j}: use "
+            "0.5 * (k(x, z) + k(z, x)) where both mean the same."
+        )

@@ -14,6 +14,7 @@ from mercer.decision import decision_values
 from mercer.estimators.base import KernelMachine
 from mercer.gram import Gram
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels.base import finite
 from mercer.machines.certificate import LossCertificate
 from mercer.status import IndefiniteKernelWarning, Status
 
@@ -32,11 +33,13 @@ class EveryRowMachine(KernelMachine):
         self.X_fit_ = data.array if isinstance(data, Precomputed) else _stored(data)
 
     def _values(self, X: Any) -> FloatArray:
-        """Return f of each row and output, (m, T)."""
+        """Return f of each row and output, (m, T); a ValueError where kernel values overflow."""
         data = self._new_rows(X)
         if isinstance(data, Precomputed):
             return data.values(np.arange(data.p)) @ self._coefficients + self._bias
-        return decision_values(self.kernel_, data, self._fit_rows(), self._coefficients, self._bias, n_jobs=self.n_jobs)
+        rows, jobs = self._fit_rows(), self.n_jobs
+        found = decision_values(self.kernel_, data, rows, self._coefficients, self._bias, n_jobs=jobs)
+        return finite(self.kernel_, found)
 
     def _fit_rows(self) -> Data:
         stored = self.X_fit_

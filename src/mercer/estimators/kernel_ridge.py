@@ -69,7 +69,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         The penalty used.
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
         y_i - f(x_i) with f trained without row i, in closed form; computed on first use (a second factorisation and an
-        inverse). NaN for rows of weight 0. What depends on the data as a whole, gamma="scale" say, stays as it is.
+        inverse). NaN for rows of weight 0, and where the system has no inverse. What depends on the data as a whole,
+        gamma="scale" say, stays as it is.
     certificate_ : LossCertificate
         Objectives, duality gap and residual, recomputed in float64 apart from the solver.
     n_features_in_, feature_names_in_
@@ -205,24 +206,37 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         -------
         RidgePath
             `coefficients` of shape (n_penalties, n, n_targets), `leave_one_out_errors` of shape (n_penalties,
-            n_targets): weighted means of the squared leave-one-out residuals; and `best`, which penalty has the least.
+            n_targets): weighted means of the squared leave-one-out residuals; `best`, which penalty has the least; and
+            `solved`, whether residuals are within the tolerance.
 
         Raises
         ------
         ValueError
             As :meth:`fit`.
 
+        Warns
+        -----
+        UserWarning
+            If a system is singular, or too badly conditioned to be solved.
+
         Notes
         -----
         Costs one eigendecomposition, some 9 n³ multiplications and 24 n² bytes, whatever the number of penalties.
         """
-        chosen = np.array([_finite_penalty("alphas", one) for one in np.ravel(alphas).tolist()])
+        chosen = np.array([check_number("alphas", one, at_least=0.0, finite=True) for one in np.ravel(alphas).tolist()])
         if not chosen.size:
             raise ValueError("alphas must hold at least one penalty, got none.")
         _, data, gram, targets, weights = clone(self)._read(X, y, sample_weight)
         columns = targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
         found = ridge.path(gram, columns[rows], chosen, weights[rows], n_jobs=self.n_jobs)
+        if not found.solved.all():
+            warnings.warn(
+                f"the systems of alphas {chosen[~found.solved].tolist()} are singular or too badly conditioned to be "
+                "solved in float64: do not rely on their coefficients and errors. Raise these alphas.",
+                UserWarning,
+                stacklevel=2,
+            )
         coefficients = np.zeros((chosen.size, data.n, columns.shape[1]))
         coefficients[:, rows] = found.coefficients
         return replace(found, coefficients=coefficients)
@@ -240,8 +254,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def _penalties(self, n_targets: int) -> FloatArray:
         if np.ndim(self.alpha) == 0:
-            return np.full(n_targets, _finite_penalty("alpha", self.alpha))
-        found = np.array([_finite_penalty("alpha", one) for one in np.ravel(self.alpha).tolist()])
+            return np.full(n_targets, check_number("alpha", self.alpha, at_least=0.0, finite=True))
+        found = np.array(
+            [check_number("alpha", one, at_least=0.0, finite=True) for one in np.ravel(self.alpha).tolist()]
+        )
         if found.size not in (1, n_targets):
             raise ValueError(f"alpha must be one number or one for each of the {n_targets} targets, got {found.size}.")
         return np.broadcast_to(found, (n_targets,)).copy()
@@ -291,10 +307,3 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Costs m n kernel values.
         """
         return self._shaped(self._values(X))
-
-
-def _finite_penalty(name: str, value: Any) -> float:
-    found = check_number(name, value, at_least=0.0)
-    if not np.isfinite(found):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}.")
-    return found

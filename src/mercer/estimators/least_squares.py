@@ -29,7 +29,8 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
 
         min  1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f(x_i))^2,    f(x) = <w, phi(x)> + b,
 
-    by (K + diag(1/C)) beta + 1 b = y, sum_i beta_i = 0, C_i being C times the weights of the row and of its class.
+    by (K + diag(1/C)) beta + 1 b = y, sum_i beta_i = 0, C_i being C times the weights of the row and of its class. The
+    objectives of `certificate_` are those of `KernelRidge` with alpha = 1/C: 1/C times this, summed over the machines.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
             raise ValueError(f"C must be a finite number > 0, got {self.C!r}; SVC has a maximal margin.")
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
+        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         gram = self._gram(kernel, data, labels.rows)
         targets = labels.signs
         penalty = np.full(targets.shape[1], 1.0 / C)
@@ -290,9 +291,7 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
             For a negative alpha; for X that holds text, NaN or infinity; for y of another length or of one class; for
             negative weights.
         """
-        alpha = check_number("alpha", self.alpha, at_least=0.0)
-        if not np.isfinite(alpha):
-            raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
+        alpha = check_number("alpha", self.alpha, at_least=0.0, finite=True)
         table = _dense(check_table(self, X, precomputed=False, reset=True, y=y))
         labels = read_labels(y, sample_weight, self.class_weight, table.shape[0])
         rows = labels.rows

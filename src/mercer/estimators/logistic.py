@@ -244,7 +244,7 @@ class KernelLogisticRegression(_Likelihood, Iterated, EveryRowMachine):
             )
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
+        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         gram = self._gram(kernel, data, labels.rows)
         objective = _objective(labels, 1.0 / variance, bool(self.fit_intercept))
         found = kernel_newton.minimise(objective, gram, limits=limits, callback=listener)

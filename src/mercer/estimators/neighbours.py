@@ -291,9 +291,7 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         check_whole("n_jobs", self.n_jobs)
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        self.kernel_ = spec.resolve(
-            data, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        )
+        self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
         coefficients = (alpha * labels.weights[:, None])[labels.rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -123,12 +124,14 @@ class OneClassSVM(NoveltyDetector):
         See :class:`SVC`.
     contamination : float, optional
         Takes the place of `nu`, 0 < contamination <= 0.5, and is honoured: of the training rows, by weight, this share
-        is outside and no more, down to the last row that fits. Rows with the very same score share their side.
+        is outside and no more, down to the last row that fits. Equal rows share their side.
     tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
     Attributes
     ----------
+    nu_ : float
+        `nu`; with `contamination`, that of the machine that honours it.
     offset_ : ndarray of shape (1,)
         rho, less what the optimality conditions leave open, so that no more than `nu` of the training rows are outside;
         with `contamination`, on the border between two training rows.
@@ -154,9 +157,11 @@ class OneClassSVM(NoveltyDetector):
     Differs from scikit-learn's: `contamination`; a weight of 0 is absence, a weight of k is k copies, also for
     gamma="scale"; negative weights are errors.
 
-    At the optimum many rows lie on the border, and count as inside: of the training rows less than nu n are outside.
-    `contamination` divides them, by what the tolerance or rounding has made of their scores; that costs n * n_SV kernel
-    values more.
+    At the optimum many rows lie on the border, and count as inside: of the training rows less than nu n are outside. No
+    offset divides rows that score the same. So `contamination` starts from nu = contamination, and where the share
+    ends among rows on the border, to the tolerance, it trains again with a nu that is larger by the share of rows
+    that are missing outside or a multiple of it, up to 10 times. Each time costs n * n_SV kernel values besides the
+    training.
 
     References
     ----------
@@ -237,13 +242,21 @@ class OneClassSVM(NoveltyDetector):
         del y
         nu = check_share("nu", self.nu, 1.0)
         share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
-        recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, exact=share is not None)
+        recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
         data = self._train(X, "no_validation", sample_weight, recipe)
         self.intercept_ += self._doubt
         if share is not None:
             weights = check_sample_weight(sample_weight, data.n)
+            for times in range(1, _MOST_TRIES + 1):
+                scores = self._scores(data)
+                missing = _missing(scores, weights, share, -float(self.intercept_[0]), 2.0 * self._doubt)
+                if not missing or self.fit_status_ or recipe.nu == 1.0:
+                    break
+                recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
+                self._train(X, "no_validation", sample_weight, recipe)
+                self.intercept_ += self._doubt
             self.intercept_ = np.array([-_border(self._scores(data), weights, share)])
-        self.offset_ = -self.intercept_
+        self.nu_, self.offset_ = recipe.nu, -self.intercept_
         return self
 
 
@@ -409,14 +422,29 @@ class SVDD(NoveltyDetector):
 
 
 _SAME = 1e-9  # relative differences of k(x, x) that count as rounding
+_MOST_TRIES = 10  # of a larger nu, in longer and longer steps: up to nu = 1, where no row need be on the border
+
+
+def _ranked(scores: FloatArray, weights: FloatArray, share: float) -> tuple[FloatArray, FloatArray, int]:
+    """Scores, ascending, the weight up to each of them, and how many of them add up to this share at most."""
+    order = np.argsort(scores, kind="stable")
+    order = order[weights[order] > 0.0]
+    below = np.cumsum(weights[order])
+    return scores[order], below, int(np.searchsorted(below, share * below[-1] * (1.0 + 1e-12), side="right"))
+
+
+def _missing(scores: FloatArray, weights: FloatArray, share: float, border: float, width: float) -> float:
+    """The share of rows, by weight, that ought to be below the border but are on it; 0 where it need not be divided."""
+    ranked, below, count = _ranked(scores, weights, share)
+    if not count or ranked[count - 1] < border or ranked[count] > border + width:
+        return 0.0
+    outside = int(np.searchsorted(ranked, border))
+    return share - float(below[outside - 1] if outside else 0.0) / float(below[-1])
 
 
 def _border(scores: FloatArray, weights: FloatArray, share: float) -> float:
     """A number above the scores of at most this share of the rows, by weight, and of as many as possible."""
-    order = np.argsort(scores, kind="stable")
-    order = order[weights[order] > 0.0]
-    ranked, below = scores[order], np.cumsum(weights[order])
-    count = int(np.searchsorted(below, share * below[-1] * (1.0 + 1e-12), side="right"))
+    ranked, _, count = _ranked(scores, weights, share)
     while count and ranked[count] == ranked[count - 1]:
         count -= 1
     if not count:

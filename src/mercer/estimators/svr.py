@@ -349,7 +349,8 @@ class QuantileSVR(VectorRegressor):
     Parameters
     ----------
     quantile : float, default=0.5
-        q, 0 < q < 1. Of the training rows no more than this share, by weight, is below f, and no more than 1 - q above.
+        q, 0 < q < 1. Of the training rows no more than this share, by weight, is below f, and no more than 1 - q above,
+        by more than ``certificate_.kkt_violation``, at most `tol`, and rounding: many rows lie on f, to the tolerance.
     C : float, default=1.0
         Penalty of a unit of loss, > 0.
     kernel, degree, gamma, coef0, tol

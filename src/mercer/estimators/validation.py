@@ -268,8 +268,10 @@ def check_penalty(C: Any) -> float:
     return float(C)
 
 
-def check_number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
-    """Return a real number within bounds.
+def check_number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, finite: bool = False
+) -> float:
+    """Return a real number within bounds; infinity is one unless it must be `finite`.
 
     Raises
     ------
@@ -281,6 +283,8 @@ def check_number(name: str, value: Any, *, above: float | None = None, at_least:
     good = good and (float(value) > above if above is not None else float(value) >= (at_least or 0.0))
     if not good:
         raise InvalidParameterError(f"{name} must be a number {bound}, got {value!r}.")
+    if finite and np.isinf(float(value)):
+        raise InvalidParameterError(f"{name} must be a finite number {bound}, got {value!r}.")
     return float(value)
 
 

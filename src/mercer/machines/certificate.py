@@ -24,13 +24,24 @@ IndexArray = npt.NDArray[np.int64]
 
 
 class Evaluation(NamedTuple):
-    """A point of an objective, evaluated over all the training data; see :class:`LossCertificate`."""
+    """A point of an objective, evaluated over all the training data; see :class:`LossCertificate`.
+
+    Violation and rounding are those of each output, (T,) or (1,); `unit` is what a gap is large against.
+    """
 
     primal: float
     gap: float
-    violation: float
+    violation: FloatArray
     dual_infeasibility: float
-    rounding: float
+    rounding: FloatArray
+    unit: float = 1.0
+
+    @property
+    def relative_gap(self) -> float:
+        """(P - D) / max(unit, |P|, |D|); infinite where there is no bound."""
+        if not np.isfinite(self.gap):
+            return float("inf")
+        return self.gap / max(self.unit, abs(self.primal), abs(self.primal - self.gap))
 
 
 class Evidence(ABC):
@@ -39,9 +50,14 @@ class Evidence(ABC):
     convex: bool
 
     @property
+    def has_gap(self) -> bool:
+        """Whether there is a dual point at the optimum, so that a small gap can be asked for."""
+        return True
+
+    @property
     @abstractmethod
-    def scale(self) -> float:
-        """What a violation is large against."""
+    def scale(self) -> FloatArray:
+        """What the violation of each output is large against, (T,) or (1,)."""
 
     @abstractmethod
     def evaluate(self, *, independent: bool = False) -> Evaluation:
@@ -65,7 +81,7 @@ class KernelEvidence(Evidence):
     n_jobs: int | None
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> FloatArray:
         """That of the loss."""
         return self.objective.loss.scale
 
@@ -108,40 +124,61 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
         point = -weights * loss.gradient(best) / penalty
         away = beta - point
         gap = 0.5 * float((penalty * away * gram.matvec(away)).sum()) + objective.bregman(f, best)
-    drift = np.abs(penalty * point.sum(axis=0)) if objective.has_bias else np.zeros(1)
-    level = np.abs(penalty * beta.sum(axis=0)) if objective.has_bias else np.zeros(1)
+    drift = np.abs(penalty * point.sum(axis=0)) * objective.has_bias
+    level = np.abs(penalty * beta.sum(axis=0)) * objective.has_bias
     lengths = np.sqrt(np.abs(gram.diag()))[:, None] if gram.kernel.is_psd else np.ones((1, 1))
     size = float(lengths.max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound()
-    squares = float(np.square(lengths * beta).sum(axis=0).max(initial=0.0))
+    squares = np.square(lengths * beta).sum(axis=0)
     return Evaluation(
         primal=0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f),
-        gap=gap,
-        violation=max(float(np.abs(residual).max(initial=0.0)), float(level.max()) / float(weights.sum())),
+        gap=gap_of(objective, gap, drift),
+        violation=np.maximum(np.abs(residual).max(axis=0, initial=0.0), level / float(weights.sum())),
         dual_infeasibility=float(drift.max()),
-        rounding=rounding_error(gram, size, squares, f),
+        rounding=np.array([rounding_error(gram, size, float(own), at) for own, at in zip(squares, f.T, strict=True)]),
+        unit=objective.unit,
     )
+
+
+def gap_of(objective: Objective, gap: float, drift: FloatArray) -> float:
+    """Return a duality gap, infinite where the dual point is off its equality constraints by more than rounding."""
+    return float("inf") if objective.off_balance(drift) else gap
+
+
+def largest_gap(tol: float) -> float:
+    """Return the largest relative duality gap of what is called optimal.
+
+    A violation is of first order in the distance to the optimum and a gap of second, so that it is far smaller where
+    the penalty holds w. Where it hardly does, a small violation may hide a large gap, and that is what this is for.
+    """
+    return float(tol**0.5)
 
 
 @dataclass(frozen=True)
 class LossCertificate:
     """How far a fitted machine is from the optimum of its objective, over all the training data.
 
-    All numbers are those of float64, recomputed from the final point by code that shares nothing with the solver but
-    the kernel. Of several outputs (targets, classes), it is about their sum.
+    All numbers are those of float64, recomputed from the final point by code that shares with the solver the kernel and
+    the formula of the loss only; without a penalty, also the Newton step that tells whether there is an optimum. Of
+    several outputs (targets, classes), it is about their sum.
 
     Attributes
     ----------
     status : Status
-        `optimal`: violation <= tol times the largest target (probabilities: 1), and the kernel is known to be positive
+        `optimal`: violation <= tol times the largest target (probabilities: 1), for each target, and the same holds for
+        `rounding`; relative gap <= sqrt(tol), unless there is no penalty; and the kernel is known to be positive
         semidefinite on the training rows. Else how the fit ended.
     primal, dual : float
         Objectives.
     gap, relative_gap : float
-        P - D bounds how much better any other machine could be; relative: (P - D) / max(1, |P|, |D|).
+        P - D bounds how much better any other machine could be, where the kernel is positive semidefinite; infinite
+        where there is no dual point to tell. Relative: (P - D) / max(u, |P|, |D|), u being 1 or, for squared loss, that
+        of f = 0.
     violation : float
         Largest deviation of an example from its optimality condition, |penalty beta_i / weight_i + L'(f_i)|, in the
         units of targets or probabilities; or that of a bias, of the mean over the rows. For machines in
-        coordinates of w: the largest element of the gradient, over the sum of the weights.
+        coordinates of w: the largest element of the gradient, over the column's spread and the sum of the weights; and
+        without a penalty, how far Newton's method would still move a decision value, infinite if it cannot tell. The
+        largest over the targets.
     dual_infeasibility : float
         How far the dual point is off its equality constraint, where there is a bias.
     rounding : float
@@ -215,11 +252,13 @@ class LossCertificate:
 def conclude(ended: Status, evidence: Evidence, found: Evaluation, tol: float) -> Status:
     """Return the status that an evaluation proves, given how the solver ended."""
     bound = tol * evidence.scale
-    if not found.violation <= bound:  # nor where it is NaN
+    if not (found.violation <= bound).all():  # nor where it is NaN
         return ended
-    if not found.rounding <= bound:
+    if not (found.rounding <= bound).all() or not np.isfinite(found.primal):
         return Status.STALLED
-    return Status.OPTIMAL if evidence.convex else Status.STATIONARY
+    if not evidence.convex:
+        return Status.STATIONARY
+    return Status.OPTIMAL if not evidence.has_gap or found.relative_gap <= largest_gap(tol) else ended
 
 
 def certify(
@@ -279,8 +318,8 @@ def _numbers(found: Evaluation) -> dict[str, float]:
         "primal": found.primal,
         "dual": dual,
         "gap": found.gap,
-        "relative_gap": relative_gap(found.primal, dual),
-        "violation": found.violation,
+        "relative_gap": found.relative_gap,
+        "violation": float(found.violation.max()),
         "dual_infeasibility": found.dual_infeasibility,
-        "rounding": found.rounding,
+        "rounding": float(found.rounding.max()),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,13 @@ from mercer.certificate import relative_gap, rounding_error
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
+from mercer.kernels.base import finite
 from mercer.machines.certificate import Evaluation, Evidence, LossCertificate, certify
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.kernel_newton import KernelProduct
-from mercer.solution import Limits, TraceRow
+from mercer.solution import Limits
 from mercer.solvers.base import Callback
+from mercer.solvers.interruption import Interruption
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -52,9 +54,9 @@ class CoefficientEvidence(Evidence):
     convex: bool = True  # whatever the kernel is: margins are linear in alpha
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> FloatArray:
         """The violation is the relative gap."""
-        return 1.0
+        return np.ones(1)
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
@@ -63,16 +65,16 @@ class CoefficientEvidence(Evidence):
         gram = gram if self.idx is None else gram.restrict(self.idx)
         y, s, point = self.y, self.weights, self.point
         beta = s * point.alpha * y
-        found = gram.matvec(np.column_stack([beta, y * point.multipliers]))
+        found = finite(gram.kernel, gram.matvec(np.column_stack([beta, y * point.multipliers])))
         values = found[:, 0] + point.bias
         primal = _primal(y, s, self.penalty, point.alpha, values)
         dual = _dual(y, s, self.penalty, point.multipliers, found[:, 1])
         return Evaluation(
             primal=primal,
             gap=primal - dual,
-            violation=max(0.0, relative_gap(primal, dual)),
+            violation=np.array([max(0.0, relative_gap(primal, dual))]),
             dual_infeasibility=abs(float((y * point.multipliers).sum())),
-            rounding=rounding_error(gram, gram.value_bound(), float(beta @ beta), values),
+            rounding=np.array([rounding_error(gram, gram.value_bound(), float(beta @ beta), values)]),
         )
 
 
@@ -87,14 +89,13 @@ def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray,
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, the certificate, and the trace."""
+    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, and the certificate."""
 
     beta: FloatArray
     bias: float
     alpha: FloatArray
     certificate: LossCertificate
     n_iter: int
-    trace: list[TraceRow] = field(repr=False)
 
 
 def minimise(
@@ -107,6 +108,8 @@ def minimise(
     learning_rate: float | None = None,
     limits: Limits,
     callback: Callback | None = None,
+    interruption: Interruption | None = None,
+    began: float | None = None,
 ) -> Descended:
     """Minimise sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i² over alpha >= 0 and b, and certify it.
 
@@ -124,12 +127,14 @@ def minimise(
         which has a gradient, by Nesterov's method.
     learning_rate : float, optional
         Of "descent"; by default 1 / (penalty t) in step t.
+    interruption, began
+        See :func:`mercer.machines.iteration.iterate`.
 
     Notes
     -----
     A step costs two products with K.
     """
-    began, before = time.perf_counter(), gram.n_values
+    started, before = time.perf_counter(), gram.n_values
     product = KernelProduct(gram)
     point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
     steps = (
@@ -137,7 +142,7 @@ def minimise(
         if solver == "accelerated"
         else _descend(y, weights, penalty, product, point, limits.tol, learning_rate)
     )
-    ended = iterate(steps, limits, callback=callback, stage=solver)
+    ended = iterate(steps, limits, callback=callback, stage=solver, interruption=interruption, began=began)
     evidence = CoefficientEvidence(gram.kernel, gram.data, gram.idx, y, weights, penalty, point, gram.n_threads)
     certificate = certify(
         evidence,
@@ -146,11 +151,11 @@ def minimise(
         tol=limits.tol,
         n_iter=ended.n_iter,
         n_kernel_values=gram.n_values - before + gram.n**2,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - started,
         peak_memory_bytes=product.bytes_held + gram.peak_bytes,
     )
     beta = weights * point.alpha * y
-    return Descended(beta, point.bias, point.alpha, certificate, ended.n_iter, ended.trace)
+    return Descended(beta, point.bias, point.alpha, certificate, ended.n_iter)
 
 
 def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:
@@ -200,13 +205,13 @@ def _ascend(
     share = np.zeros(y.size)
     share_reach = ahead_reach = np.zeros(y.size)  # K (y mu), which is linear: one product with K less a step
     ahead, momentum, steepness, n_iter = share, 1.0, 1.0, 0
-    best = -np.inf
+    best, gap, primal = -np.inf, float("inf"), float("inf")
     while True:
         alpha = np.maximum(0.0, y * ahead_reach) / penalty
         values = product(s * alpha * y)
         slope = 1.0 - y * values
         here = _dual(y, s, penalty, s * ahead, ahead_reach)
-        while True:  # until the parabola lies below the dual
+        while np.isfinite(steepness):  # until the parabola lies below the dual
             new = onto_the_plane(y, s, ahead + slope / steepness)
             step = new - ahead
             new_reach = product(s * new * y)
@@ -215,6 +220,9 @@ def _ascend(
             if there >= parabola - 1e-12 * max(1.0, abs(here)):
                 break
             steepness *= 2.0
+            yield Step(n_iter, gap, primal)
+        else:  # rounding is more than any step gains
+            return
         if n_iter % _LOOK == 0:
             alpha = np.maximum(0.0, y * new_reach) / penalty
             values = product(s * alpha * y)
@@ -223,7 +231,6 @@ def _ascend(
             gap = relative_gap(primal, there)
             if gap < relative_gap(primal, best) or n_iter == 0:
                 point.alpha, point.bias, point.multipliers, best = alpha, bias, s * new, there
-            yield Step(n_iter, gap, primal)
             if gap <= 0.5 * tol:
                 point.alpha, point.bias, point.multipliers = alpha, bias, s * new
                 return
@@ -237,7 +244,7 @@ def _ascend(
             momentum = later
         share, share_reach = new, new_reach
         steepness *= 0.95  # it may have been too steep where it was
-        yield Step(n_iter, float("inf"), float("inf"))
+        yield Step(n_iter, gap, primal)
 
 
 def _descend(
@@ -256,7 +263,7 @@ def _descend(
     """
     for _ in product.prepare():
         yield Step(0, float("inf"), float("inf"))
-    average, n_iter = np.zeros(y.size), 0
+    average, n_iter, gap = np.zeros(y.size), 0, float("inf")
     while True:
         values = product(s * point.alpha * y) + point.bias
         primal = _primal(y, s, penalty, point.alpha, values)
@@ -265,11 +272,9 @@ def _descend(
             point.multipliers = s * onto_the_plane(y, s, average)
             dual = _dual(y, s, penalty, point.multipliers, product(y * point.multipliers))
             gap = relative_gap(primal, dual)
-            yield Step(n_iter, gap, primal)
-            if gap <= tol or not np.isfinite(primal):
-                return
-        else:
-            yield Step(n_iter, float("inf"), primal)
+        yield Step(n_iter, gap, primal)
+        if gap <= tol or not np.isfinite(primal):
+            return
         n_iter += 1
         rate = 1.0 / (penalty * n_iter) if learning_rate is None else learning_rate
         point.alpha = np.maximum(0.0, point.alpha - rate * (penalty * point.alpha - y * product(s * inside * y)))

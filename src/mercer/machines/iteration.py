@@ -30,19 +30,32 @@ class Ended(NamedTuple):
 
 
 def iterate(
-    algorithm: Iterator[Step], limits: Limits, *, callback: Callback | None = None, stage: str = "solve"
+    algorithm: Iterator[Step],
+    limits: Limits,
+    *,
+    callback: Callback | None = None,
+    stage: str = "solve",
+    interruption: Interruption | None = None,
+    began: float | None = None,
 ) -> Ended:
     """Run an algorithm to its end, or until a limit, Ctrl-C or the callback stops it.
 
     It stops between two pieces of work, and what it has found so far is usable. The callback is called about every
     50 ms; the `dual` of its argument is the algorithm's objective.
+
+    Machines that one Ctrl-C, time limit or callback shall stop together share an `interruption`, entered by the caller,
+    and when they `began`, by the clock of `time.perf_counter`. Those that come too late take no step.
     """
-    began = shown = time.perf_counter()
+    shown = time.perf_counter()
+    began = shown if began is None else began
     trace: list[TraceRow] = []
     n_iter = 0
     if limits.max_iter == 0:
         return Ended(Status.MAX_ITER, 0, trace)
-    with Interruption() as interruption:
+    with interruption or Interruption() as shared:  # entering one again changes nothing
+        late = out_of_time(limits, began, shared)
+        if late is not None:
+            return Ended(late, 0, trace)
         for step in algorithm:
             n_iter, now = step.n_iter, time.perf_counter()
             if now - shown >= SLICE_SECONDS or not trace:
@@ -50,8 +63,9 @@ def iterate(
                 trace.append(TraceRow(now - began, step.n_iter, step.violation, step.objective))
                 progress = Progress(now - began, step.n_iter, step.violation, step.objective, limits.tol, stage)
                 if callback is not None and callback(progress) is True:
+                    shared.request()
                     return Ended(Status.INTERRUPTED, n_iter, trace)
-            late = out_of_time(limits, began, interruption)
+            late = out_of_time(limits, began, shared)
             if late is not None:
                 return Ended(late, n_iter, trace)
             if 0 <= limits.max_iter <= step.n_iter:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.gram import Gram, combined
-from mercer.machines.certificate import KernelEvidence, LossCertificate, certify
+from mercer.kernels.base import finite
+from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, largest_gap
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.objective import Objective
 from mercer.solution import Limits, TraceRow
@@ -97,12 +98,14 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
         value = _value(objective, point.beta, point.values, f)
         here = Step(here.n_iter, violation, value)
         yield here
-        if violation <= 0.5 * tol:  # half: the certificate's kernel values are rounded otherwise
+        moved = product(gradient)
+        gap = 0.5 * float((gradient * moved / penalty).sum())
+        # Half: the certificate's kernel values are rounded otherwise.
+        if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * max(1.0, abs(value)):
             if fresh:
                 return
             point.values, fresh = product(point.beta), True
             continue
-        moved = product(gradient)
         # What K does not see of the gradient changes nothing but the coefficients: those that the optimality condition
         # asks for at f have a gradient of their own of at most half of how far they move f.
         hidden = 0.5 * float((np.abs(moved) / penalty).max())
@@ -203,12 +206,14 @@ class KernelProduct:
         self.bytes_held = 0
 
     def prepare(self) -> Iterator[None]:
-        """Evaluate the matrix if it fits; yields after every piece of work."""
+        """Evaluate the matrix if it fits; yields after every piece of work. Raises a ValueError if values overflow."""
         size = 8 * self._gram.n**2
         if size > self._gram.memory_limit:
             return
         matrix = np.empty((self._gram.n, self._gram.n))
         yield from self._gram.fill_block(matrix, None, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite(self._gram.kernel, matrix.sum(axis=1))  # no finite sum of what is infinite
         self._matrix, self.bytes_held = matrix, size
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
@@ -217,7 +222,8 @@ class KernelProduct:
         Threads of BLAS wait for each other: on busy processors, a hundred times longer than the product takes.
         """
         if self._matrix is None:
-            return self._gram.matvec(vectors)
+            found = self._gram.matvec(vectors)
+            return finite(self._gram.kernel, found) if np.isfinite(vectors).all() else found
         if vectors.ndim == 2 and vectors.shape[1] > 1:
             return self._matrix @ vectors
         return combined(self._matrix, np.arange(self._gram.n), None, vectors, self._gram.n_threads)

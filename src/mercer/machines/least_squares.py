@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import svd
 
 from mercer.machines.certificate import LossCertificate, certify
+from mercer.machines.columns import CONSTANT
 from mercer.machines.linear import LinearEvidence
 from mercer.machines.objective import Objective, Squared
 from mercer.machines.ridge import TOL
@@ -44,21 +45,26 @@ def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) 
 
     Notes
     -----
+    A column that is constant but for rounding has weight 0.
+
     Costs a thin singular value decomposition, some 4 n p min(n, p) multiplications, and as many numbers as three
     copies of the rows. The leave-one-out residuals are (y - f) / (1 - h), h the leverages; NaN where h is 1.
     """
     began = time.perf_counter()
     total, roots = weights.sum(), np.sqrt(weights)[:, None]
-    centre, level = weights @ rows / total, weights @ Y / total
-    left, s, right = svd(roots * (rows - centre), full_matrices=False, check_finite=False)
+    level, centred = weights @ Y / total, rows
+    for _ in range(2):  # the second takes what rounding has left of the first
+        centred = centred - weights / total @ centred
+    constant = np.abs(centred).max(axis=0, initial=0.0) <= CONSTANT * np.abs(rows).max(axis=0, initial=0.0)
+    left, s, right = svd(roots * np.where(constant, 0.0, centred), full_matrices=False, check_finite=False)
     known = s > max(rows.shape) * _EPS * s.max(initial=0.0)
     safe = np.where(known, s, 1.0)
     shrink = np.where(known, 1.0 / (safe + penalty / safe), 0.0)
     w = right.T @ (shrink[:, None] * (left.T @ (roots * (Y - level))))
-    bias = level - centre @ w
+    bias = level - weights / total @ rows @ w
     leverages = weights / total + np.square(left) @ (shrink * s)
     free = 1.0 - leverages
-    residuals = Y - rows @ w - bias
+    residuals = Y - level - centred @ w
     with np.errstate(divide="ignore", invalid="ignore"):
         left_out = np.where(free[:, None] > 1e-10, residuals / free[:, None], np.nan)
     objective = Objective(Squared(Y), weights, np.full(Y.shape[1], penalty), True)

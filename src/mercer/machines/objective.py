@@ -14,6 +14,9 @@ IndexArray = npt.NDArray[np.int64]
 
 
 _MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # of the biases: Newton's method takes some five to get there
+_BALANCE = 1e-10
+"""Largest sum of weighted gradients, over the sum of the weights and in units of the loss, that counts as rounding: a
+dual point that is off by as much bounds the optimum to some ten digits."""
 
 
 class SmoothLoss(ABC):
@@ -21,11 +24,11 @@ class SmoothLoss(ABC):
 
     Attributes
     ----------
-    scale : float
-        What a derivative is large against.
+    scale : ndarray of shape (T,) or (1,)
+        What the derivatives of each output are large against.
     """
 
-    scale: float = 1.0
+    scale: FloatArray = np.ones(1)
 
     @abstractmethod
     def values(self, f: FloatArray) -> FloatArray:
@@ -55,9 +58,10 @@ class Squared(SmoothLoss):
     y: FloatArray
 
     @property
-    def scale(self) -> float:  # type: ignore[override]
-        """The largest target."""
-        return float(np.abs(self.y).max(initial=0.0)) or 1.0
+    def scale(self) -> FloatArray:  # type: ignore[override]
+        """The largest target of each output."""
+        largest = np.abs(self.y).max(axis=0, initial=0.0)
+        return np.where(largest > 0.0, largest, 1.0)
 
     def values(self, f: FloatArray) -> FloatArray:
         """Half the squared residuals of each row."""
@@ -149,6 +153,16 @@ class Objective:
         """The weighted loss of all rows."""
         return float(np.einsum("i,i->", self.weights, self.loss.values(f)))
 
+    @property
+    def unit(self) -> float:
+        """What a duality gap is large against, whatever the optimum is: the squared loss of f = 0, or 1."""
+        return self.total_loss(self.loss.y * 0.0) or 1.0 if isinstance(self.loss, Squared) else 1.0
+
+    def off_balance(self, gradients: FloatArray) -> bool:
+        """Whether weighted gradients that have these sums, (T,), add up to more than rounding leaves of 0."""
+        bound = _BALANCE * float(self.weights.sum()) * self.loss.scale
+        return not bool((np.abs(gradients) <= bound).all())
+
     def bregman(self, f: FloatArray, other: FloatArray) -> float:
         """By how much the weighted loss at f exceeds its tangent at `other`: at least 0."""
         tangent = (self.loss.gradient(other) * (f - other)).sum(axis=1)
@@ -157,10 +171,29 @@ class Objective:
     def balanced(self, f: FloatArray) -> FloatArray:
         """Return decision values with the biases that suit them best, so that the weighted gradients add up to 0.
 
-        Newton's method in T variables; what it cannot reach, where no bias is best, is left.
+        Newton's method in T variables; of one output, whose gradient grows with its bias, also by bisection where the
+        rows are too certain for second derivatives to say how far to go. What that cannot reach is left.
         """
         if not self.has_bias:
             return f
+        found = self._shifted(f)
+        if f.shape[1] == 1 and self.off_balance((self.weights[:, None] * self.loss.gradient(found)).sum(axis=0)):
+            found = self._bisected(f)
+        return found
+
+    def _bisected(self, f: FloatArray) -> FloatArray:
+        def slope(shift: float) -> float:
+            return float(self.weights @ self.loss.gradient(f + shift)[:, 0])
+
+        high = 1.0
+        while (slope(-high) > 0.0 or slope(high) < 0.0) and np.isfinite(high):
+            high *= 2.0
+        low = -high
+        while low < (middle := 0.5 * (low + high)) < high:
+            low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+        return f + high
+
+    def _shifted(self, f: FloatArray) -> FloatArray:
         value = self.total_loss(f)
         for _ in range(_MOST_SHIFTS):
             gradient = (self.weights[:, None] * self.loss.gradient(f)).sum(axis=0)

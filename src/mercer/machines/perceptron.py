@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.gram import Gram
+from mercer.kernels.base import finite
 from mercer.machines.iteration import Step, iterate
 from mercer.solution import Limits
 from mercer.solvers.base import Callback
+from mercer.solvers.interruption import Interruption
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -59,11 +61,14 @@ def learn(
     max_passes: int,
     max_seconds: float | None = None,
     callback: Callback | None = None,
+    interruption: Interruption | None = None,
+    began: float | None = None,
 ) -> Learnt:
     """Run the (batch) perceptron over the rows in their order, until a pass has no mistake or `max_passes` are over.
 
     A row is a mistake when y f(x) <= 0. In the primal form, `rows` (n, p) being given, w is kept; in the dual one, the
-    counts alpha. Both make the same mistakes, but for rounding.
+    counts alpha. Both make the same mistakes, but for rounding. `interruption` and `began` are those of
+    :func:`mercer.machines.iteration.iterate`.
 
     Notes
     -----
@@ -76,6 +81,8 @@ def learn(
         Limits(max_seconds=max_seconds),
         callback=callback,
         stage="perceptron",
+        interruption=interruption,
+        began=began,
     )
     machine.stopped = ended.status
     return machine
@@ -97,6 +104,7 @@ def _passes(machine: Learnt, y: FloatArray, gram: Gram, rows: Any, max_passes: i
                 row = rows[[at]]
                 machine.w += y[at] * (row.toarray() if hasattr(row, "toarray") else row)[0]
                 machine.values = rows @ machine.w
+            finite(gram.kernel, machine.values)
             at += 1
             yield Step(machine.n_mistakes, float(wrong.size), machine.criterion(y))
         machine.n_passes += 1

@@ -11,6 +11,7 @@ import threadpoolctl
 from scipy.linalg import eigh, lapack
 
 from mercer.gram import Gram
+from mercer.kernels.base import finite
 from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, evaluate
 from mercer.machines.objective import Objective, Squared
 from mercer.problems import inner
@@ -27,6 +28,7 @@ _CHEAP_VALUES = 1.5e11  # rows times values per call: so many products with K co
 _SINGLE_ROUNDOFF = 2.0**-24
 _CONTRACTION = 0.25  # of the residual, by a step at least, or double precision takes no longer
 _DIGITS = 1e-12  # of the largest target, that the residual comes down to
+_VANISHED = 1e-12  # of the terms of a sum: what is left of it is rounding
 _STRIP = 256  # rows of the triangle that are evaluated at a time, so that little beyond it is
 
 
@@ -97,10 +99,16 @@ def solve(
                 if factor is not None:
                     found = _substitute(factor, Y, has_bias)
                     del factor
-        if found is None:
+        if found is None and has_bias:
+            number_bytes, definite = 24, False
+            both = Spectrum.bordered(gram, weights, penalty[0]).solve(
+                np.vstack([Y, np.zeros_like(Y[:1])]), 0.0 * penalty
+            )
+            found = np.ascontiguousarray(both[:-1]), both[-1]
+        elif found is None:
             spectrum, number_bytes = Spectrum.of(gram, weights), 24
             definite = bool((spectrum.values[0] + penalty > spectrum.cut).all())
-            found = spectrum.solve(Y, penalty, has_bias=has_bias)
+            found = spectrum.solve(Y, penalty), np.zeros(Y.shape[1])
     beta, bias = found
     objective = Objective(Squared(Y), weights, penalty, has_bias)
     convex = gram.is_convex
@@ -130,7 +138,7 @@ def leave_one_out(
     """Return y_i - f(x_i) for each row and target with f trained without row i, (n, T), for what :func:`solve` found.
 
     It is beta_i / (A⁻¹)_ii, A being the matrix of the system, or with a bias the bordered one [Cawley & Talbot 2004].
-    NaN where a row cannot be left out: nothing is left to train on, or the system has no inverse.
+    NaN where a row cannot be left out: nothing is left to train on, or the system, with or without it, has no inverse.
 
     Notes
     -----
@@ -140,22 +148,23 @@ def leave_one_out(
     with _blas(n_jobs):
         factor = _factor(gram, penalty[0] / weights) if (penalty == penalty[0]).all() else None
         if factor is None:
-            return Spectrum.of(gram, weights).leave_one_out(beta, penalty, has_bias=has_bias)
+            if has_bias:
+                diagonal = Spectrum.bordered(gram, weights, penalty[0]).inverse_diagonal(0.0 * penalty)[:-1]
+            else:
+                diagonal = Spectrum.of(gram, weights).inverse_diagonal(penalty)
+            return _left_out(beta, diagonal)
         border = lapack.dpotrs(factor.T, np.ones((gram.n, 1)), lower=1)[0][:, 0] if has_bias else None
         inverse, info = lapack.dtrtri(factor.T, lower=1, overwrite_c=1)
         assert info == 0
     rows = inverse.T  # row i holds column i of the inverse factor, from the diagonal on
     diagonal = np.array([inner(row[i:], row[i:]) for i, row in enumerate(rows)])
-    return _left_out(beta, diagonal[:, None], border)
+    if border is not None:  # takes a part of it
+        own = diagonal - np.square(border) / border.sum()
+        diagonal = np.where(own > _VANISHED * diagonal, own, np.nan)  # a row without which the border is singular
+    return _left_out(beta, diagonal[:, None])
 
 
-def _left_out(beta: FloatArray, diagonal: FloatArray, border: FloatArray | None) -> FloatArray:
-    """Residuals from the inverse's diagonal, less what the border takes of it; `border` is A⁻¹1."""
-    if border is not None:
-        total = border.sum(axis=0)
-        taken = np.square(border) / total
-        own = diagonal - (taken if taken.ndim == 2 else taken[:, None])
-        diagonal = np.where(own > 1e-12 * diagonal, own, np.nan)  # a row without which the border is singular
+def _left_out(beta: FloatArray, diagonal: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.isfinite(diagonal), beta / diagonal, np.nan)
 
@@ -241,8 +250,22 @@ class Spectrum:
         roots = np.sqrt(weights)
         matrix *= roots
         matrix *= roots[:, None]
-        values, vectors = eigh(matrix.T, overwrite_a=True, check_finite=False, driver="evd")
+        values, vectors = eigh(finite(gram.kernel, matrix).T, overwrite_a=True, check_finite=False, driver="evd")
         return cls(values, vectors, roots)
+
+    @classmethod
+    def bordered(cls, gram: Gram, weights: FloatArray, penalty: float) -> Spectrum:
+        """That of the system with a bias: the penalty on its diagonal, and D1 as last row and column."""
+        n, roots = gram.n, np.sqrt(weights)
+        matrix = np.zeros((n + 1, n + 1))
+        for _ in gram.fill_block(matrix[:n, :n], None, None):
+            pass
+        matrix[:n, :n] *= roots
+        matrix[:n, :n] *= roots[:, None]
+        matrix[np.arange(n), np.arange(n)] += penalty
+        matrix[n, :n] = matrix[:n, n] = roots
+        values, vectors = eigh(finite(gram.kernel, matrix).T, overwrite_a=True, check_finite=False, driver="evd")
+        return cls(values, vectors, np.append(roots, 1.0))
 
     @property
     def cut(self) -> float:
@@ -254,32 +277,27 @@ class Spectrum:
         sums = self.values[:, None] + penalty
         return np.where(np.abs(sums) > self.cut, 1.0 / np.where(sums == 0.0, 1.0, sums), 0.0)
 
-    def solve(self, Y: FloatArray, penalty: FloatArray, *, has_bias: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Return coefficients (n, T) and biases (T,), each target with its penalty."""
+    def doubt(self, penalty: float) -> float:
+        """Return about how large the relative error of a solution may be."""
+        least = float(np.abs(self.values + penalty).min(initial=np.inf))
+        return self.cut / least if least > 0.0 else float("inf")
+
+    def solve(self, Y: FloatArray, penalty: FloatArray) -> FloatArray:
+        """Return coefficients (n, T), each target with its penalty."""
+        inner_product = self.vectors.T @ (self.roots[:, None] * Y)
+        return self.roots[:, None] * (self.vectors @ (self._inverses(penalty) * inner_product))
+
+    def inverse_diagonal(self, penalty: FloatArray) -> FloatArray:
+        """Return the diagonal of the system's inverse, (n, T); NaN where that is 0 or there is no inverse."""
         inverses = self._inverses(penalty)
-
-        def apply(right: FloatArray) -> FloatArray:
-            return self.roots[:, None] * (self.vectors @ (inverses * (self.vectors.T @ (self.roots[:, None] * right))))
-
-        beta = apply(Y)
-        if not has_bias:
-            return beta, np.zeros(Y.shape[1])
-        border = apply(np.ones_like(Y))
-        bias = beta.sum(axis=0) / border.sum(axis=0)
-        return beta - border * bias, bias
-
-    def leave_one_out(self, beta: FloatArray, penalty: FloatArray, *, has_bias: bool = False) -> FloatArray:
-        """Return the leave-one-out residuals of coefficients that :meth:`solve` returned, (n, T)."""
-        inverses = self._inverses(penalty)
+        inverses[:, (inverses == 0.0).any(axis=0)] = np.nan
         diagonal = np.empty((self.values.size, penalty.size))
         for first in range(0, self.values.size, _STRIP):  # no second matrix of squares
             part = slice(first, first + _STRIP)
-            diagonal[part] = np.square(self.roots[part, None] * self.vectors[part]) @ inverses
-        border = None
-        if has_bias:
-            ones = inverses * (self.vectors.T @ self.roots)[:, None]
-            border = self.roots[:, None] * (self.vectors @ ones)
-        return _left_out(beta, np.where(diagonal > 0.0, diagonal, np.nan), border)
+            squares = np.square(self.roots[part, None] * self.vectors[part])
+            found, terms = squares @ inverses, squares @ np.abs(inverses)
+            diagonal[part] = np.where(np.abs(found) > _VANISHED * terms, found, np.nan)
+        return diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,12 +312,15 @@ class RidgePath:
         Weighted mean of the squared leave-one-out residuals.
     best : int
         The penalty with the least error over all targets; the larger one at a tie.
+    solved : ndarray of bool of shape (n_penalties,)
+        Whether the residual is within the tolerance: not where the system is singular, or too badly conditioned.
     """
 
     penalties: FloatArray
     coefficients: FloatArray = field(repr=False)
     leave_one_out_errors: FloatArray
     best: int
+    solved: npt.NDArray[np.bool_]
 
 
 def path(
@@ -309,20 +330,34 @@ def path(
 
     Notes
     -----
-    Costs one eigendecomposition, some 9 n³ multiplications, and n² (2T + 1) more for each penalty.
+    Costs one eigendecomposition, some 9 n³ multiplications, n² (3T + 1) more for each penalty, and 2n² kernel
+    values. A penalty that it cannot settle in float64, because weights or kernel values are of many sizes, gets a
+    factorisation of its own.
     """
+    errors = np.empty((penalties.size, Y.shape[1]))
+    coefficients, solved = np.empty((penalties.size, *Y.shape)), np.ones(penalties.size, dtype=bool)
     with _blas(n_jobs):
         spectrum = Spectrum.of(gram, weights)
-        errors = np.empty((penalties.size, Y.shape[1]))
-        coefficients = np.empty((penalties.size, *Y.shape))
+        clear = np.array([spectrum.doubt(penalty) <= TOL for penalty in penalties])
         for i, penalty in enumerate(penalties):
             each = np.full(Y.shape[1], penalty)
-            coefficients[i], _ = spectrum.solve(Y, each)
-            residuals = spectrum.leave_one_out(coefficients[i], each)
+            coefficients[i] = spectrum.solve(Y, each)
+            residuals = _left_out(coefficients[i], spectrum.inverse_diagonal(each))
             errors[i] = weights @ np.square(residuals) / weights.sum()
+        del spectrum
+    values = gram.matvec(np.hstack(list(coefficients)))
+    for i, penalty in enumerate(penalties.tolist()):
+        left = Y - values[:, i * Y.shape[1] : (i + 1) * Y.shape[1]] - penalty * coefficients[i] / weights[:, None]
+        clear[i] &= bool((np.abs(left).max(axis=0) <= TOL * Squared(Y).scale).all())
+    for at in np.flatnonzero(~clear):
+        each = np.full(Y.shape[1], penalties[at])
+        found = solve(gram, Y, each, weights, n_jobs=n_jobs)
+        coefficients[at], solved[at] = found.beta, found.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
+        residuals = leave_one_out(gram, found.beta, each, weights, n_jobs=n_jobs)
+        errors[at] = weights @ np.square(residuals) / weights.sum()
     total = np.where(np.isfinite(errors), errors, np.inf).sum(axis=1)
     ties = np.flatnonzero(total == total.min())
-    return RidgePath(penalties, coefficients, errors, int(ties[penalties[ties].argmax()]))
+    return RidgePath(penalties, coefficients, errors, int(ties[penalties[ties].argmax()]), solved)
 
 
 def _blas(n_jobs: int | None) -> threadpoolctl.threadpool_limits:

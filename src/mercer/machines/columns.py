@@ -1,0 +1,140 @@
+"""The columns of a table about their means, in units of their spread: what linear machines are solved in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh
+
+from mercer.machines.objective import Objective
+
+FloatArray = npt.NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
+CONSTANT = 4.0 * _EPS  # of a column's largest value: what rounding leaves about the mean of one that is constant
+_LEAST_SPREAD = 1e-100  # that columns are brought to 1 from: penalties in units of smaller ones would overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """(rows - centre) / spread, dense or CSR, so that <w, x> + b = <spread w, column> + b + <w, centre>.
+
+    An offset would hide what a column says, and units of their own would overflow where they are squared. Of CSR rows,
+    those columns are centred that are stored in every row; the offset of others is not large against their spread.
+    Columns that are constant but for rounding are 0. `size` is the spread of a column of the table: 1, or less where
+    squares of penalties in units of its own would overflow.
+    """
+
+    table: Any
+    centre: FloatArray
+    spread: FloatArray
+    size: FloatArray
+
+    @classmethod
+    def of(cls, rows: Any, weights: FloatArray, *, centred: bool) -> Columns:
+        """Return the columns of `rows` (n, p); a copy."""
+        n, p = rows.shape
+        share = weights / weights.sum()
+        if isinstance(rows, np.ndarray):
+            largest, table, centre = np.abs(rows).max(axis=0, initial=0.0), rows.astype(np.float64), np.zeros(p)
+            for _ in range(2 if centred else 0):  # the second takes what rounding has left of the first
+                shift = share @ table
+                centre, table = centre + shift, table - shift
+            reach = np.abs(table).max(axis=0, initial=0.0)
+            known = reach > CONSTANT * largest
+            reach = np.where(known, reach, 1.0)
+            table /= reach
+            table[:, ~known] = 0.0
+            spread, size = _units(reach, np.sqrt(share @ np.square(table)), known)
+            return cls(table / (spread / reach), centre, spread, size)
+        table, at = rows.copy().astype(np.float64), rows.indices
+        by_value = share[np.repeat(np.arange(n), np.diff(rows.indptr))]
+        largest, full = np.zeros(p), np.bincount(at, minlength=p) == n
+        np.maximum.at(largest, at, np.abs(table.data))
+        centre = np.zeros(p)
+        for _ in range(2 if centred else 0):
+            shift = np.where(full, np.bincount(at, by_value * table.data, p), 0.0)
+            centre, table.data = centre + shift, table.data - shift[at]
+        reach = np.zeros(p)
+        np.maximum.at(reach, at, np.abs(table.data))
+        known = reach > CONSTANT * largest
+        reach = np.where(known, reach, 1.0)
+        table.data = np.where(known[at], table.data / reach[at], 0.0)
+        spread, size = _units(reach, np.sqrt(np.bincount(at, by_value * np.square(table.data), p)), known)
+        table.data /= (spread / reach)[at]
+        return cls(table, centre, spread, size)
+
+    def penalty(self, objective: Objective) -> FloatArray:
+        """Return the penalty on the square of each element of spread w, (p, T)."""
+        return objective.penalty / self.spread[:, None] / self.spread[:, None]
+
+    def back(self, v: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return w and the biases of v = spread w and b + <w, centre>."""
+        w = v / self.spread[:, None]
+        return w, level - self.centre @ w
+
+
+def _units(reach: FloatArray, lengths: FloatArray, known: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """What columns of size `reach` times `lengths` are divided by, and what size they have then; 1 where unknown."""
+    spread = np.where(known, np.maximum(reach * lengths, _LEAST_SPREAD), 1.0)
+    return spread, np.where(known, reach / spread * lengths, 1.0)
+
+
+def second_derivatives(objective: Objective, columns: Columns, f: FloatArray) -> FloatArray:
+    """Return the matrix of second derivatives with respect to v and the levels, output by output.
+
+    Raises
+    ------
+    ValueError
+        If it overflows.
+
+    Notes
+    -----
+    Costs n p² T² / 2 multiplications.
+    """
+    rows, penalty = columns.table, columns.penalty(objective)
+    (p, n_outputs), width = penalty.shape, penalty.shape[0] + int(objective.has_bias)
+    hessian = np.zeros((n_outputs, width, n_outputs, width))
+    for t in range(n_outputs):
+        unit = np.zeros((1, n_outputs))
+        unit[0, t] = 1.0
+        curvature = objective.weights[:, None] * objective.loss.curve(f, np.broadcast_to(unit, f.shape))
+        for u in range(t, n_outputs):
+            column = curvature[:, u]
+            moved = rows.multiply(column[:, None]).tocsr() if hasattr(rows, "multiply") else rows * column[:, None]
+            product = rows.T @ moved
+            block = hessian[t, :, u, :]
+            block[:p, :p] = product.toarray() if hasattr(product, "toarray") else product
+            if objective.has_bias:
+                block[:p, p] = block[p, :p] = rows.T @ column
+                block[p, p] = column.sum()
+            hessian[u, :, t, :] = block
+        hessian[t, :p, t, :p] += np.diag(penalty[:, t])
+    matrix = hessian.reshape(n_outputs * width, n_outputs * width)
+    if not np.isfinite(matrix).all():
+        raise ValueError("second derivatives of the objective are not finite: scale the columns or the weights.")
+    return matrix
+
+
+def newton_step(matrix: FloatArray, gradient: FloatArray, drift: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """Return the step of Newton's method for v (p, T) and the levels (T,), and how many directions have curvature.
+
+    The shortest step where there are many: directions without curvature are left alone.
+
+    Notes
+    -----
+    Costs some 9 (p T)³ multiplications for the eigenvalues of the matrix, its rows brought to one scale first.
+    """
+    p, n_outputs = gradient.shape
+    width = matrix.shape[0] // n_outputs
+    scale = 1.0 / np.sqrt(np.where(np.diagonal(matrix) > 0.0, np.diagonal(matrix), 1.0))
+    values, vectors = eigh(matrix * scale * scale[:, None], overwrite_a=True, check_finite=False)
+    known = values > values.size * _EPS * values[-1]
+    right = np.concatenate([gradient, drift[None]])[:width].T.ravel() * scale
+    step = -scale * (vectors[:, known] @ ((vectors[:, known].T @ right) / values[known]))
+    both = step.reshape(n_outputs, width).T
+    level = both[p] if width > p else np.zeros(n_outputs)
+    return np.ascontiguousarray(both[:p]), level, int(np.count_nonzero(known))
