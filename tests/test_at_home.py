@@ -41,6 +41,7 @@ ESTIMATORS = {
     "OneClassSVM": mercer.OneClassSVM(nu=0.2),
     "SVDD": mercer.SVDD(C=0.1),
     "KernelRidge": mercer.KernelRidge(kernel="rbf"),
+    "KernelSearchCV": mercer.KernelSearchCV(mercer.SVC(), C=[0.1, 1.0], cv=2),
     "LeastSquaresSVC": mercer.LeastSquaresSVC(),
     "LeastSquaresClassifier": mercer.LeastSquaresClassifier(),
     "KernelLogisticRegression": mercer.KernelLogisticRegression(),

@@ -19,7 +19,7 @@ from sklearn.preprocessing import KernelCenterer, StandardScaler
 from mercer import SVC, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
 from mercer.estimators.shared_fits import SharedFits, StoppedError
 from mercer.gram import Gram
-from mercer.kernels import Held
+from mercer.kernels.held import Held
 from mercer.problems import c_svc
 from mercer.solvers import Interruption
 

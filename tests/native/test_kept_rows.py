@@ -1,5 +1,7 @@
 """Looking kept kernel values up: chosen rows and columns of a matrix, against the NumPy twins."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ SIZES = [(1, 1, 1, 1), (3, 5, 4, 2), (7, 33, 7, 33), (20, 50, 65, 129), (300, 70
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtypes", [(np.float64, np.float64), (np.float64, np.float32), (np.float32, np.float32)])
+@pytest.mark.parametrize("dtypes", list(product([np.float64, np.float32], repeat=2)))
 @pytest.mark.parametrize("every", [False, True])
 def test_gather_rows(sizes, threads, dtypes, every):
     values, slots, columns, _ = kept(*sizes)
@@ -72,7 +74,11 @@ def test_slots_are_checked(slot):
 
 def test_every_native_function_has_its_twin():
     steps = {"pair_steps", "newton_steps"}
-    solvers = {"solve_block": steps, "solve_machines": {"block", "conditions", *steps}}
+    solvers = {
+        "solve_block": steps,
+        "solve_joint_block": {"joint_steps"},
+        "solve_machines": {"block", "conditions", *steps},
+    }
     about_the_machine = {"best_isa", "has_isa", "thread_limit", "machines_workspace"}
     for name in dir(_core):
         if name.startswith("_") or isinstance(getattr(_core, name), type) or name in about_the_machine:

@@ -15,7 +15,8 @@ from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
 from mercer.data import Data, Dense, Precomputed
 from mercer.isa import select_isa
-from mercer.kernels import Held, Kernel, stack_depth
+from mercer.kernels import Kernel, stack_depth
+from mercer.kernels.held import Held
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
 

@@ -20,7 +20,7 @@ _MANY = 4  # columns wanted of so many: adding up whole rows, one after the othe
 
 @final
 class HeldValues(Backend):
-    """Looks values up in a square, symmetric matrix; see `mercer.kernels.Held`.
+    """Looks values up in a square, symmetric matrix; see `mercer.kernels.held.Held`.
 
     Parameters
     ----------

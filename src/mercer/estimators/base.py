@@ -35,7 +35,8 @@ from mercer.estimators.validation import (
 )
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
-from mercer.kernels import Gamma, Held, Kernel, Linear, as_kernel
+from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels.held import Held
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.recipes import Recipe

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import assert_all_finite, get_tags, indexable
 
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, machine_of, path_of
 from mercer.estimators.validation import check_callback, check_number, check_whole
@@ -87,7 +87,8 @@ class KernelSearchCV(BaseSearchCV):
     Raises
     ------
     ValueError
-        For an empty axis, a parameter that the machine does not have, and as GridSearchCV does.
+        For an empty axis, a parameter that the machine does not have, targets that are not finite, and as GridSearchCV
+        does. Where every fit fails, what the first one raised.
     StoppedError
         If the search was stopped before one setting was finished.
 
@@ -218,6 +219,8 @@ class KernelSearchCV(BaseSearchCV):
         check_callback(self.callback)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
+        if isinstance(y, np.ndarray) and y.dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
         routed = self._get_routed_params_for_fit(params)
         candidates, heads = _settings(self.param_grid)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
@@ -318,8 +321,8 @@ class _Walk(BaseSearchCV):
                 raise self._errors[0]
         if not self._scored:
             if self._errors:
-                first = self._errors[0]
-                raise ValueError(f"all {len(self._errors)} fits failed; the first one with: {first}") from first
+                self._errors[0].add_note(f"all {len(self._errors)} fits failed; this is how the first one did.")
+                raise self._errors[0]
             raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished")
 
     def warn(self) -> None:

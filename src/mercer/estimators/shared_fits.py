@@ -26,7 +26,8 @@ from mercer.estimators.svc import SVC
 from mercer.estimators.svr import SVR, NuSVR, QuantileSVR
 from mercer.estimators.validation import check_rows, check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
-from mercer.kernels import Held, Kernel
+from mercer.kernels import Kernel
+from mercer.kernels.held import Held
 from mercer.solvers import Interruption, Progress
 
 IndexArray = npt.NDArray[np.int64]

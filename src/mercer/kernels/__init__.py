@@ -12,7 +12,6 @@ from mercer.kernels.distances import (
     Matern,
     RationalQuadratic,
 )
-from mercer.kernels.held import Held
 from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
@@ -40,7 +39,6 @@ __all__ = [
     "Gamma",
     "GeneralizedGaussian",
     "Hamming",
-    "Held",
     "HistogramIntersection",
     "Jaccard",
     "Kernel",
