@@ -54,7 +54,12 @@ if TYPE_CHECKING:
     from mercer.kernels import diagnose as diagnose
     from mercer.selection.bounds import joachims_bound as joachims_bound
     from mercer.selection.bounds import span_bound as span_bound
+    from mercer.selection.comparison import compare as compare
+    from mercer.selection.comparison import five_by_two_cv as five_by_two_cv
+    from mercer.selection.comparison import paired_difference as paired_difference
     from mercer.selection.leave_one_out import leave_one_out as leave_one_out
+    from mercer.selection.nested import nested_cross_validate as nested_cross_validate
+    from mercer.selection.sealed_split import SealedSplit as SealedSplit
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
@@ -110,13 +115,18 @@ _HOMES = {
     "Subsequence": "kernels",
     "diagnose": "kernels",
     "joachims_bound": "selection.bounds",
-    "leave_one_out": "selection.leave_one_out",
     "span_bound": "selection.bounds",
+    "compare": "selection.comparison",
+    "five_by_two_cv": "selection.comparison",
+    "paired_difference": "selection.comparison",
+    "leave_one_out": "selection.leave_one_out",
+    "nested_cross_validate": "selection.nested",
+    "SealedSplit": "selection.sealed_split",
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",
 }
-_MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "solvers")
+_MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "selection", "solvers", "theory")
 __all__ = ["__version__", *_HOMES]
 
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from mercer.selection.splits import stratified_holdout
+from mercer.selection.splits import grouped_holdout, stratified_holdout
 
 Result = TypeVar("Result")
 
@@ -45,11 +45,13 @@ class SealedTest:
     Parameters
     ----------
     codes : ndarray of shape (n,), int
-        Class of each row; the split is stratified by it.
+        Class of each row; the split is stratified by it, unless there are groups.
     test_size : float, default=0.25
         Share of the rows to seal.
     seed : int, default=0
         The same seed seals the same rows.
+    groups : ndarray of shape (n,), optional
+        Rows of one group are sealed together or not at all.
 
     Attributes
     ----------
@@ -70,9 +72,13 @@ class SealedTest:
     False
     """
 
-    def __init__(self, codes: np.ndarray, *, test_size: float = 0.25, seed: int = 0) -> None:
+    def __init__(
+        self, codes: np.ndarray, *, test_size: float = 0.25, seed: int = 0, groups: np.ndarray | None = None
+    ) -> None:
         self._n = len(codes)
-        self.rest, self._test = stratified_holdout(codes, test_size, seed)
+        self.rest, self._test = (
+            stratified_holdout(codes, test_size, seed) if groups is None else grouped_holdout(groups, test_size, seed)
+        )
         self.sealed_at = datetime.now(UTC)
         self._openings: list[Opening] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from mercer.table import TableError
 
@@ -84,6 +84,35 @@ def stratified_holdout(codes: np.ndarray, test_size: float, seed: int) -> tuple[
         )
     splitter = StratifiedShuffleSplit(n_splits=1, test_size=test_size, random_state=seed)
     rest, test = next(splitter.split(codes[:, None], codes))
+    return np.sort(rest), np.sort(test)
+
+
+def grouped_holdout(groups: np.ndarray, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split row indices in two so that no group is in both.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n,)
+        Group of each row.
+    test_size : float
+        Share of the groups for the second part, between 0 and 1.
+    seed : int
+        The same seed gives the same split.
+
+    Returns
+    -------
+    rest, test : ndarray of int
+        Sorted row indices; rows of two groups at least in each.
+    """
+    check_share(test_size)
+    n_groups = len(np.unique(groups))
+    n_test = math.ceil(test_size * n_groups)
+    if not 2 <= n_test <= n_groups - 2:
+        raise ValueError(
+            f"groups must be enough for 2 on either side, but a test part of {test_size:g} takes {n_test} of {n_groups}"
+        )
+    splitter = GroupShuffleSplit(n_splits=1, test_size=n_test, random_state=seed)
+    rest, test = next(splitter.split(groups, groups=groups))
     return np.sort(rest), np.sort(test)
 
 

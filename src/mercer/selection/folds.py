@@ -1,0 +1,100 @@
+"""Splits of any kind, by scikit-learn's splitters, with what cannot be split refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils.validation import _num_samples
+
+IndexArray = npt.NDArray[np.int64]
+
+
+def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tuple[IndexArray, IndexArray]]:
+    """Return pairs of training and test rows.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test)
+        A number K of folds: stratified for classifiers; where there are groups, none of them in two folds. Hold-out,
+        leave-one-out, repeated and grouped splits are scikit-learn's: ``ShuffleSplit``, ``LeaveOneOut``, ...
+    X : array-like of n rows
+    y : array-like of shape (n,)
+    groups : array-like of shape (n,) or None
+    classifier : bool
+        Whether the training rows have to hold every class.
+
+    Raises
+    ------
+    ValueError
+        If K is below 2, or larger than a class or than the number of groups; if `groups` or `y` has another length than
+        `X`; if the training rows of a split lack a class.
+    """
+    n = _num_samples(X)
+    y = checked_length("y", y, n, "class" if classifier else "target")
+    groups = None if groups is None else checked_length("groups", groups, n, "group")
+    if isinstance(cv, Integral):
+        cv = _splitter(int(cv), n, y, groups, classifier)
+    splitter = check_cv(cv, y, classifier=classifier)
+    if classifier and isinstance(splitter, StratifiedKFold):
+        _check_classes(splitter.n_splits, y)
+    splits = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y, groups)]
+    if classifier:
+        _check_every_class(splits, y)
+    return splits
+
+
+def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
+    """Return one value a row, as an array.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer than `n`.
+    """
+    found = np.asarray(values)
+    if found.ndim != 1 or len(found) != n:
+        raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {found.shape}.")
+    return found
+
+
+def _splitter(k: int, n: int, y: Any, groups: Any, classifier: bool) -> Any:
+    if not 2 <= k <= n:
+        raise ValueError(f"cv must be a number of folds between 2 and the {n} rows, got {k}.")
+    if classifier:
+        _check_classes(k, y)
+    if groups is None:
+        return k
+    n_groups = len(np.unique(groups))
+    if k > n_groups:
+        raise ValueError(f"cv must be at most the number of groups, {n_groups}, got {k}: take fewer folds.")
+    return StratifiedGroupKFold(k) if classifier else GroupKFold(k)
+
+
+def _check_classes(k: int, y: Any) -> None:
+    classes, counts = np.unique(y, return_counts=True)
+    least = int(counts.argmin())
+    if k > counts[least]:
+        raise ValueError(
+            f"cv asks for {k} folds, but the class {classes[least].item()!r} has {_rows(int(counts[least]))}: take "
+            "fewer folds, or leave out or merge rare classes."
+        )
+
+
+def _check_every_class(splits: Sequence[tuple[IndexArray, IndexArray]], y: Any) -> None:
+    classes, codes = np.unique(y, return_inverse=True)
+    for number, (train, _) in enumerate(splits):
+        missing = np.flatnonzero(np.bincount(codes[train], minlength=classes.size) == 0)
+        if missing.size:
+            raise ValueError(
+                f"the training rows of split {number} hold no row of the class {classes[missing[0]].item()!r}: take a "
+                "stratified splitter, fewer folds, or leave out or merge rare classes."
+            )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

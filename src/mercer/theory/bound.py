@@ -1,0 +1,149 @@
+"""A bound: a number, what it says of what, on which assumptions, and whether it says anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A promise of theory, in numbers.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    of : str
+        What it bounds, as a formula.
+    value : float
+        The bound; NaN where it does not apply.
+    assumptions : tuple of str
+        What has to hold for it.
+    trivial : float
+        What holds anyway: a bound that says no less is vacuous.
+    low : float or None
+        Lower end, of an interval.
+    at_least : bool
+        Whether `value` bounds from below.
+    confidence : float or None
+        Least probability, over the rows drawn, with which it holds; None where no probability is in it.
+    reason : str
+        Why it does not apply; else empty.
+
+    Examples
+    --------
+    >>> from mercer.theory import hoeffding_interval
+    >>> bound = hoeffding_interval(0.1, n=500)
+    >>> print(bound)
+    Hoeffding's interval: 0.03926 <= error <= 0.1607 with probability >= 0.95
+    >>> bound.vacuous, hoeffding_interval(0.1, n=1).vacuous
+    (False, True)
+    """
+
+    name: str
+    of: str
+    value: float
+    assumptions: tuple[str, ...]
+    trivial: float = math.inf
+    low: float | None = None
+    at_least: bool = False
+    confidence: float | None = None
+    reason: str = ""
+
+    @property
+    def applicable(self) -> bool:
+        """Whether its assumptions hold as far as can be told."""
+        return not self.reason
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it applies and says nothing that would not hold anyway."""
+        return self.applicable and self.value >= self.trivial and (self.low is None or self.low <= 0.0)
+
+    def __str__(self) -> str:
+        if not self.applicable:
+            return f"{self.name}: not applicable ({self.reason})"
+        ends = "" if self.low is None else f"{_number(self.low)} <= "
+        text = f"{self.name}: {ends}{self.of} {'>=' if self.at_least else '<='} {_number(self.value)}"
+        if self.confidence is not None:
+            text += f" with probability >= {self.confidence:g}"
+        return text + (" -- vacuous" if self.vacuous else "")
+
+
+def not_applicable(name: str, of: str, reason: str, assumptions: tuple[str, ...]) -> Bound:
+    """Return a bound that makes no promise, and says why."""
+    return Bound(name, of, math.nan, assumptions, reason=reason)
+
+
+def check_real(
+    name: str, value: Any, low: float, high: float, *, open_low: bool = False, open_high: bool = False
+) -> float:
+    """Return a number within bounds.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    if good:
+        good = (low < value if open_low else low <= value) and (value < high if open_high else value <= high)
+    if not good:
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {value!r}.")
+    return float(value)
+
+
+def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
+    """Return a count.
+
+    Raises
+    ------
+    ValueError
+        If it is no integer, or too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
+        raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}.")
+    return int(value)
+
+
+def check_delta(delta: Any) -> float:
+    """Return the probability with which a bound may fail.
+
+    Raises
+    ------
+    ValueError
+        If it is not between 0 and 1, both excluded.
+    """
+    return check_real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
+
+
+def check_error(name: str, value: Any) -> float:
+    """Return a share of errors.
+
+    Raises
+    ------
+    ValueError
+        If it is not between 0 and 1.
+    """
+    return check_real(name, value, 0.0, 1.0)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a finite number greater than 0.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    return check_real(name, value, 0.0, math.inf, open_low=True, open_high=True)
+
+
+def _number(value: float) -> str:
+    return (
+        str(int(value)) if value == round(value, 0) and abs(value) < 1e15 and math.isfinite(value) else f"{value:.4g}"
+    )

@@ -1,0 +1,339 @@
+"""All that theory promises of a trained machine: its margin, the ball around its rows, and the bounds that follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.certificate import Evidence, rounding_error
+from mercer.data import Vectors
+from mercer.gram import Gram
+from mercer.kernels import Kernel, Linear, Polynomial
+from mercer.kkt import KKTCases
+from mercer.problems import Hinge, svdd
+from mercer.selection.sealed_split import Estimate
+from mercer.solution import Solution
+from mercer.solvers import Limits, solve
+from mercer.status import Status
+from mercer.theory.bound import Bound, check_count, check_delta, not_applicable
+from mercer.theory.leave_one_out import radius_margin_bound, support_vector_bound
+from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform_interval
+from mercer.theory.vc import vapnik_margin_bound, vc_bound, vc_dimension_linear
+
+_PRECISION = 1e-5
+"""Of the squared radius: that of the ball is no larger than the smallest by more, and no bound turns on less."""
+
+_NEXT = 0.01
+"""Deviation for which the report says how many test rows it takes: one percent, as accuracies are quoted."""
+
+_LARGEST = 2**1000  # dimension that a float can hold with room to spare
+
+
+class Ball(NamedTuple):
+    """A ball in feature space that holds some rows.
+
+    Attributes
+    ----------
+    radius : float
+        Its radius, rounding allowed for: all rows are inside.
+    at_least : float
+        No ball that holds them is smaller than this, by the dual.
+    """
+
+    radius: float
+    at_least: float
+
+
+@dataclass(frozen=True)
+class MachineTheory:
+    """What theory says of one machine for two classes.
+
+    Attributes
+    ----------
+    title : str
+        Which machine, by its classes.
+    n, n_support : int
+        Training rows, and support vectors among them.
+    training_error : float
+        Share of the training rows on the wrong side.
+    separates : bool
+        Whether the training rows have no slack, to the machine's tolerance.
+    margin : float
+        2/‖w‖, the full width of the strip.
+    ball : Ball or None
+        Around the training rows; None where the kernel is not known to be positive semidefinite.
+    dimension : float
+        Of the feature space; infinite where it is not known to be finite.
+    bounds : tuple of Bound
+    """
+
+    title: str
+    n: int
+    n_support: int
+    training_error: float
+    separates: bool
+    margin: float
+    ball: Ball | None
+    dimension: float
+    bounds: tuple[Bound, ...]
+
+    def __str__(self) -> str:
+        radius = "unknown" if self.ball is None else f"{self.ball.radius:.4g}"
+        size = "infinite" if math.isinf(self.dimension) else f"{self.dimension:.0f}"
+        facts = (
+            f"{self.title}: {self.n} rows, {self.n_support} support vectors, training error {self.training_error:.4g}; "
+            f"margin {self.margin:.4g} ({'no slack' if self.separates else 'with slack'}), radius {radius}, "
+            f"dimension {size}"
+        )
+        return "\n".join([facts, *(f"  {bound}" for bound in self.bounds)])
+
+
+@dataclass(frozen=True)
+class TheoryReport:
+    """What theory says of a trained machine, and of its errors on rows that it has not seen.
+
+    Attributes
+    ----------
+    machines : tuple of MachineTheory
+        One for two classes; of more, one for each of the machines for two classes that it is made of.
+    test : tuple of Bound
+        From rows that had no part in training; empty where there are none.
+    """
+
+    machines: tuple[MachineTheory, ...]
+    test: tuple[Bound, ...]
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """All bounds."""
+        return (*(bound for machine in self.machines for bound in machine.bounds), *self.test)
+
+    def __str__(self) -> str:
+        lines = [str(machine) for machine in self.machines]
+        if self.test:
+            lines += ["on rows that had no part in training:", *(f"  {bound}" for bound in self.test)]
+        assumptions = dict.fromkeys(text for bound in self.bounds if bound.applicable for text in bound.assumptions)
+        return "\n".join([*lines, "assuming, each where it is needed:", *(f"  {text}" for text in assumptions)])
+
+
+def report(
+    machine: Any, X: Any = None, y: Any = None, *, test: Estimate | None = None, k: int = 1, delta: float = 0.05
+) -> TheoryReport:
+    """Return what theory promises of a trained :class:`SVC`.
+
+    **Solves** the smallest ball around the training rows in the kernel's space, for its radius.
+
+    Parameters
+    ----------
+    machine : SVC
+        Fitted here, with hinge loss.
+    X : array-like of shape (m, p), optional
+        Rows that had no part in training, for an interval around the error; with `y`.
+    y : array-like of shape (m,), optional
+        Their classes.
+    test : Estimate, optional
+        In the place of X and y: what `SealedSplit.open` gave. Only a first look makes an interval.
+    k : int >= 1, default=1
+        How many machines were compared on these rows, where this one was chosen by them.
+    delta : float, default=0.05
+        Probability with which each of the bounds may fail; not all of them together.
+
+    Returns
+    -------
+    TheoryReport
+        Its bounds: VC dimension of the feature space and the VC bound, Vapnik's margin bound and the VC bound with it,
+        support vectors and radius and margin for the leave-one-out error; of the rows that had no part, the interval of
+        Hoeffding, and how many rows would make it one percent wide to either side.
+
+    Raises
+    ------
+    TypeError
+        If the machine is none with hinge loss.
+    ValueError
+        If the training rows were left behind, as by pickling; if one of X and y is missing; if a number is out of its
+        range.
+    NotFittedError
+        If the machine is not fitted.
+
+    Notes
+    -----
+    The margin counts as seen, less the machine's tolerance; the radius is that of a ball that holds all rows, rounding
+    allowed for, and within 1e-5 of the smallest.
+
+    Costs twice n times the number of support vectors in kernel values, and a fit of :class:`SVDD` for each machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import SVC, theory
+    >>> X = np.array([[-2.0, 0.0], [-1.0, 0.5], [1.0, 0.5], [2.0, 0.0]])
+    >>> machine = SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, [0, 0, 1, 1])
+    >>> for bound in theory.report(machine).bounds:
+    ...     print(bound)
+    VC dimension, linear: h <= 3
+    VC bound, h = 3: error <= 1.607 with probability >= 0.95 -- vacuous
+    Vapnik's margin bound: h <= 3
+    VC bound, h = 3, by the margin seen: error <= 1.607 with probability >= 0.95 -- vacuous
+    support vectors: leave-one-out error <= 0.5
+    radius and margin: leave-one-out error <= 4 -- vacuous
+    """
+    risk, count = check_delta(delta), check_count("k", k)
+    solutions = _solutions(machine)
+    machines = tuple(_of(solution, title, risk) for solution, title in zip(solutions, _titles(machine), strict=True))
+    return TheoryReport(machines, tuple(_test(machine, X, y, test, count, risk)))
+
+
+def enclosing_ball(gram: Gram) -> Ball:
+    """Return a ball around all rows of a Gram matrix, the smallest one to within 1e-5 of its squared radius.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is not known to be positive semidefinite on these rows.
+    """
+    if not gram.is_convex:
+        raise ValueError(f"a ball needs a kernel that is positive semidefinite on the rows ({gram.diagnosis}).")
+    lengths = gram.diag()
+    scale = _radius(gram, np.full(gram.n, 1.0 / gram.n)) ** 2
+    if scale == 0.0:
+        return Ball(0.0, 0.0)
+    problem = svdd(lengths, np.inf)
+    solution = solve(problem, gram, limits=Limits(tol=0.25 * _PRECISION * scale))
+    return Ball(_radius(gram, solution.beta), math.sqrt(max(0.0, 2.0 * solution.certificate.dual)))
+
+
+def _radius(gram: Gram, weights: Any) -> float:
+    """Distance of the row that is farthest from the weighted mean of all, rounding allowed for."""
+    weights = weights / weights.sum()
+    values, lengths = gram.matvec(weights), gram.diag()
+    rounding = rounding_error(gram, float(lengths.max()) ** 0.5, float(weights**2 @ lengths), values)
+    squared = lengths - 2.0 * values + float(weights @ values)
+    return math.sqrt(max(0.0, float(squared.max()) + 4.0 * rounding))
+
+
+def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
+    certificate = solution.certificate
+    evidence = certificate.evidence
+    if evidence is None:
+        raise ValueError(
+            "theory.report needs the training rows, which pickling leaves behind: fit the machine again, or ask before "
+            "pickling."
+        )
+    examples: KKTCases = certificate.examples()  # type: ignore[assignment]
+    gram = evidence.gram()
+    n, n_support = int(examples.y.size), int(np.count_nonzero(examples.alpha))
+    optimal = certificate.status is Status.OPTIMAL
+    part = MachineTheory(
+        title=title,
+        n=n,
+        n_support=n_support,
+        training_error=float(np.mean(examples.yf <= 0.0)),
+        separates=bool(optimal and examples.slack.max() <= max(examples.tolerance, 1e-9) < 1.0),
+        margin=examples.margin,
+        ball=enclosing_ball(gram) if gram.is_convex else None,
+        dimension=_dimension(evidence.kernel, evidence),
+        bounds=(),
+    )
+    seen = part.margin * min(1.0, float(examples.yf.min()))
+    bias = evidence.problem.n_groups > 0
+    ended = "" if optimal else f"the machine ended as {certificate.status}, not optimal"
+    return replace(part, bounds=tuple(_bounds(part, seen, bias, ended, delta)))
+
+
+def _bounds(part: MachineTheory, seen: float, bias: bool, ended: str, delta: float) -> Iterator[Bound]:
+    yield (linear := vc_dimension_linear(part.dimension))
+    yield vc_bound(part.training_error, part.n, linear.value, delta)
+    reason = ended or ("" if part.separates else "there are training rows with slack")
+    if part.ball is None:
+        reason = reason or "the kernel is not known to be positive semidefinite on these rows"
+    elif part.ball.radius == 0.0:
+        reason = reason or "all training rows are the same point"
+    if reason or part.ball is None:
+        yield not_applicable("Vapnik's margin bound", "h", reason, ())
+    else:
+        yield (margin := vapnik_margin_bound(part.ball.radius, seen, part.dimension))
+        bound = vc_bound(part.training_error, part.n, margin.value, delta)
+        yield replace(
+            bound, name=f"{bound.name}, by the margin seen", assumptions=(*bound.assumptions, *margin.assumptions)
+        )
+    if ended:
+        yield not_applicable("support vectors", "leave-one-out error", ended, ())
+    else:
+        yield support_vector_bound(part.n_support, part.n)
+    # Joachims' estimate and the span need kernel values of their own, as exact leave-one-out does: they belong here.
+    if reason or part.ball is None:
+        yield not_applicable("radius and margin", "leave-one-out error", reason, ())
+    else:
+        yield radius_margin_bound(part.ball.radius, 2.0 / seen, part.n, bias=bias)
+
+
+def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: float) -> Iterator[Bound]:
+    if test is not None:
+        if X is not None or y is not None:
+            raise ValueError("give test, or X and y, but not both: an estimate stands for its rows.")
+        if test.loss != "zero_one":
+            raise ValueError(f"test must be an estimate of an error rate (loss='zero_one'), got loss={test.loss!r}.")
+        error, n = test.value, test.n
+    elif X is None and y is None:
+        return
+    elif X is None or y is None:
+        raise ValueError(f"X and y go together, but {'X' if X is None else 'y'} is missing.")
+    else:
+        truth = np.asarray(y)
+        predicted = machine.predict(X)
+        if truth.shape != predicted.shape:
+            raise ValueError(
+                f"y must hold one class for each of the {len(predicted)} rows of X, got shape {truth.shape}."
+            )
+        error, n = float(np.mean(predicted != truth)), truth.size
+    interval = hoeffding_interval(error, n, delta) if k == 1 else uniform_interval(error, n, k, delta)
+    if test is not None and not test.clean:
+        yield not_applicable(interval.name, interval.of, f"{test.look}: no longer clean", ())
+    elif test is not None and test.grouped:
+        yield not_applicable(interval.name, interval.of, "rows of one group are not independent", ())
+    else:
+        yield interval
+    yield sample_complexity(_NEXT, k, delta)
+
+
+def _solutions(machine: Any) -> tuple[Solution, ...]:
+    if isinstance(machine, type):
+        raise TypeError(f"theory.report is of a fitted machine, got the class {machine.__name__}.")
+    if not hasattr(type(machine), "solution_"):
+        raise TypeError(f"theory.report is of a fitted SVC with hinge loss, got {type(machine).__name__}.")
+    found = machine.solution_
+    solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
+    for solution in solutions:
+        evidence = solution.certificate.evidence
+        if evidence is not None and not isinstance(evidence.problem.loss, Hinge):
+            raise TypeError(
+                f"theory.report is of a fitted SVC with hinge loss, got {type(machine).__name__} of the problem "
+                f"{evidence.problem.name!r}."
+            )
+    return solutions
+
+
+def _titles(machine: Any) -> list[str]:
+    classes, tasks = machine.classes_.tolist(), machine.machines_.tasks
+    return [
+        f"{classes[task.positive]!r} against {'the rest' if task.negative is None else repr(classes[task.negative])}"
+        for task in tasks
+    ]
+
+
+def _dimension(kernel: Kernel, evidence: Evidence) -> float:
+    """Dimension of the feature space, less a constant, which is the bias; infinite where nobody has counted it."""
+    if not isinstance(evidence.data, Vectors):
+        return math.inf
+    p = evidence.data.p
+    if isinstance(kernel, Linear):
+        return float(p)
+    if isinstance(kernel, Polynomial) and kernel.degree:
+        degree = kernel.degree
+        size = math.comb(p + degree, degree) - 1 if kernel.coef0 else math.comb(p + degree - 1, degree)
+        return float(size) if size < _LARGEST else math.inf
+    return math.inf
