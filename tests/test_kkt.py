@@ -196,3 +196,11 @@ def test_a_listing_is_a_value():
     assert solution.evidence.problem.loss.y.flags.writeable  # what it was made from is left as it was
     again = pickle.loads(pickle.dumps(examples))
     np.testing.assert_array_equal(again.category, examples.category)
+
+
+def test_a_machine_without_bias_is_listed_too():
+    X, y = load_iris(return_X_y=True)
+    machine = SVC(fit_intercept=False).fit(X[50:], y[50:])
+    examples = machine.certificate_.examples()
+    np.testing.assert_allclose(examples.yf, examples.y * machine.decision_function(X[50:]), atol=1e-10)
+    assert examples.violation.max() <= examples.tolerance

@@ -558,7 +558,7 @@ def _examples(evidence: Evidence, gram: Gram) -> KKTCases:
         )
     values = gram.matvec(beta)
     multipliers, found = _conditions(problem, beta, values)
-    suggested = -float(multipliers[0])
+    suggested = problem.bias(multipliers)
     bias = suggested if evidence.bias is None else evidence.bias
     rounding = _rounding(gram, beta, values)
     return KKTCases(

@@ -95,8 +95,8 @@ class SealedSplit:
     test_size : float, default=0.25
         Share of the rows, or of the groups, to seal.
     stratify : bool, optional
-        Whether both parts shall have the same shares of classes. By default where y holds classes, by scikit-learn's
-        `type_of_target`, and there are no groups.
+        Whether both parts shall have the same shares of classes. By default where there are no groups and y holds text,
+        booleans, integers, or two values only.
     groups : array-like of shape (n,), optional
         Rows of one group (a patient, a day) are sealed together or not at all.
     seed : int, default=0
@@ -156,7 +156,7 @@ class SealedSplit:
         self._y = checked_length("y", y, n, "class or number")
         self._groups = None if groups is None else checked_length("groups", groups, n, "group")
         if stratify is None:
-            stratify = groups is None and type_of_target(self._y) in ("binary", "multiclass")
+            stratify = groups is None and _holds_classes(self._y)
         if stratify and groups is not None:
             raise ValueError("stratify must be False or None where there are groups, got True: groups go as they are.")
         self._seal = SealedTest(self._strata(stratify), test_size=test_size, seed=seed, groups=self._groups)
@@ -248,8 +248,8 @@ class SealedSplit:
 
         Notes
         -----
-        The interval of a share of errors is Wilson's; of other losses, and where rows come in groups, that of Student's t
-        for a ratio of means, over the groups (over the rows, where there are none).
+        The interval of a share of errors is Wilson's; of other losses, and where rows come in groups, that of Student's
+        t for a ratio of means, over the groups (over the rows, where there are none).
 
         A look that fails was a look: it is recorded before the prediction.
 
@@ -297,6 +297,12 @@ class SealedSplit:
                 f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
             )
         return machine
+
+
+def _holds_classes(y: npt.NDArray[Any]) -> bool:
+    """Whether these are classes rather than numbers, as far as can be told."""
+    kinds = ("binary",) if y.dtype.kind == "f" else ("binary", "multiclass")
+    return type_of_target(y) in kinds
 
 
 def _loss(loss: str | Loss | None, machine: Any) -> tuple[str, Loss]:

@@ -183,8 +183,8 @@ def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True
 
     References
     ----------
-    Vapnik (1998), section 10.4; Jaakkola & Haussler (1999), Probabilistic kernel regression models, theorem 1; Chapelle,
-    Vapnik, Bousquet & Mukherjee (2002), Choosing multiple parameters for support vector machines, section 3.2.
+    Vapnik (1998), section 10.4; Jaakkola & Haussler (1999), Probabilistic kernel regression models, theorem 1;
+    Chapelle, Vapnik, Bousquet & Mukherjee (2002), Choosing multiple parameters for support vector machines, section 3.
 
     Examples
     --------

@@ -241,10 +241,12 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
     seen = part.margin * min(1.0, float(examples.yf.min()))
     bias = evidence.problem.n_groups > 0
     ended = "" if optimal else f"the machine ended as {certificate.status}, not optimal"
-    return replace(part, bounds=tuple(_bounds(part, seen, bias, ended, delta)))
+    longest = None if bias else math.sqrt(float(gram.diag().max()))
+    return replace(part, bounds=tuple(_bounds(part, seen, longest, ended, delta)))
 
 
-def _bounds(part: MachineTheory, seen: float, bias: bool, ended: str, delta: float) -> Iterator[Bound]:
+def _bounds(part: MachineTheory, seen: float, longest: float | None, ended: str, delta: float) -> Iterator[Bound]:
+    """All that apply, and why the others do not; `longest` is the largest ‖φ(x)‖, of a machine without bias."""
     yield (linear := vc_dimension_linear(part.dimension))
     yield vc_bound(part.training_error, part.n, linear.value, delta)
     reason = ended or ("" if part.separates else "there are training rows with slack")
@@ -268,7 +270,8 @@ def _bounds(part: MachineTheory, seen: float, bias: bool, ended: str, delta: flo
     if reason or part.ball is None:
         yield not_applicable("radius and margin", "leave-one-out error", reason, ())
     else:
-        yield radius_margin_bound(part.ball.radius, 2.0 / seen, part.n, bias=bias)
+        radius = part.ball.radius if longest is None else longest
+        yield radius_margin_bound(radius, 2.0 / seen, part.n, bias=longest is None)
 
 
 def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: float) -> Iterator[Bound]:

@@ -1,0 +1,473 @@
+"""The honest protocol: a seal that counts, paired tests of the right size, nested cross-validation."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from scipy import sparse, stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer import SVC, SVDD, SVR, KernelSearchCV, SealedSplit, compare, five_by_two_cv, nested_cross_validate
+from mercer.metrics import wilson_interval
+from mercer.selection.comparison import corrected_t_test, five_by_two_tests, paired_difference
+from mercer.selection.folds import folds
+from mercer.selection.sealed import SealedTest
+
+IRIS, KINDS = load_iris(return_X_y=True)
+
+
+def sealed_iris(**options):
+    return SealedSplit(IRIS, KINDS, **options)
+
+
+def fitted(sealed):
+    return SVC().fit(sealed.X_rest, sealed.y_rest)
+
+
+# The sealed split.
+
+
+def test_the_first_look_is_clean_and_every_later_one_is_not():
+    sealed = sealed_iris()
+    machine = fitted(sealed)
+    assert repr(sealed) == "SealedSplit(112 rows free, 38 sealed, unopened)"
+    first = sealed.open(machine)
+    assert first.clean
+    assert str(first).endswith("on 38 sealed rows; look number 1 (final estimate), clean")
+    second = sealed.open(machine, purpose="curiosity")
+    assert not second.clean
+    assert str(second).endswith("look number 2 (curiosity), no longer clean: these rows had been seen before")
+    assert second.value == first.value
+    assert repr(sealed) == "SealedSplit(112 rows free, 38 sealed, opened 2 times)"
+    assert [opening.purpose for opening in sealed.openings] == ["final estimate", "curiosity"]
+
+
+def test_the_sealed_rows_are_those_of_the_seal_and_the_estimate_is_theirs():
+    sealed = sealed_iris(test_size=0.3, seed=5)
+    machine = fitted(sealed)
+    rows = SealedTest(KINDS, test_size=0.3, seed=5).open(lambda rows: rows, "peek").value
+    np.testing.assert_array_equal(np.sort([*rows, *sealed.rest]), np.arange(150))
+    np.testing.assert_array_equal(sealed.X_rest, IRIS[sealed.rest])
+    found = sealed.open(machine)
+    wrong = machine.predict(IRIS[rows]) != KINDS[rows]
+    np.testing.assert_array_equal(found.losses, wrong)
+    assert found.interval == wilson_interval(int(wrong.sum()), 45)
+    assert sealed.open(machine, level=0.5).interval == wilson_interval(int(wrong.sum()), 45, 0.5)
+
+
+def test_a_machine_that_is_not_fitted_leaves_the_seal_alone():
+    sealed = sealed_iris()
+    with pytest.raises(NotFittedError, match=r"this SVC is not fitted: call fit\(sealed\.X_rest, .* was not opened"):
+        sealed.open(SVC())
+    with pytest.raises(NotFittedError, match="this Pipeline is not fitted"):
+        sealed.open(fitted(sealed), make_pipeline(StandardScaler(), SVC()))
+    with pytest.raises(TypeError, match=r"open needs a fitted machine, got <class .*SVC'>\. The test part was not"):
+        sealed.open(SVC)
+    with pytest.raises(TypeError, match="open needs a fitted machine: open"):
+        sealed.open()
+    with pytest.raises(TypeError, match="StandardScaler has no predict"):
+        sealed.open(StandardScaler().fit(IRIS))
+    with pytest.raises(ValueError, match="loss must be one of 'zero_one', 'squared', 'absolute', a function, or None"):
+        sealed.open(fitted(sealed), loss="hinge")
+    with pytest.raises(ValueError, match=r"level must lie between 0 and 1, got 95"):
+        sealed.open(fitted(sealed), level=95)
+    assert sealed.openings == ()
+
+
+def test_a_look_that_fails_was_a_look():
+    sealed = sealed_iris()
+    with pytest.raises(ValueError, match="features"):
+        sealed.open(SVC().fit(sealed.X_rest[:, :2], sealed.y_rest))
+    assert not sealed.open(fitted(sealed)).clean
+    with pytest.raises(ValueError, match=r"loss must give one finite number for each of the 38 rows, got shape \(\)"):
+        sealed.open(fitted(sealed), loss=lambda truth, predicted: 1.0)
+
+
+def test_several_machines_in_one_look():
+    sealed = sealed_iris()
+    one, two = sealed.open(fitted(sealed), DummyClassifier().fit(sealed.X_rest, sealed.y_rest), purpose="compare")
+    assert one.clean
+    assert two.clean
+    assert len(sealed.openings) == 1
+    found = paired_difference(one.losses == 0, two.losses == 0)
+    assert found.p_value < 0.001 < found.difference.low
+
+
+def test_the_record_survives_pickling():
+    sealed = sealed_iris()
+    machine = fitted(sealed)
+    sealed.open(machine)
+    again = pickle.loads(pickle.dumps(sealed))
+    assert not again.open(machine).clean
+
+
+def test_numbers_have_an_interval_of_their_own():
+    X, y = load_diabetes(return_X_y=True)
+    sealed = SealedSplit(X, y)
+    machine = SVR(C=100.0).fit(sealed.X_rest, sealed.y_rest)
+    found = sealed.open(machine)
+    rows = np.setdiff1d(np.arange(len(y)), sealed.rest)
+    squares = (machine.predict(X[rows]) - y[rows]) ** 2
+    expected = stats.ttest_1samp(squares, 0.0).confidence_interval(0.95)
+    assert (found.loss, found.value) == ("squared", pytest.approx(squares.mean()))
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    absolute = sealed.open(machine, loss="absolute")
+    assert absolute.value == pytest.approx(np.abs(machine.predict(X[rows]) - y[rows]).mean())
+    assert "absolute loss" in str(absolute)
+
+
+def test_groups_are_sealed_whole_and_counted_whole():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, groups = StandardScaler().fit_transform(X), np.arange(len(y)) // 7
+    sealed = SealedSplit(X, y, groups=groups)
+    rows = np.setdiff1d(np.arange(len(y)), sealed.rest)
+    assert not set(groups[rows]) & set(sealed.groups_rest)
+    machine = SVC(C=0.01).fit(sealed.X_rest, sealed.y_rest)
+    found = sealed.open(machine)
+    wrong = machine.predict(X[rows]) != y[rows]
+    off = np.array([(wrong[groups[rows] == group] - wrong.mean()).sum() for group in np.unique(groups[rows])])
+    width = stats.t.ppf(0.975, len(off) - 1) * math.sqrt(len(off) / (len(off) - 1) * (off**2).sum()) / len(rows)
+    assert found.grouped
+    assert found.interval.high == pytest.approx(wrong.mean() + width)
+    # Copies of rows tell nothing new: an interval over rows would shrink.
+    many = SealedSplit(np.repeat(IRIS[:, :1], 9, axis=0), np.repeat(KINDS, 9), groups=np.repeat(np.arange(150), 9))
+    estimate = many.open(SVC().fit(many.X_rest, many.y_rest))
+    n_right = round((1 - estimate.value) * estimate.n)
+    by_rows = wilson_interval(n_right, estimate.n)
+    assert estimate.interval.high - estimate.interval.low > 2 * (by_rows.high - by_rows.low)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, pd.DataFrame], ids=lambda kind: kind.__name__)
+def test_tables_of_any_kind(kind):
+    sealed = SealedSplit(kind(IRIS), pd.Series(KINDS).map({0: "a", 1: "b", 2: "c"}))
+    expected = sealed_iris()
+    assert type(sealed.X_rest) is kind
+    found = sealed.open(fitted(sealed))
+    np.testing.assert_array_equal(sealed.rest, expected.rest)
+    assert found.value == expected.open(fitted(expected)).value
+
+
+def test_novelty_detectors_are_judged_by_their_signs():
+    y = np.where(KINDS == 0, 1, -1)
+    sealed = SealedSplit(IRIS, y)
+    machine = SVDD(C=0.1, kernel="linear").fit(sealed.X_rest[sealed.y_rest == 1])
+    assert sealed.open(machine).value < 0.2
+
+
+BAD_SPLITS = {
+    "y": ({"y": KINDS[:9]}, r"y must hold one class or number for each of the 150 rows of X, got shape \(9,\)"),
+    "groups": (
+        {"groups": KINDS[:149]},
+        r"groups must hold one group for each of the 150 rows of X, got shape \(149,\)",
+    ),
+    "few groups": (
+        {"groups": KINDS},
+        r"groups must be enough for 2 on either side, but a test part of 0.25 takes 1 of 3",
+    ),
+    "both": ({"groups": KINDS, "stratify": True}, "stratify must be False or None where there are groups, got True"),
+    "share": ({"test_size": 1.0}, r"test_size must lie between 0 and 1, got 1\.0"),
+    "no class": ({"test_size": 0.01}, "a test part of 0.01 has 2 rows, fewer than there are classes"),
+    "rare": ({"y": np.r_[KINDS[:-1], 3]}, "every class must have 2 rows at least, one for either side, but 3 has 1"),
+    "one row": (
+        {"y": IRIS[:, 0], "test_size": 0.005},
+        r"test_size must seal at least 2 rows, but 0.005 of 150 rows seals 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SPLITS)
+def test_what_cannot_be_sealed(case):
+    options, message = BAD_SPLITS[case]
+    with pytest.raises(ValueError, match=message):
+        SealedSplit(**{"X": IRIS, "y": KINDS, **options})
+
+
+def test_numbers_that_look_like_classes():
+    years = np.arange(150) + 1900
+    with pytest.raises(ValueError, match="set stratify=False where y holds numbers"):
+        SealedSplit(IRIS, years)
+    assert SealedSplit(IRIS, years, stratify=False).n_test == 38
+
+
+# Folds.
+
+GROUPS = np.repeat(np.arange(15), 10)
+
+BAD_FOLDS = {
+    "one": ((1, KINDS, None), "cv must be a number of folds between 2 and the 150 rows, got 1"),
+    "many": ((151, KINDS, None), "cv must be a number of folds between 2 and the 150 rows, got 151"),
+    "class": ((51, KINDS, None), "cv asks for 51 folds, but the class 0 has 50 rows: take fewer folds"),
+    "class of a splitter": ((StratifiedKFold(51), KINDS, None), "cv asks for 51 folds, but the class 0 has 50 rows"),
+    "groups": ((16, KINDS, GROUPS), "cv must be at most the number of groups, 15, got 16"),
+    "short groups": ((5, KINDS, GROUPS[:-1]), r"groups must hold one group for each of the 150 rows .* shape \(149,\)"),
+    "short y": ((5, KINDS[:-1], None), r"y must hold one class for each of the 150 rows of X, got shape \(149,\)"),
+    "missing": ((KFold(3), KINDS, None), "the training rows of split 0 hold no row of the class 0: take a stratified"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FOLDS)
+def test_what_cannot_be_split(case):
+    (cv, y, groups), message = BAD_FOLDS[case]
+    with pytest.raises(ValueError, match=message):
+        folds(cv, IRIS, y, groups, classifier=True)
+
+
+SPLITTERS = {
+    "stratified": (5, None, StratifiedKFold(5)),
+    "hold-out": (ShuffleSplit(1, random_state=0), None, ShuffleSplit(1, random_state=0)),
+    "leave one out": (LeaveOneOut(), None, LeaveOneOut()),
+    "groups by a splitter": (GroupKFold(3), GROUPS, GroupKFold(3)),
+}
+
+
+@pytest.mark.parametrize("case", SPLITTERS)
+def test_splits_are_those_of_scikit_learn(case):
+    cv, groups, splitter = SPLITTERS[case]
+    found, expected = folds(cv, IRIS, KINDS, groups, classifier=True), splitter.split(IRIS, KINDS, groups)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.concatenate(one), np.concatenate(other))
+
+
+@pytest.mark.parametrize("classifier", [True, False])
+def test_a_number_of_folds_keeps_groups_whole(classifier):
+    for train, test in folds(4, IRIS, KINDS, GROUPS, classifier=classifier):
+        assert not set(GROUPS[train]) & set(GROUPS[test])
+
+
+# Paired tests: formulas.
+
+
+def test_the_corrected_t_test_by_hand():
+    found = corrected_t_test([0.02, 0.03, 0.01, 0.02], n_train=75, n_test=25)
+    t = 0.02 / math.sqrt((1 / 4 + 1 / 3) * 0.0002 / 3)  # 3.2071
+    assert found.statistic == pytest.approx(t)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(t, 3))
+    assert found.difference.low == pytest.approx(0.02 * (1 - stats.t.ppf(0.975, 3) / t))
+    # Without its correction it is the paired t test.
+    plain = corrected_t_test([0.02, 0.03, 0.01, 0.02], n_train=1e18, n_test=1.0)
+    assert plain.p_value == pytest.approx(stats.ttest_1samp([0.02, 0.03, 0.01, 0.02], 0.0).pvalue)
+
+
+def test_five_by_two_by_hand():
+    p = [[0.03, 0.01], [0.02, 0.02], [0.04, 0.02], [0.01, 0.03], [0.02, 0.00]]
+    found = five_by_two_tests(p)  # the s² are 2e-4, 0, 2e-4, 2e-4, 2e-4; the squares sum to 52e-4
+    assert found.t.statistic == pytest.approx(0.03 / math.sqrt(8e-4 / 5))
+    assert found.F.statistic == pytest.approx(52e-4 / 16e-4)
+    assert found.t.p_value == pytest.approx(2 * stats.t.sf(found.t.statistic, 5))
+    assert found.F.p_value == pytest.approx(stats.f.sf(3.25, 10, 5))
+    assert found.F.difference.value == pytest.approx(0.02)
+    assert found.t.difference.low == pytest.approx(0.03 - stats.t.ppf(0.975, 5) * math.sqrt(1.6e-4))
+    assert str(found.F) == f"5x2cv combined F test: difference 0.02, p = {found.F.p_value:.2g}"
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 2)])
+def test_machines_that_never_differ(shape):
+    zeros = np.zeros(shape)
+    found = five_by_two_tests(zeros).F if shape == (5, 2) else corrected_t_test(zeros, n_train=3, n_test=1)
+    assert (found.p_value, found.difference.value) == (1.0, 0.0)
+    same = five_by_two_tests(zeros + 0.1).F if shape == (5, 2) else corrected_t_test(zeros + 0.1, n_train=3, n_test=1)
+    assert same.p_value == 0.0
+
+
+def counts(both, first, second, neither):
+    one = np.repeat([True, True, False, False], [both, first, second, neither])
+    return one, np.repeat([True, False, True, False], [both, first, second, neither])
+
+
+def test_newcombes_interval_is_the_published_one():
+    found = paired_difference(*counts(20, 12, 2, 16))  # Newcombe (1998), 50 pairs: 0.0562 to 0.3292
+    assert found.difference.value == pytest.approx(0.2)
+    assert (found.difference.low, found.difference.high) == pytest.approx((0.0562, 0.3292), abs=6e-5)
+    assert found.p_value == pytest.approx(stats.binomtest(2, 14).pvalue)
+
+
+@pytest.mark.parametrize("table", [(20, 12, 2, 16), (14, 5, 0, 22), (0, 3, 40, 2), (50, 0, 0, 0), (0, 9, 0, 0)])
+def test_newcombes_interval_is_one(table):
+    found, other = (paired_difference(*pair) for pair in (counts(*table), counts(*table)[::-1]))
+    assert -1 <= found.difference.low < found.difference.high <= 1
+    assert (other.difference.low, other.difference.high) == (-found.difference.high, -found.difference.low)
+    assert found.difference.low <= found.difference.value <= found.difference.high
+
+
+BAD_TESTS = {
+    "one difference": (lambda: corrected_t_test([0.1], n_train=1, n_test=1), "finite and two numbers or more"),
+    "NaN": (lambda: corrected_t_test([0.1, math.nan], n_train=1, n_test=1), "differences must be finite"),
+    "no rows": (lambda: corrected_t_test([0.1, 0.2], n_train=0, n_test=1), "n_train and n_test must be positive"),
+    "shape": (lambda: five_by_two_tests(np.zeros((2, 5))), r"differences must be finite and of shape \(5, 2\)"),
+    "level": (lambda: five_by_two_tests(np.zeros((5, 2)), level=1.0), "level must lie between 0 and 1"),
+    "numbers": (lambda: paired_difference([0, 1], [True, False]), "first_right must be an array of True and False"),
+    "rows": (lambda: paired_difference([True], [True, False]), "must be about the same rows, got 1 and 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TESTS)
+def test_bad_input_of_tests_is_named(case):
+    call, message = BAD_TESTS[case]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# Paired tests: what they do on data.
+
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    """The class with the nearer mean in one column."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, X, y):
+        x = X[:, self.column]
+        self.classes_, self.means_ = np.array([0, 1]), np.array([x[y == 0].mean(), x[y == 1].mean()])
+        return self
+
+    def predict(self, X):
+        return np.abs(X[:, self.column, None] - self.means_).argmin(axis=1)
+
+    def score(self, X, y):
+        return np.mean(self.predict(X) == y)
+
+
+def rejected(test, n_runs, apart):
+    """How often a test at 5 % tells two classifiers apart; the second column is worse by `apart`."""
+    rng, count = np.random.default_rng(0), 0
+    for seed in range(n_runs):
+        y = np.arange(80) % 2
+        X = rng.standard_normal((80, 2)) + y[:, None] * [1.5, 1.5 - apart]
+        count += test(Nearest(0), Nearest(1), X, y, seed) < 0.05
+    return count / n_runs
+
+
+TESTS = {
+    "corrected t": lambda a, b, X, y, seed: (
+        compare(a, b, X, y, cv=StratifiedKFold(10, shuffle=True, random_state=seed)).p_value
+    ),
+    "5x2 t": lambda a, b, X, y, seed: five_by_two_cv(a, b, X, y, seed=seed).t.p_value,
+    "5x2 F": lambda a, b, X, y, seed: five_by_two_cv(a, b, X, y, seed=seed).F.p_value,
+}
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_equal_machines_are_rarely_told_apart_and_different_ones_often(test):
+    # Of 120 runs, 5 % are 6; more than 12 (10 %) would be chance once in a hundred times.
+    assert rejected(TESTS[test], 120, apart=0.0) <= 0.10
+    assert rejected(TESTS[test], 30, apart=1.5) >= 0.5
+
+
+def test_the_usual_t_test_tells_equal_machines_apart_too_often():
+    def repeated(correct):
+        def p_value(a, b, X, y, seed):
+            cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=8, random_state=seed)
+            found = compare(a, b, X, y, cv=cv)
+            return found.p_value if correct else corrected_by_nothing(found, len(y))
+
+        return p_value
+
+    def corrected_by_nothing(found, n):
+        del n
+        statistic = found.statistic * math.sqrt((1 / 16 + 1.0) / (1 / 16))
+        return 2 * stats.t.sf(abs(statistic), 15)
+
+    assert rejected(repeated(True), 60, apart=0.0) <= 0.10
+    assert rejected(repeated(False), 60, apart=0.0) >= 0.25
+
+
+def test_a_comparison_is_that_of_scores_on_the_same_splits():
+    one, two = make_pipeline(StandardScaler(), SVC()), LogisticRegression(max_iter=1000)
+    with parallel_config("threading"):
+        found = compare(one, two, IRIS, KINDS, cv=5, n_jobs=2)
+    differences = cross_val_score(one, IRIS, KINDS, cv=5) - cross_val_score(two, IRIS, KINDS, cv=5)
+    assert found == corrected_t_test(differences, n_train=120, n_test=30)
+    X, y = load_diabetes(return_X_y=True)
+    scoring = "neg_mean_absolute_error"
+    machines = SVR(), SVR(C=100.0)
+    differences = np.subtract(*(cross_val_score(machine, X, y, cv=10, scoring=scoring) for machine in machines))
+    expected = corrected_t_test(differences, n_train=442 * 0.9, n_test=44.2)
+    found = compare(*machines, X, y, scoring=scoring)
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.p_value))
+
+
+def test_a_comparison_by_groups_needs_them_whole():
+    found = compare(SVC(), LogisticRegression(max_iter=1000), IRIS, np.tile([0, 1], 75), cv=3, groups=GROUPS)
+    assert -1.0 <= found.difference.value <= 1.0
+    with pytest.raises(ValueError, match="groups must hold one group for each of the 150 rows"):
+        compare(SVC(), SVC(), IRIS, KINDS, groups=GROUPS[:5])
+
+
+def test_a_score_that_is_no_number():
+    with pytest.raises(ValueError, match="scoring must give finite numbers, but the difference on split 0 is nan"):
+        compare(SVC(), SVC(), IRIS, KINDS, cv=3, scoring=lambda machine, X, y: math.nan)
+
+
+def test_the_halves_of_five_by_two():
+    first = five_by_two_cv(SVC(), LogisticRegression(max_iter=1000), IRIS, KINDS, seed=1)
+    with parallel_config("threading"):
+        again = five_by_two_cv(SVC(), LogisticRegression(max_iter=1000), IRIS, KINDS, seed=1, n_jobs=2)
+    np.testing.assert_array_equal(first.differences, again.differences)
+    other = five_by_two_cv(SVC(C=0.05), LogisticRegression(max_iter=1000), IRIS, KINDS, seed=2)
+    assert len({tuple(pair) for pair in other.differences}) > 1  # repetitions halve anew
+    with pytest.raises(ValueError, match="cv asks for 2 folds, but the class 3 has 1 row"):
+        five_by_two_cv(SVC(), SVC(), IRIS, np.r_[KINDS[:-1], 3])
+
+
+# Nested cross-validation.
+
+GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 1.0]}
+
+
+def test_nested_cross_validation_is_a_search_in_every_fold():
+    found = nested_cross_validate(KernelSearchCV(SVC(), **GRID, cv=3), IRIS, KINDS, cv=4)
+    np.testing.assert_allclose(found.scores, cross_val_score(GridSearchCV(SVC(), GRID, cv=3), IRIS, KINDS, cv=4))
+    assert [search.best_params_ for search in found.searches] == list(found.best_params)
+    np.testing.assert_array_equal(found.inner_scores, [search.best_score_ for search in found.searches])
+    assert found.interval == corrected_t_test(found.scores, n_train=112.5, n_test=37.5).difference
+    assert found.optimism == pytest.approx(found.inner_scores.mean() - found.scores.mean())
+    assert "nested cross-validation: score 0.9" in str(found)
+
+
+def test_a_search_on_noise_promises_too_much_and_nesting_tells():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)), np.arange(60) % 2
+    grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1, 1.0, 10.0]}
+    found = nested_cross_validate(KernelSearchCV(SVC(), **grid, cv=3), X, y)
+    assert found.optimism > 0.05
+    assert found.interval.low <= 0.5
+
+
+def test_groups_reach_the_search():
+    y = np.tile([0, 1], 75)
+    search = GridSearchCV(SVC(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+    found = nested_cross_validate(search, IRIS, y, cv=3, groups=GROUPS, scoring="balanced_accuracy")
+    assert found.scores.shape == (3,)
+    with pytest.raises(ValueError, match="groups must hold one group"):
+        nested_cross_validate(search, IRIS, y, groups=GROUPS[1:])
+
+
+def test_what_is_no_search():
+    with pytest.raises(TypeError, match=r"search must be a search such as KernelSearchCV or GridSearchCV, got SVC\(\)"):
+        nested_cross_validate(SVC(), IRIS, KINDS)
+    with pytest.raises(TypeError, match="search must refit its best setting, got refit=False"):
+        nested_cross_validate(GridSearchCV(SVC(), GRID, refit=False), IRIS, KINDS)
+    with pytest.raises(ValueError, match="cv asks for 51 folds"):
+        nested_cross_validate(GridSearchCV(SVC(), GRID), IRIS, KINDS, cv=51)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 0"):
+        nested_cross_validate(GridSearchCV(SVC(), GRID), IRIS, KINDS, level=0)
