@@ -13,6 +13,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _OF = "leave-one-out error"
 _OPTIMAL = "the machine is the optimum"
+_FREE = "hinge loss, and some support vector is free: else the bias is a convention, and may move with any row"
 _HELD = "the kernel's parameters and the class weights are the same without a row"
 
 
@@ -59,7 +60,7 @@ def support_vector_bound(n_support: int, n: int) -> Bound:
     return Bound("support vectors", _OF, count / rows, (_OPTIMAL, _HELD), trivial=1.0)
 
 
-def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: Any) -> Bound:
+def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
     """Return Joachims' estimate of the leave-one-out error.
 
     **Says** leave-one-out error ≤ #{i: 2 αᵢ R² + ξᵢ ≥ 1} / n, for every leave-one-out error is among these rows.
@@ -70,8 +71,9 @@ def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: Any) -> Bound:
         Dual coefficients, >= 0.
     slack : array-like of shape (n,)
         ξ, >= 0.
-    radius_squared : float or array-like of shape (n,)
-        R², no less than k(xᵢ, xᵢ) − minⱼ k(xᵢ, xⱼ); for kernels that are never negative, k(xᵢ, xᵢ) will do.
+    radius_squared : float > 0
+        R², no less than max k(x, x) − min k(x, z) over all training rows; for kernels that are never negative, the
+        largest k(x, x) will do.
 
     Returns
     -------
@@ -99,10 +101,10 @@ def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: Any) -> Bound:
     xi-alpha estimate: leave-one-out error <= 0.5
     """
     a, s = _vector("alpha", alpha), _vector("slack", slack)
-    r = _vector("radius_squared", np.broadcast_to(radius_squared, a.shape))
+    r = check_positive("radius_squared", radius_squared)
     _same_length(alpha=a, slack=s)
     share = float(np.mean(2.0 * a * r + s >= 1.0))
-    assumptions = (_OPTIMAL, _HELD, "R² >= k(x, x) - k(x, z) for all rows", "the machine has a bias and hinge loss")
+    assumptions = (_OPTIMAL, _HELD, "R² >= max k(x, x) - min k(x, z) over the training rows", _FREE)
     return Bound("xi-alpha estimate", _OF, share, assumptions, trivial=1.0)
 
 
@@ -177,7 +179,7 @@ def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True
     -----
     R²‖w‖²/n was proved for hyperplanes through the origin, and is often quoted for others, for which it is false: of
     the corners of a regular tetrahedron, two in each class, all four are errors when left out, and R²‖w‖² = 3. With a
-    bias, a shift of the origin changes nothing, and in a ball of radius R around it k(x, x) − k(x, z) ≤ 2R²; by
+    bias, a shift of the origin changes nothing, and in a ball of radius R around it max k(x, x) − min k(x, z) ≤ 2R²; by
     Joachims' lemma an error then has αᵢ ≥ 1/(4R²), and Σα = ‖w‖² in a hard margin. Without one an error has
     αᵢ k(xᵢ, xᵢ) ≥ 1.
 

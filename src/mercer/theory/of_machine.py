@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from mercer.certificate import Evidence, rounding_error
 from mercer.data import Vectors
@@ -130,7 +131,7 @@ def report(
     Parameters
     ----------
     machine : SVC
-        Fitted here, with hinge loss.
+        Fitted here, with hinge loss; alone, or the end of a pipeline, or what a search has found.
     X : array-like of shape (m, p), optional
         Rows that had no part in training, for an interval around the error; with `y`.
     y : array-like of shape (m,), optional
@@ -182,8 +183,9 @@ def report(
     radius and margin: leave-one-out error <= 4 -- vacuous
     """
     risk, count = check_delta(delta), check_count("k", k)
-    solutions = _solutions(machine)
-    machines = tuple(_of(solution, title, risk) for solution, title in zip(solutions, _titles(machine), strict=True))
+    last = _last(machine)
+    solutions = _solutions(last)
+    machines = tuple(_of(solution, title, risk) for solution, title in zip(solutions, _titles(last), strict=True))
     return TheoryReport(machines, tuple(_test(machine, X, y, test, count, risk)))
 
 
@@ -201,8 +203,9 @@ def enclosing_ball(gram: Gram) -> Ball:
     scale = _radius(gram, np.full(gram.n, 1.0 / gram.n)) ** 2
     if scale == 0.0:
         return Ball(0.0, 0.0)
+    # scale is at most 4 R², and a violation costs twice as much in R².
     problem = svdd(lengths, np.inf)
-    solution = solve(problem, gram, limits=Limits(tol=0.25 * _PRECISION * scale))
+    solution = solve(problem, gram, limits=Limits(tol=_PRECISION / 8.0 * scale))
     return Ball(_radius(gram, solution.beta), math.sqrt(max(0.0, 2.0 * solution.certificate.dual)))
 
 
@@ -301,6 +304,12 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
     else:
         yield interval
     yield sample_complexity(_NEXT, k, delta)
+
+
+def _last(machine: Any) -> Any:
+    """The machine itself, of a search or of a pipeline; its rows are those that it was given."""
+    found = getattr(machine, "best_estimator_", machine)
+    return found[-1] if isinstance(found, Pipeline) else found
 
 
 def _solutions(machine: Any) -> tuple[Solution, ...]:

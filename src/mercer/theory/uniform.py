@@ -202,14 +202,14 @@ def sample_complexity(gamma: float, k: int = 1, delta: float = 0.05) -> Bound:
     Examples
     --------
     >>> print(sample_complexity(0.05))
-    sample complexity: rows for |error observed - error| <= 0.05 >= 738 with probability >= 0.95
+    sample complexity for |error observed - error| <= 0.05: rows >= 738 with probability >= 0.95
     >>> int(sample_complexity(0.05, k=100).value)
     1659
     """
     width, count, risk = check_positive("gamma", gamma), check_count("k", k), check_delta(delta)
     return Bound(
-        "sample complexity",
-        f"rows for |error observed - error| <= {width:g}",
+        f"sample complexity for |error observed - error| <= {width:g}",
+        "rows",
         float(max(1, math.ceil(math.log(2.0 * count / risk) / (2.0 * width * width)))),
         (_DRAWN, _FIXED if count == 1 else _CLASS),
         at_least=True,
