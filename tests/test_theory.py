@@ -13,7 +13,19 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
-from mercer import RBF, SVC, SVR, InseparableError, KernelSearchCV, Polynomial, SealedSplit, Sigmoid, theory
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    InseparableError,
+    KernelSearchCV,
+    Polynomial,
+    SealedSplit,
+    Sigmoid,
+    joachims_bound,
+    span_bound,
+    theory,
+)
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Linear
@@ -191,6 +203,9 @@ def test_leave_one_out_bounds_hold(kernel, fit_intercept, seed):
     found = theory.report(machine)
     assert found.machines[0].separates
     assert error <= by_name(found, "support vectors").value
+    assert error <= by_name(found, "xi-alpha").value == joachims_bound(machine)
+    assert by_name(found, "span").value == pytest.approx(error, abs=2.1 / 24)  # two rows may change sides
+    assert by_name(found, "span").value == span_bound(machine)
     radius_margin = by_name(found, "radius and margin")
     assert error <= radius_margin.value
     w = machine.function_.norm
@@ -241,6 +256,12 @@ def test_the_ball_holds_all_rows_and_none_is_smaller(kernel, shift):
     dual = weights @ np.diag(K) - np.einsum("wi,ij,wj->w", weights, K, weights)
     assert ball.radius**2 >= dual.max() - 1e-9 * K.max()
     assert ball.at_least**2 <= (np.diag(K) - 2 * K.mean(axis=1) + K.mean()).max() + 1e-9 * K.max()
+
+
+def test_the_ball_of_many_rows():
+    gram = Gram(RBF(gamma=0.02), as_data(np.random.default_rng(0).standard_normal((2500, 10))))
+    ball = enclosing_ball(gram)
+    assert ball.at_least**2 <= ball.radius**2 <= ball.at_least**2 * (1 + 1.01e-5)
 
 
 def test_the_ball_of_a_triangle():
@@ -370,6 +391,8 @@ def test_machines_that_theory_report_is_not_about():
         theory.report(SVR().fit(X, y))
     with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got SVC of the problem"):
         theory.report(SVC(loss="squared_hinge").fit(X, y))
+    with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got SVC of the problem"):
+        theory.report(SVC(multi_class="joint").fit(X, y))
     with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got dict"):
         theory.report({})
     with pytest.raises(TypeError, match="is of a fitted machine, got the class SVC"):

@@ -90,6 +90,11 @@ def span_bound(machine: Any) -> float:
     Vapnik & Chapelle (2000), Bounds on error expectation for support vector machines, theorem 3.
     """
     problem, gram, beta, _ = _of(machine, "span_bound")
+    return span_share(problem, gram, beta)
+
+
+def span_share(problem: Problem, gram: Gram, beta: FloatArray) -> float:
+    """Return the span estimate at the solution of a problem with hinge loss."""
     loss = problem.loss
     assert isinstance(loss, Hinge)
     evaluation = evaluate(problem, gram, beta)

@@ -103,7 +103,11 @@ def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
     a, s = _vector("alpha", alpha), _vector("slack", slack)
     r = check_positive("radius_squared", radius_squared)
     _same_length(alpha=a, slack=s)
-    share = float(np.mean(2.0 * a * r + s >= 1.0))
+    return of_xi_alpha(float(np.mean(2.0 * a * r + s >= 1.0)))
+
+
+def of_xi_alpha(share: float) -> Bound:
+    """Return Joachims' estimate, given the share of rows that count."""
     assumptions = (_OPTIMAL, _HELD, "R² >= max k(x, x) - min k(x, z) over the training rows", _FREE)
     return Bound("xi-alpha estimate", _OF, share, assumptions, trivial=1.0)
 
@@ -145,8 +149,13 @@ def span_estimate(alpha: Any, span_squared: Any, margins: Any) -> Bound:
     a, s = _vector("alpha", alpha), _vector("span_squared", span_squared)
     m = _vector("margins", margins, signed=True)
     _same_length(alpha=a, span_squared=s, margins=m)
+    return of_span(float(np.mean(s * a >= m)))
+
+
+def of_span(share: float) -> Bound:
+    """Return the span estimate, given the share of rows that count."""
     assumptions = (_OPTIMAL, _HELD, "without a row no other row changes sides")
-    return Bound("span estimate", _OF, float(np.mean(s * a >= m)), assumptions, trivial=1.0)
+    return Bound("span estimate", _OF, share, assumptions, trivial=1.0)
 
 
 def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True) -> Bound:
