@@ -26,8 +26,8 @@ class Bound:
         What holds anyway: a bound that says no less is vacuous.
     low : float or None
         Lower end, of an interval.
-    at_least : bool
-        Whether `value` bounds from below.
+    relation : str
+        How what it is of stands to `value`: "<=", ">=", or "~" for an estimate that is no bound.
     confidence : float or None
         Least probability, over the rows drawn, with which it holds; None where no probability is in it.
     reason : str
@@ -49,7 +49,7 @@ class Bound:
     assumptions: tuple[str, ...]
     trivial: float = math.inf
     low: float | None = None
-    at_least: bool = False
+    relation: str = "<="
     confidence: float | None = None
     reason: str = ""
 
@@ -67,7 +67,7 @@ class Bound:
         if not self.applicable:
             return f"{self.name}: not applicable ({self.reason})"
         ends = "" if self.low is None else f"{_number(self.low)} <= "
-        text = f"{self.name}: {ends}{self.of} {'>=' if self.at_least else '<='} {_number(self.value)}"
+        text = f"{self.name}: {ends}{self.of} {self.relation} {_number(self.value)}"
         if self.confidence is not None:
             text += f" with probability >= {self.confidence:g}"
         return text + (" -- vacuous" if self.vacuous else "")

@@ -144,7 +144,7 @@ def span_estimate(alpha: Any, span_squared: Any, margins: Any) -> Bound:
     Examples
     --------
     >>> print(span_estimate([0.5, 0.0, 0.5], [4.0, 1.0, 1.0], [1.0, 3.0, 1.0]))
-    span estimate: leave-one-out error <= 0.3333
+    span estimate: leave-one-out error ~ 0.3333
     """
     a, s = _vector("alpha", alpha), _vector("span_squared", span_squared)
     m = _vector("margins", margins, signed=True)
@@ -155,7 +155,7 @@ def span_estimate(alpha: Any, span_squared: Any, margins: Any) -> Bound:
 def of_span(share: float) -> Bound:
     """Return the span estimate, given the share of rows that count."""
     assumptions = (_OPTIMAL, _HELD, "without a row no other row changes sides")
-    return Bound("span estimate", _OF, share, assumptions, trivial=1.0)
+    return Bound("span estimate", _OF, share, assumptions, trivial=1.0, relation="~")
 
 
 def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True) -> Bound:

@@ -180,10 +180,10 @@ def report(
     VC dimension, linear: h <= 3
     VC bound, h = 3: error <= 1.607 with probability >= 0.95 -- vacuous
     Vapnik's margin bound: h <= 3
-    VC bound, h = 3, by the margin seen: error <= 1.607 with probability >= 0.95 -- vacuous
+    VC bound, h = 3, by the margin seen, not a priori: error <= 1.607 with probability >= 0.95 -- vacuous
     support vectors: leave-one-out error <= 0.5
     xi-alpha estimate: leave-one-out error <= 0.5
-    span estimate: leave-one-out error <= 0.5
+    span estimate: leave-one-out error ~ 0.5
     radius and margin: leave-one-out error <= 4 -- vacuous
     """
     risk, count = check_delta(delta), check_count("k", k)
@@ -257,8 +257,7 @@ def _influence(evidence: Evidence, gram: Gram, bias: float) -> Iterator[Bound]:
     """Leave-one-out bounds by what each row does to the others."""
     settled, _ = joachims_terms(evidence.problem, gram, evidence.beta, bias)
     yield of_xi_alpha(float(np.mean(~settled)))
-    if gram.is_convex:
-        yield of_span(span_share(evidence.problem, gram, evidence.beta))
+    yield of_span(span_share(evidence.problem, gram, evidence.beta))
 
 
 def _bounds(
@@ -268,26 +267,26 @@ def _bounds(
     yield (linear := vc_dimension_linear(part.dimension))
     yield vc_bound(part.training_error, part.n, linear.value, delta)
     reason = ended or ("" if part.separates else "there are training rows with slack")
-    if part.ball is None:
-        reason = reason or "the kernel is not known to be positive semidefinite on these rows"
-    elif part.ball.radius == 0.0:
-        reason = reason or "all training rows are the same point"
-    if reason or part.ball is None:
+    if reason:
         yield not_applicable("Vapnik's margin bound", "h", reason, ())
     else:
+        assert part.ball is not None  # no machine is called optimal whose kernel is not positive semidefinite
         yield (margin := vapnik_margin_bound(part.ball.radius, seen, part.dimension))
         bound = vc_bound(part.training_error, part.n, margin.value, delta)
         yield replace(
-            bound, name=f"{bound.name}, by the margin seen", assumptions=(*bound.assumptions, *margin.assumptions)
+            bound,
+            name=f"{bound.name}, by the margin seen, not a priori",
+            assumptions=(*bound.assumptions, *margin.assumptions),
         )
     if ended:
         yield not_applicable("support vectors", "leave-one-out error", ended, ())
     else:
         yield support_vector_bound(part.n_support, part.n)
     yield from influence
-    if reason or part.ball is None:
+    if reason:
         yield not_applicable("radius and margin", "leave-one-out error", reason, ())
     else:
+        assert part.ball is not None
         radius = part.ball.radius if longest is None else longest
         yield radius_margin_bound(radius, 2.0 / seen, part.n, bias=longest is None)
 

@@ -212,7 +212,7 @@ def sample_complexity(gamma: float, k: int = 1, delta: float = 0.05) -> Bound:
         "rows",
         float(max(1, math.ceil(math.log(2.0 * count / risk) / (2.0 * width * width)))),
         (_DRAWN, _FIXED if count == 1 else _CLASS),
-        at_least=True,
+        relation=">=",
         confidence=1.0 - risk,
     )
 
