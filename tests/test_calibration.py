@@ -452,8 +452,12 @@ def test_a_calibration_is_a_value():
         assert one == other == pickle.loads(pickle.dumps(one))
         assert hash(one) == hash(other)
         assert one != calibrate(raw, codes, 3, method=method, free=True, fitted_on="values")
-        assert str(one).startswith(f"{method} of values of {max(one.n_rows)} rows, the predicted class leads (")
+        rows = f"{min(one.n_rows)} to {max(one.n_rows)} rows each"
+        assert str(one).startswith(
+            f"{method} of values of {rows}, the predicted class leads ({one.n_moved} rows moved)"
+        )
     assert str(calibrate(raw, codes, 3, free=True)).startswith("sigmoid of leave-one-out decision values of ")
+    assert str(calibrate(raw[:, :1], np.minimum(codes, 1), 2, method="isotonic", free=True)).endswith("90 rows, free")
     assert isinstance(one, Calibration)
     assert isinstance(one.maps[0], Isotonic)
 

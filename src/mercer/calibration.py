@@ -22,6 +22,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 METHODS = ("sigmoid", "isotonic")
 
+CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic")
+"""As estimators name them: a method, with P(0) = 1/2 or free; "free" is the free sigmoid."""
+
 _TIGHT = 1e-12
 """Gradient at which Newton's method ends, of a loss per row and a slope per largest value: what float64 can tell."""
 
@@ -338,7 +341,10 @@ class Calibration:
     def __str__(self) -> str:
         how = "free" if self.free else f"the predicted class leads ({self.n_moved} rows moved)"
         certified = f", gradient at most {self.violation:.1g}" if self.method == "sigmoid" else ""
-        return f"{self.method} of {self.fitted_on} of {max(self.n_rows)} rows, {how}{certified}"
+        rows = (
+            f"{self.n_rows[0]} rows" if len(self.n_rows) == 1 else f"{min(self.n_rows)} to {max(self.n_rows)} rows each"
+        )
+        return f"{self.method} of {self.fitted_on} of {rows}, {how}{certified}"
 
     def probabilities(self, raw: FloatArray) -> FloatArray:
         """Return the probabilities of the classes, (m, n_classes), of decision values (m, n_machines)."""
