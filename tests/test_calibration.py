@@ -52,16 +52,33 @@ def test_sigmoid_is_the_minimum(seed, free):
     t = targets(positive, w)
 
     def loss(theta):
-        z = theta[0] * values + (theta[1] if free else 0.0)
+        z = theta[0] * values + theta[1] if free else np.where(values < 0.0, theta[0], theta[1]) * values
         return float(w @ (np.logaddexp(0.0, z) - t * z))
 
-    best = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 4000})
-    assert loss((found.slope, found.intercept)) <= best.fun + 1e-9
-    assert found.slope == pytest.approx(best.x[0], rel=1e-4)
+    bounds = [(0.0, None), (None, None) if free else (0.0, None)]
+    best = minimize(loss, [1.0, 0.5], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9})
+    theta = np.array((found.above, found.intercept) if free else (found.below, found.above))
+    assert loss(theta) <= best.fun + 1e-9
+    for step in 1e-3 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]):
+        assert loss(np.maximum(theta + step, [0.0, -np.inf])) >= loss(theta)
     assert found.violation <= 1e-11
-    if not free:
+    if free:
+        assert found.below == found.above
+    else:
         assert found.intercept == 0.0
         assert found([0.0])[0].tolist() == [0.5, 0.5]
+
+
+def test_sides_do_not_see_each_other():
+    values, positive, w = sample(5)
+    below = values < 0.0
+    found = fit_sigmoid(values, positive, w)
+    elsewhere = np.where(below, values, 3.0 * values)
+    again = fit_sigmoid(elsewhere, positive, w)
+    assert again.below == pytest.approx(found.below, rel=1e-9)
+    assert again.above == pytest.approx(found.above / 3.0, rel=1e-9)
+    one_sided = fit_sigmoid(np.abs(values), positive, w)
+    assert one_sided.below == one_sided.above
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -129,13 +146,13 @@ def test_classes_far_apart_keep_a_finite_slope(free):
 
 
 def test_values_that_rounding_makes_one_are_said_to_be():
-    values = np.array([1e15, 1e15 + 1, 1e15 + 2, 1e15 + 3])
+    values = 1e15 + np.arange(8) / 8.0
     with pytest.warns(ConvergenceWarning, match=r"the sigmoid is not fitted: its gradient is .*scale the columns"):
-        fit_sigmoid(values, np.array([False, True, False, True]), free=True)
+        fit_sigmoid(values, np.arange(8) > 3, free=True)
 
 
 def test_tails_keep_their_digits():
-    sides = Sigmoid(1.0, 0.0)([-50.0, 50.0, -800.0])
+    sides = Sigmoid(1.0, 1.0)([-50.0, 50.0, -800.0])
     assert sides[1, 0] == pytest.approx(np.exp(-50.0), rel=1e-12)
     assert sides[0, 1] == sides[1, 0]
     assert sides[2].tolist() == [1.0, 0.0]
@@ -414,7 +431,7 @@ def test_pairs_are_fitted_on_their_own_rows_and_coupled():
     for column, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
         rows = np.flatnonzero((codes == i) | (codes == j))
         one = fit_sigmoid(raw[rows, column], codes[rows] == i, free=True)
-        assert found.maps[column].slope == pytest.approx(one.slope, rel=1e-10)
+        assert found.maps[column].above == pytest.approx(one.above, rel=1e-10)
         assert found.n_rows[column] == rows.size
         pairs[:, j, i], pairs[:, i, j] = one(raw[:, column]).T
     np.testing.assert_allclose(found.probabilities(raw), couple(pairs), atol=1e-10)
@@ -438,8 +455,8 @@ def test_class_weights_count_against_each_other_only(n_classes, scheme):
         calibrate(raw, codes, n_classes, scheme=scheme, class_weight=weight) for weight in (heavy, 50.0 * heavy, None)
     )
     for first, second, third in zip(one.maps, other.maps, plain.maps, strict=True):
-        assert first.slope == pytest.approx(second.slope, rel=1e-10)
-        assert first.slope != pytest.approx(third.slope, rel=1e-4)
+        assert first.above == pytest.approx(second.above, rel=1e-10)
+        assert first.above != pytest.approx(third.above, rel=1e-4)
     if n_classes == 2:
         own = heavy[codes] * (200 / heavy[codes].sum())
         assert one.maps == (fit_sigmoid(raw[:, 0], codes == 1, own),)

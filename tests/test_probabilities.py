@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.preprocessing import scale
 
-from mercer import RBF, SVC, KernelSearchCV, NuSVC, Spectrum, leave_one_out
+from mercer import RBF, SVC, KernelSearchCV, NuSVC, Spectrum, leave_one_out, tune_threshold
 from mercer.calibration import CALIBRATIONS, calibrate
 from mercer.multiclass import make_tasks
 
@@ -185,8 +185,6 @@ def test_searches_score_them(search):
 
 
 def test_a_threshold_is_tuned_on_the_same_values():
-    from mercer.thresholds import tune_threshold
-
     X, y = table("two")
     values = leave_one_out(SVC(), X, y).decision
     found = tune_threshold(values, y == "c", recall=0.99)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -39,25 +39,31 @@ _SUFFICIENT = 1e-4  # of the decrease that the slope promises, as by Lin, Lin & 
 
 @dataclass(frozen=True)
 class Sigmoid:
-    """P(f) = 1 / (1 + exp(-(slope f + intercept))).
+    """P(f) = 1 / (1 + exp(-z)), z = intercept + slope f, with slopes of their own below and above 0.
 
     Attributes
     ----------
-    slope, intercept : float
-        Platt's -A and -B. The slope is not negative.
+    below, above : float
+        Slopes, not negative; the same unless the intercept is 0. Platt's -A.
+    intercept : float
+        Platt's -B.
     violation : float
         Of the optimality conditions: the largest element of the gradient of the mean loss, f measured in units of the
         largest |f|, evaluated apart from the algorithm.
     """
 
-    slope: float
-    intercept: float
+    below: float
+    above: float
+    intercept: float = 0.0
     violation: float = 0.0
 
     def __call__(self, values: npt.ArrayLike) -> FloatArray:
         """Return the probabilities of the two sides, (m, 2): negative, positive. Infinite values have their limits."""
         f = np.asarray(values, dtype=np.float64)
-        z = self.intercept + (self.slope * f if self.slope > 0.0 else np.zeros_like(f))
+        z = np.full_like(f, self.intercept)
+        for side, slope in ((f < 0.0, self.below), (f > 0.0, self.above)):
+            if slope > 0.0:
+                z[side] += slope * f[side]
         return np.column_stack([expit(-z), expit(z)])
 
 
@@ -85,9 +91,9 @@ def fit_sigmoid(
     **Solves**, with targets t_i = (N+ + 1) / (N+ + 2) for positive rows and 1 / (N- + 2) for the others, N+ and N-
     being their weights,
 
-        min  -sum_i w_i (t_i log P(f_i) + (1 - t_i) log(1 - P(f_i)))    over  slope >= 0 and the intercept,
+        min  -sum_i w_i (t_i log P(f_i) + (1 - t_i) log(1 - P(f_i))),
 
-    the intercept being 0 unless `free`, so that P(0) = 1/2.
+    if `free`, over a slope >= 0 and an intercept; else with P(0) = 1/2, over one slope >= 0 below 0 and one above.
 
     Parameters
     ----------
@@ -114,12 +120,16 @@ def fit_sigmoid(
 
     Notes
     -----
-    Where values say that larger ones are less often positive, the slope is 0: every row has probability 1/2 or, if
+    Where values say that larger ones are less often positive, the slope is 0: these rows have probability 1/2 or, if
     `free`, the mean target. The same where all values are equal, if `free`. With rows of one kind only the targets are
-    still (N + 1) / (N + 2), and with classes that the values separate they keep the slope finite.
+    still (N + 1) / (N + 2), and with classes that the values separate they keep slopes finite. Without rows on one side
+    of 0, the slope there is that of the other side.
 
-    Differs from LIBSVM and scikit-learn by the bound on the slope, the option of no intercept, and a gradient of
-    1e-12 a row in place of 1e-5 in all.
+    With P(0) = 1/2 and one slope, equal values on both sides would have to be equally sure, whatever the classes'
+    frequencies; a slope for each side makes up for most of the intercept.
+
+    Differs from LIBSVM and scikit-learn by P(0) = 1/2 unless `free`, the bound on slopes, and a gradient of 1e-12 a row
+    in place of 1e-5 in all.
 
     Costs some ten passes over the values.
 
@@ -135,20 +145,13 @@ def fit_sigmoid(
     array([0.347, 0.5  , 0.653])
     """
     f, is_positive, w = _checked(values, positive, weights)
-    targets, total = _targets(is_positive, w), w.sum()
+    targets, shares = _targets(is_positive, w), w / w.sum()
     top = float(np.abs(f).max()) or 1.0
-    shares = w / total
-    centre = float(shares @ (f / top)) if free else 0.0
-    spread = float(np.abs(f / top - centre).max()) or 1.0
-    z = (f / top - centre) / spread
-    columns = np.column_stack([z, np.ones_like(z)]) if free else z[:, None]
-    start = np.array([0.0, logit(shares @ targets)]) if free else np.zeros(1)
-    found = _newton(columns, targets, shares, start)
-    if found[0] <= 0.0:  # the minimum over slopes >= 0 is at 0, for the loss is convex
-        found = start
-    slope = min(float(found[0]) / spread / top, float(np.finfo(np.float64).max))
-    intercept = float(found[1] - found[0] * centre / spread) if free else 0.0
-    violation = _violation(Sigmoid(slope, intercept), f, top, targets, shares, free)
+    fitted = _free_line(f / top, targets, shares) if free else _bound_lines(f / top, targets, shares)
+    most = float(np.finfo(np.float64).max)
+    below, above = (min(slope / top, most) for slope in fitted[:2])
+    found = Sigmoid(below, above, fitted[2])
+    violation = _violation(found, f, top, targets, shares, free)
     if not violation <= _LOOSE:
         warnings.warn(
             f"the sigmoid is not fitted: its gradient is {violation:.2g}, and should be below {_LOOSE:g}. Decision "
@@ -157,7 +160,36 @@ def fit_sigmoid(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Sigmoid(slope, intercept, violation)
+    return replace(found, violation=violation)
+
+
+def _free_line(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
+    """One slope, twice, and an intercept."""
+    centre = float(shares @ f)
+    spread = float(np.abs(f - centre).max()) or 1.0
+    flat = np.array([0.0, logit(shares @ targets)])
+    columns = np.column_stack([(f - centre) / spread, np.ones_like(f)])
+    found = _newton(columns, targets, shares, flat)
+    if found[0] <= 0.0:  # the minimum over slopes >= 0 is at 0, for the loss is convex
+        found = flat
+    slope = float(found[0]) / spread
+    return slope, slope, float(found[1]) - slope * centre
+
+
+def _bound_lines(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
+    """A slope for each side of 0, and no intercept."""
+    slopes: list[float | None] = []
+    for side in (f < 0.0, f > 0.0):
+        spread = float(np.abs(f[side]).max(initial=0.0))
+        if spread == 0.0:
+            slopes.append(None)
+            continue
+        weight = shares[side].sum()
+        found = _newton(f[side, None] / spread, targets[side], shares[side] / weight, np.zeros(1))
+        slopes.append(max(0.0, float(found[0])) / spread)
+    found_ones = [slope for slope in slopes if slope is not None] or [0.0]
+    below, above = (found_ones[0] if slope is None else slope for slope in slopes)
+    return below, above, 0.0
 
 
 def _newton(columns: FloatArray, targets: FloatArray, shares: FloatArray, start: FloatArray) -> FloatArray:
@@ -193,11 +225,13 @@ def _violation(
     fitted: Sigmoid, f: FloatArray, top: float, targets: FloatArray, shares: FloatArray, free: bool
 ) -> float:
     excess = shares * (fitted(f)[:, 1] - targets)
-    along = float(excess @ (f / top))
-    return max(
-        max(0.0, -along) if fitted.slope == 0.0 else abs(along),
-        abs(float(excess.sum())) if free else 0.0,
-    )
+    along = excess * (f / top)
+    if free:
+        found = [(fitted.above, float(along.sum()))]
+    else:
+        found = [(fitted.below, float(along[f < 0.0].sum())), (fitted.above, float(along[f > 0.0].sum()))]
+    slopes = max(max(0.0, -gradient) if slope == 0.0 else abs(gradient) for slope, gradient in found)
+    return max(slopes, abs(float(excess.sum()))) if free else slopes
 
 
 def fit_isotonic(
@@ -458,4 +492,4 @@ def calibrate(
     if free:
         return found
     _, moved = found.read(raw[counts > 0.0])
-    return Calibration(method, free, scheme, n_classes, found.maps, found.n_rows, fitted_on, int(moved.sum()))
+    return replace(found, n_moved=int(moved.sum()))

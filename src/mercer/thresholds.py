@@ -106,6 +106,7 @@ def tune_threshold(
 
     Examples
     --------
+    >>> from mercer import tune_threshold
     >>> values, positive = [-2.0, -1.0, -0.5, 0.5, 1.0, 2.0], [False, True, False, False, True, True]
     >>> found = tune_threshold(values, positive, recall=1.0)
     >>> found.value, found.precision, found.recall
