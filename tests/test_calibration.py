@@ -145,6 +145,12 @@ def test_classes_far_apart_keep_a_finite_slope(free):
     assert 0.0 < found([-1.0])[0, 1] < 1e-2
 
 
+def test_newtons_step_is_halved_where_it_goes_too_far():
+    """Where one row in thousands is positive, the loss bends so little at the start that a full step overshoots."""
+    values = np.concatenate([np.linspace(-1.0, -0.9, 20000), [0.9, 0.95, 1.0]])
+    assert fit_sigmoid(values, np.arange(20003) >= 20000, free=True).violation <= 1e-11
+
+
 def test_values_that_rounding_makes_one_are_said_to_be():
     values = 1e15 + np.arange(8) / 8.0
     with pytest.warns(ConvergenceWarning, match=r"the sigmoid is not fitted: its gradient is .*scale the columns"):

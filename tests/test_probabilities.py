@@ -118,10 +118,16 @@ def test_nu_svc_is_calibrated_as_the_machine_that_it_is():
 @pytest.mark.filterwarnings("ignore:nu=")
 def test_nu_svc_that_leans_is_calibrated_as_it_predicts():
     X, y = table("two")
-    machine = NuSVC(nu=0.7, class_weight={"c": 1.0, "a": 4.0}, probability=True).fit(X[:200], y[:200])
+    heavy = {"c": 1.0, "a": 4.0}
+    machine = NuSVC(nu=0.7, class_weight=heavy, probability=True, tol=1e-8).fit(X[:200], y[:200])
+    (t,), (rho,) = machine.machines_.leanings, machine.machines_.margins
+    assert t != 0.0
+    same = leave_one_out(SVC(C=1.0 / rho, class_weight=heavy, kernel=machine.kernel_, tol=1e-8), X[:200], y[:200])
+    values = (1.0 - abs(t)) * same.raw + t
+    expected = calibrate(values, (y[:200] == "c").astype(np.int64), 2, class_weight=machine.class_weight_)
+    np.testing.assert_allclose(machine.calibration_.probabilities(values), expected.probabilities(values), atol=1e-4)
     p = machine.predict_proba(X)
     np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
-    assert np.any(machine.machines_.leanings != 0.0)
 
 
 def test_all_kinds_of_rows():
@@ -237,3 +243,9 @@ def test_bad_parameters(machine):
         machine(probability="perhaps").fit(X, y)
     with pytest.raises(ValueError, match=r"probability=True needs a kernel that is positive .* CalibratedClassifierCV"):
         machine(probability=True, kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
+
+
+def test_the_joint_machine_has_none():
+    X, y = table("three")
+    with pytest.raises(ValueError, match="probability=True follows machines for two classes, and multi_class='joint'"):
+        SVC(probability=True, multi_class="joint").fit(X, y)

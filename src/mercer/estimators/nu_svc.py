@@ -216,10 +216,9 @@ class NuSVC(MarginClassifier):
         """Those of the C-SVC with C = 1 / rho, whose solutions are these divided by rho."""
         margins = self.machines_.margins
         assert margins is not None
-        tasks = self.machines_.tasks
-        shares = [penalties[task.rows] / margin for task, margin in zip(tasks, margins, strict=True)]
-        starts = [solution.beta / margin for solution, margin in zip(self._solutions, margins, strict=True)]
-        return problems.c_svc_each([task.signs for task in tasks], shares), starts
+        scaled = list(zip(self.machines_.tasks, self._solutions, margins, strict=True))
+        followed = [problems.c_svc(task.signs, penalties[task.rows] / margin) for task, _, margin in scaled]
+        return followed, [solution.beta / margin for _, solution, margin in scaled]
 
     def _as_predicted(self, raw: FloatArray) -> FloatArray:
         leanings = self.machines_.leanings

@@ -52,7 +52,8 @@ class SVC(MarginClassifier):
         Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
         the memory of kernel values here.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn.
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. Not
+        for the joint machine.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in the sense of LIBSVM.
     class_weight : {"balanced"} or dict, optional
@@ -289,6 +290,11 @@ class SVC(MarginClassifier):
 
     def _check_joint(self, C: float) -> None:
         """Refuse what the joint machine does not have."""
+        if self._has_probabilities():
+            raise ValueError(
+                "probability=True follows machines for two classes, and multi_class='joint' has one for all: set "
+                "multi_class='ovo' or 'ovr', or probability=False."
+            )
         if self.loss == "squared_hinge":
             raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
         if np.isinf(C):
