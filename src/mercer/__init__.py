@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
+    from mercer.thresholds import tune_threshold as tune_threshold
 
 __version__ = "0.1.0"
 
@@ -125,6 +126,7 @@ _HOMES = {
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",
+    "tune_threshold": "thresholds",
 }
 _MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "selection", "solvers", "theory")
 __all__ = ["__version__", *_HOMES]

@@ -52,8 +52,8 @@ class NuSVC(MarginClassifier):
         Where class weights alone make `nu` infeasible for a pair of classes, that pair takes the largest feasible one,
         nu_max, and its decision values are moved towards the class that outweighs the other: f becomes
         (nu_max / nu) f + (1 - nu_max / nu) times that class's sign. A warning says so.
-    multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
-        See :class:`SVC`.
+    multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback, calibration
+        See :class:`SVC`. Without a row, a machine is that of :class:`SVC` with C = 1 / rho, rho being that of all rows.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class NuSVC(MarginClassifier):
     solution_, certificate_
         Of the problem above with `nu_`, before the division; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
-    recipe_, shape_fit_, machines_, n_features_in_, feature_names_in_
+    recipe_, shape_fit_, machines_, calibration_, n_features_in_, feature_names_in_
         See :class:`SVC`.
 
     Warns
@@ -122,6 +122,7 @@ class NuSVC(MarginClassifier):
         warm_start: bool = False,
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
+        calibration: str = "sigmoid",
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -145,6 +146,7 @@ class NuSVC(MarginClassifier):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVC:
         """Train the machine.
@@ -209,3 +211,15 @@ class NuSVC(MarginClassifier):
         )
         heavier = np.sign(sides[:, 0] - sides[:, 1])
         return replace(machines, leanings=np.where(lowered, heavier * (1.0 - most / self.nu), 0.0))
+
+    def _followed_problems(self, penalties: FloatArray) -> tuple[list[problems.Problem], list[FloatArray]]:
+        """Those of the C-SVC with C = 1 / rho, whose solutions are these divided by rho."""
+        margins = self.machines_.margins
+        assert margins is not None
+        scaled = list(zip(self.machines_.tasks, self._solutions, margins, strict=True))
+        followed = [problems.c_svc(task.signs, penalties[task.rows] / margin) for task, _, margin in scaled]
+        return followed, [solution.beta / margin for _, solution, margin in scaled]
+
+    def _as_predicted(self, raw: FloatArray) -> FloatArray:
+        leanings = self.machines_.leanings
+        return raw if leanings is None else raw * (1.0 - np.abs(leanings)) + leanings

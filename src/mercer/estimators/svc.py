@@ -52,8 +52,8 @@ class SVC(MarginClassifier):
         Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
         the memory of kernel values here.
     probability : bool, default=False
-        True is refused: use ``CalibratedClassifierCV(SVC(...), ensemble=False)`` of scikit-learn, or
-        :class:`KernelLogisticRegression`.
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. Not
+        for the joint machine.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in the sense of LIBSVM.
     class_weight : {"balanced"} or dict, optional
@@ -87,6 +87,10 @@ class SVC(MarginClassifier):
         Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
         Called about every 50 ms with a :class:`mercer.solvers.Progress`; returning True stops the fit.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities. The first two have P(f = 0) = 1/2 and count rows by their class
+        weights too, so that the predicted class has the largest probability; the others, a sigmoid and isotonic
+        regression, estimate the classes' shares among rows as they are. docs/concepts/probabilities.md compares them.
 
     Attributes
     ----------
@@ -129,6 +133,8 @@ class SVC(MarginClassifier):
         pickling leaves them behind. Reading it changes nothing: it is of the machine as it predicts.
         ``certificate_.examples()`` lists the training examples: their KKT cases, slacks and categories (outside the
         margin, on it, violating it, misclassified), and the `margin` 2 / ||w||; one listing for each machine.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -210,6 +216,7 @@ class SVC(MarginClassifier):
         warm_start: bool = False,
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
+        calibration: str = "sigmoid",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -235,6 +242,7 @@ class SVC(MarginClassifier):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Train the machine.
@@ -282,6 +290,11 @@ class SVC(MarginClassifier):
 
     def _check_joint(self, C: float) -> None:
         """Refuse what the joint machine does not have."""
+        if self._has_probabilities():
+            raise ValueError(
+                "probability=True follows machines for two classes, and multi_class='joint' has one for all: set "
+                "multi_class='ovo' or 'ovr', or probability=False."
+            )
         if self.loss == "squared_hinge":
             raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
         if np.isinf(C):

@@ -349,7 +349,7 @@ def check_without_effect(estimator: Any) -> None:
     Raises
     ------
     InvalidParameterError
-        If one is out of its range; or if `probability` is True, for which there is something else.
+        If one is out of its range.
     """
     given = vars(estimator)
     for name in ("shrinking", "break_ties"):
@@ -367,13 +367,7 @@ def check_without_effect(estimator: Any) -> None:
     probability = given.get("probability", False)
     if isinstance(probability, str) and probability == "deprecated":  # scikit-learn's default says False
         return
-    if check_flag("probability", probability):
-        name = type(estimator).__name__
-        raise InvalidParameterError(
-            f"probability must be False, got True: {name} has no probabilities of its own yet. Use "
-            f"CalibratedClassifierCV({name}(...), ensemble=False) from sklearn.calibration, or "
-            "KernelLogisticRegression from mercer."
-        )
+    check_flag("probability", probability)
 
 
 def check_verbose(verbose: Any) -> None:

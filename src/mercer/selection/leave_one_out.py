@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Problem
 from mercer.selection.bounds import joachims_terms
 from mercer.selection.following import Followed, follow
+from mercer.solvers import Interruption
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -193,12 +195,72 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
         )
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
+    problems = [solution.certificate.evidence.problem for solution in machine._solutions]
+    starts = [solution.beta for solution in machine._solutions]
+    raw, rule, found = left_out(problems, starts, parts, whole, rows)
+    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, rows, y)
+    return LeaveOneOut(
+        decision=decision,
+        raw=raw,
+        predicted=predicted,
+        wrong=wrong,
+        error=error,
+        rule=rule,
+        error_rule=_error_rules(machine, gram, rule, found[0], rows) if machines and len(parts) == 1 else None,
+        pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
+        violation=max(one.violation for one in found),
+        n_kernel_values=whole.n_values,
+        seconds=time.perf_counter() - began,
+        fit_seconds=fit_seconds,
+    )
+
+
+def left_out(
+    problems: Sequence[Problem],
+    starts: Sequence[FloatArray],
+    parts: Sequence[IndexArray],
+    whole: Gram,
+    rows: IndexArray,
+    *,
+    name: str = "leave_one_out",
+    check: Callable[[], None] | None = None,
+) -> tuple[FloatArray, TextArray, list[Followed]]:
+    """Return the decision value of every row by every machine trained without it.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    starts : sequence of ndarray
+        Their solutions.
+    parts : sequence of ndarray of int64
+        Rows of each problem, as numbers of places in `rows`.
+    whole : Gram
+        Of all rows.
+    rows : ndarray of int64
+        The training rows.
+    name : str
+        What is said to have failed where rounding does.
+    check : callable, optional
+        See :func:`mercer.selection.following.follow`.
+
+    Returns
+    -------
+    raw : ndarray of shape (n, n_machines)
+        Of rows that a machine was not trained on, its decision values.
+    rule : ndarray of str of shape (n, n_machines)
+    found : list of Followed
+
+    Warns
+    -----
+    ConvergenceWarning
+        If rounding leaves a larger violation than the claim allows.
+    """
+    gram = whole if rows.size == whole.n else whole.restrict(rows)
     raw = np.empty((whole.n, len(parts)))
     rule = np.full(raw.shape, "not trained on", dtype="<U25")
     found: list[Followed] = []
-    for column, (part, solution) in enumerate(zip(parts, machine._solutions, strict=True)):
-        problem: Problem = solution.certificate.evidence.problem
-        one = follow(problem, gram if part.size == gram.n else gram.restrict(part), solution.beta)
+    for column, (problem, start, part) in enumerate(zip(problems, starts, parts, strict=True)):
+        one = follow(problem, gram if part.size == gram.n else gram.restrict(part), start, check=check)
         trained = rows[part]
         others = np.setdiff1d(np.arange(whole.n), trained)
         if others.size:
@@ -212,26 +274,38 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     violation = max(one.violation for one in found)
     if not violation <= _LOOSE * scale:
         warnings.warn(
-            f"leave_one_out: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
+            f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
             f"values up to {scale:.2g}: values are not exact to 1e-6. Scale the columns, or use a smaller C.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, rows, y)
-    return LeaveOneOut(
-        decision=decision,
-        raw=raw,
-        predicted=predicted,
-        wrong=wrong,
-        error=error,
-        rule=rule,
-        error_rule=_error_rules(machine, gram, rule, found[0], rows) if machines and len(parts) == 1 else None,
-        pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
-        violation=violation,
-        n_kernel_values=whole.n_values,
-        seconds=time.perf_counter() - began,
-        fit_seconds=fit_seconds,
-    )
+    return raw, rule, found
+
+
+class _Ended(Exception):  # noqa: N818
+    """What ends a pass; no error."""
+
+
+def left_out_in_time(
+    problems: Sequence[Problem],
+    starts: Sequence[FloatArray],
+    parts: Sequence[IndexArray],
+    gram: Gram,
+    *,
+    deadline: float | None,
+) -> FloatArray | None:
+    """Return the `raw` of :func:`left_out` for all rows of a Gram matrix, or None after `deadline` or Ctrl-C."""
+    with Interruption() as interruption:
+
+        def check() -> None:
+            if interruption.requested or (deadline is not None and time.perf_counter() > deadline):
+                raise _Ended
+
+        try:
+            check()
+            return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
+        except _Ended:
+            return None
 
 
 def _require_kind(estimator: Any) -> None:

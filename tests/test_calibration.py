@@ -1,0 +1,502 @@
+"""Probabilities from decision values: sigmoid, isotonic regression, coupling, and the class that must lead."""
+
+import pickle
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.calibration import _sigmoid_calibration
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.isotonic import IsotonicRegression
+
+from mercer.calibration import (
+    Calibration,
+    Isotonic,
+    Sigmoid,
+    calibrate,
+    checked_weights,
+    fit_isotonic,
+    fit_sigmoid,
+)
+from mercer.coupling import SUREST, couple, made_largest, normalised
+from mercer.multiclass import class_scores, winners
+
+
+def sample(seed, n=80, slope=2.0, shift=0.3):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(n) * rng.choice([0.1, 1.0, 10.0])
+    positive = rng.random(n) < expit(slope * values + shift)
+    positive[:2] = True, False
+    return np.round(values, rng.integers(1, 8)), positive, rng.choice([0.5, 1.0, 3.0], n)
+
+
+def targets(positive, w):
+    up, down = w[positive].sum(), w[~positive].sum()
+    return np.where(positive, (up + 1) / (up + 2), 1 / (down + 2))
+
+
+def log_loss(p, t, w):
+    return float(-(w @ (t * np.log(p) + (1 - t) * np.log1p(-p))))
+
+
+# Sigmoid.
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_sigmoid_is_the_minimum(seed, free):
+    values, positive, w = sample(seed)
+    found = fit_sigmoid(values, positive, w, free=free)
+    t = targets(positive, w)
+
+    def loss(theta):
+        z = theta[0] * values + theta[1] if free else np.where(values < 0.0, theta[0], theta[1]) * values
+        return float(w @ (np.logaddexp(0.0, z) - t * z))
+
+    bounds = [(0.0, None), (None, None) if free else (0.0, None)]
+    best = minimize(loss, [1.0, 0.5], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9})
+    theta = np.array((found.above, found.intercept) if free else (found.below, found.above))
+    assert loss(theta) <= best.fun + 1e-9
+    for step in 1e-3 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]):
+        assert loss(np.maximum(theta + step, [0.0, -np.inf])) >= loss(theta)
+    assert found.violation <= 1e-11
+    if free:
+        assert found.below == found.above
+    else:
+        assert found.intercept == 0.0
+        assert found([0.0])[0].tolist() == [0.5, 0.5]
+
+
+def test_sides_do_not_see_each_other():
+    values, positive, w = sample(5)
+    below = values < 0.0
+    found = fit_sigmoid(values, positive, w)
+    elsewhere = np.where(below, values, 3.0 * values)
+    again = fit_sigmoid(elsewhere, positive, w)
+    assert again.below == pytest.approx(found.below, rel=1e-9)
+    assert again.above == pytest.approx(found.above / 3.0, rel=1e-9)
+    one_sided = fit_sigmoid(np.abs(values), positive, w)
+    assert one_sided.below == one_sided.above
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_free_sigmoid_is_that_of_scikit_learn(seed):
+    values, positive, w = sample(seed, n=200)
+    found = fit_sigmoid(values, positive, w, free=True)
+    a, b = _sigmoid_calibration(values, np.where(positive, 1.0, -1.0), w)
+    np.testing.assert_allclose(found(values)[:, 1], expit(-(a * values + b)), atol=1e-4)
+
+
+@pytest.mark.parametrize("fit", [fit_sigmoid, fit_isotonic])
+@pytest.mark.parametrize("free", [True, False])
+def test_a_weight_is_a_number_of_copies(fit, free):
+    values, positive, _ = sample(3, n=30)
+    copies = np.arange(30) % 4
+    one, other = (
+        fit(values, positive, copies, free=free),
+        fit(values.repeat(copies), positive.repeat(copies), free=free),
+    )
+    np.testing.assert_allclose(one(values), other(values), atol=1e-11)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("size", [1e-250, 1e-6, 1e9, 1e305])
+def test_sigmoid_does_not_depend_on_units(size, free):
+    values, positive, w = sample(1)
+    usual, scaled = fit_sigmoid(values, positive, w, free=free), fit_sigmoid(size * values, positive, w, free=free)
+    np.testing.assert_allclose(scaled(size * values), usual(values), rtol=1e-9)
+    assert scaled.violation <= 1e-11
+
+
+DEGENERATE = {
+    # values, positive, free, probabilities of -inf, -1, 0, 1, inf
+    "no order, free": ([1.0, 1.0, 1.0], [True, True, False], True, [0.75 * 2 / 3 + 1 / 9] * 5),
+    "no order": ([1.0, 1.0, 1.0], [True, True, False], False, None),
+    "all values 0": ([0.0, 0.0, 0.0], [True, True, False], False, [0.5] * 5),
+    "only positive, free": ([1.0, 2.0, 3.0], [True] * 3, True, [0.8] * 5),
+    "only negative, free": ([1.0, 2.0, 3.0], [False] * 3, True, [0.2] * 5),
+    "only positive on the wrong side": ([-1.0, -2.0, -3.0], [True] * 3, False, [0.5] * 5),
+    "against the order": ([-1.0, 1.0], [True, False], False, [0.5] * 5),
+    "against the order, free": ([-1.0, 1.0, 2.0], [True, False, False], True, [(2 / 3 + 0.25 + 0.25) / 3] * 5),
+    "one row": ([2.0], [True], False, [0.0, expit(-logit(2 / 3) / 2), 0.5, expit(logit(2 / 3) / 2), 1.0]),
+    "separable": ([-1.0, 1.0], [False, True], False, [0.0, 1 / 3, 0.5, 2 / 3, 1.0]),
+    "separable, free": ([-1.0, 1.0], [False, True], True, [0.0, 1 / 3, 0.5, 2 / 3, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_sigmoid_of_degenerate_values(name):
+    values, positive, free, expected = DEGENERATE[name]
+    found = fit_sigmoid(values, positive, free=free)
+    if expected is None:  # slope f must be the log-odds of the mean target
+        mean = 0.75 * 2 / 3 + 1 / 9
+        expected = [0.0, 1 - mean, 0.5, mean, 1.0]
+    np.testing.assert_allclose(found([-np.inf, -1.0, 0.0, 1.0, np.inf])[:, 1], expected, atol=1e-9)
+    assert found.violation <= 1e-11
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_classes_far_apart_keep_a_finite_slope(free):
+    values = np.concatenate([np.full(500, -1e-9), [-1.0], np.full(500, 1e-9), [1.0]])
+    found = fit_sigmoid(values, np.repeat([False, True], 501), free=free)
+    assert found.violation <= 1e-11
+    assert 0.0 < found([-1.0])[0, 1] < 1e-2
+
+
+def test_newtons_step_is_halved_where_it_goes_too_far():
+    """Where one row in thousands is positive, the loss bends so little at the start that a full step overshoots."""
+    values = np.concatenate([np.linspace(-1.0, -0.9, 20000), [0.9, 0.95, 1.0]])
+    assert fit_sigmoid(values, np.arange(20003) >= 20000, free=True).violation <= 1e-11
+
+
+def test_values_that_rounding_makes_one_are_said_to_be():
+    values = 1e15 + np.arange(8) / 8.0
+    with pytest.warns(ConvergenceWarning, match=r"the sigmoid is not fitted: its gradient is .*scale the columns"):
+        fit_sigmoid(values, np.arange(8) > 3, free=True)
+
+
+def test_tails_keep_their_digits():
+    sides = Sigmoid(1.0, 1.0)([-50.0, 50.0, -800.0])
+    assert sides[1, 0] == pytest.approx(np.exp(-50.0), rel=1e-12)
+    assert sides[0, 1] == sides[1, 0]
+    assert sides[2].tolist() == [1.0, 0.0]
+
+
+# Isotonic regression.
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_free_isotonic_is_that_of_scikit_learn(seed):
+    values, positive, w = sample(seed, n=60)
+    found = fit_isotonic(values, positive, w, free=True)
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(values, targets(positive, w), w)
+    at = np.linspace(values.min() - 1, values.max() + 1, 301)
+    np.testing.assert_allclose(found(at)[:, 1], theirs.predict(at), atol=1e-12)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_isotonic_is_the_minimum_for_both_losses(seed, free):
+    values, positive, w = sample(seed, n=14)
+    t = targets(positive, w)
+    p = fit_isotonic(values, positive, w, free=free)(values)[:, 1]
+    if not free:
+        assert (p[values < 0] <= 0.5).all()
+        assert (p[values > 0] >= 0.5).all()
+    order = np.argsort(values, kind="stable")
+    low, high = np.where(values > 0, 0.5, 1e-6), np.where(values < 0, 0.5, 1 - 1e-6)
+    bounds = [(1e-6, 1 - 1e-6)] * values.size if free else list(zip(low, high, strict=True))
+    rising = {"type": "ineq", "fun": lambda q: np.diff(q[order])}
+    tied = {"type": "eq", "fun": lambda q: np.diff(q[order])[np.diff(values[order]) == 0]}
+    constraints = [rising, tied] if (np.diff(values[order]) == 0).any() else [rising]
+    for loss in (lambda q: float(w @ (q - t) ** 2), lambda q: log_loss(q, t, w)):
+        best = minimize(loss, np.full(p.size, 0.5), method="SLSQP", bounds=bounds, constraints=constraints, tol=1e-12)
+        assert loss(p) <= best.fun + 1e-7
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "free", "expected"),
+    [
+        ([1.0, 1.0, 1.0], [True, True, False], True, [0.75 * 2 / 3 + 1 / 9] * 5),
+        ([1.0, 1.0, 1.0], [True, True, False], False, [0.5, 0.5, 0.5, 0.75 * 2 / 3 + 1 / 9, 0.75 * 2 / 3 + 1 / 9]),
+        ([0.0, 0.0], [True, True], False, [0.5] * 5),
+        ([-1.0, 1.0], [True, False], False, [0.5] * 5),
+        ([-1.0, 1.0], [False, True], False, [1 / 3, 1 / 3, 0.5, 2 / 3, 2 / 3]),
+        ([-2.0, -1.0], [True] * 2, False, [0.5] * 5),
+        ([5.0], [True], True, [2 / 3] * 5),
+    ],
+)
+def test_isotonic_of_degenerate_values(values, positive, free, expected):
+    found = fit_isotonic(values, positive, free=free)
+    np.testing.assert_allclose(found([-np.inf, -1.0, 0.0, 1.0, np.inf])[:, 1], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_isotonic_keeps_bends_only(free):
+    values, positive, w = sample(2, n=400)
+    found = fit_isotonic(values, positive, w, free=free)
+    assert len(found.values) < 60
+    assert np.all(np.diff(found.values) > 0.0)
+    assert np.all(np.diff(found.probabilities) >= 0.0)
+    assert found.probabilities[0] > 0.0
+    assert found.probabilities[-1] < 1.0
+
+
+@pytest.mark.parametrize("fit", [fit_sigmoid, fit_isotonic])
+@pytest.mark.parametrize(
+    ("values", "positive", "weights", "message"),
+    [
+        ([[1.0]], [True], None, r"values must be numbers of shape \(n,\) and positive booleans .* \(1, 1\) and \(1,\)"),
+        ([1.0, 2.0], [True], None, r"of the same shape, got shapes \(2,\) and \(1,\) of bool"),
+        ([1.0, 2.0], [1, 0], None, "positive booleans of the same shape, got .* int64"),
+        ([1.0, np.nan], [True, False], None, "values must be finite, got nan in 1 of 2 rows: leave these out"),
+        ([1.0, -np.inf], [True, False], None, "values must be finite, got -inf in 1 of 2 rows"),
+        ([1.0, 2.0], [True, False], [1.0], r"weights must be 2 finite numbers .* got shape \(1,\)"),
+        ([1.0, 2.0], [True, False], [1.0, -1.0], "weights must be 2 finite numbers >= 0, not all 0.* from -1.0 to 1.0"),
+        ([1.0, 2.0], [True, False], [0.0, 0.0], "not all 0.* from 0.0 to 0.0"),
+        ([1.0, 2.0], [True, False], [0.0, np.inf], "finite numbers .* from 0.0 to inf"),
+    ],
+)
+def test_bad_input(fit, values, positive, weights, message):
+    with pytest.raises(ValueError, match=message):
+        fit(values, np.array(positive), weights)
+
+
+def test_rows_of_weight_0_do_not_exist():
+    for fit in (fit_sigmoid, fit_isotonic):
+        found = fit([1.0, -1.0, np.nan], [True, False, True], [1.0, 1.0, 0.0])
+        assert found == fit([1.0, -1.0], [True, False])
+    assert checked_weights(None, 3).tolist() == [1.0, 1.0, 1.0]
+
+
+# Coupling.
+
+
+def random_pairs(seed, m=40, n_classes=5, sure=1.0):
+    rng = np.random.default_rng(seed)
+    pairs = np.zeros((m, n_classes, n_classes))
+    for i, j in combinations(range(n_classes), 2):
+        pairs[:, i, j] = expit(sure * rng.standard_normal(m))
+        pairs[:, j, i] = 1.0 - pairs[:, i, j]
+    return pairs
+
+
+def quadratic(pairs):
+    """Q of the source, without a trick."""
+    n_classes = len(pairs)
+    q = np.zeros((n_classes, n_classes))
+    for i in range(n_classes):
+        for j in range(n_classes):
+            if i != j:
+                q[i, i] += pairs[j, i] ** 2
+                q[i, j] = -pairs[j, i] * pairs[i, j]
+    return q
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 11])
+@pytest.mark.parametrize("sure", [0.1, 1.0, 5.0, 50.0])
+def test_coupling_satisfies_the_optimality_conditions(n_classes, sure):
+    pairs = random_pairs(n_classes, n_classes=n_classes, sure=sure)
+    found = couple(pairs)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-14)
+    assert (found > 0.0).all()
+    for r, p in zip(np.clip(pairs, SUREST, 1 - SUREST), found, strict=True):
+        slopes = quadratic(r) @ p
+        np.testing.assert_allclose(slopes, slopes.mean(), atol=1e-12)  # equal: the sum is the only active constraint
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coupling_is_what_libsvm_iterates_to(seed):
+    pairs = random_pairs(seed, m=1, n_classes=4)[0]
+    q, p = quadratic(pairs), np.full(4, 0.25)
+    for _ in range(2000):  # algorithm 2 of the source
+        for t in range(4):
+            p[t] = (p @ q @ p - (q[t] @ p - q[t, t] * p[t])) / q[t, t]
+            p /= p.sum()
+    np.testing.assert_allclose(couple(pairs[None])[0], p, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 26])
+def test_pairs_that_agree_give_back_what_they_are_of(n_classes):
+    p = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.5), 20)
+    p = (p + 1e-5) / (1 + n_classes * 1e-5)
+    np.testing.assert_allclose(couple(p[:, :, None] / (p[:, :, None] + p[:, None, :])), p, rtol=1e-6)
+
+
+def test_sure_pairs():
+    pairs = np.zeros((2, 3, 3))
+    for i, j in [(0, 1), (0, 2), (1, 2)]:
+        pairs[0, i, j] = 1.0  # 0 beats 1 beats 2
+    for i, j in [(0, 1), (1, 2), (2, 0)]:
+        pairs[1, i, j] = 1.0  # a circle
+    found = couple(pairs)
+    np.testing.assert_allclose(found[0], [1.0, 0.0, 0.0], atol=1e-6)
+    assert (found[0] > 1e-15).all()
+    np.testing.assert_allclose(found[1], 1 / 3, atol=1e-12)
+
+
+def test_coupling_goes_by_pieces(monkeypatch):
+    pairs = random_pairs(0, m=9)
+    whole = couple(pairs)
+    monkeypatch.setattr("mercer.coupling._NUMBERS_AT_A_TIME", 60)
+    np.testing.assert_array_equal(couple(pairs), whole)
+
+
+def test_shares():
+    assert normalised(np.array([[1.0, 3.0], [0.0, 0.0]])).tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+# The class that must lead.
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+def test_the_projection_is_the_nearest_point(n_classes):
+    rng = np.random.default_rng(n_classes)
+    q = rng.dirichlet(np.full(n_classes, 0.6), 12)
+    chosen = rng.integers(0, n_classes, 12)
+    found, moved = made_largest(q, chosen)
+    assert 0 < moved.sum() < 12
+    np.testing.assert_array_equal(found.argmax(axis=1), chosen)
+    np.testing.assert_array_equal(moved, q.argmax(axis=1) != chosen)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-15 * n_classes)
+    for row, k, p, was_moved in zip(q, chosen, found, moved, strict=True):
+        best = minimize(
+            lambda x, row=row: float(((x - row) ** 2).sum()),
+            np.full(n_classes, 1 / n_classes),
+            jac=lambda x, row=row: 2 * (x - row),
+            method="SLSQP",
+            bounds=[(0.0, 1.0)] * n_classes,
+            constraints=[
+                {"type": "eq", "fun": lambda x: x.sum() - 1.0},
+                {"type": "ineq", "fun": lambda x, k=k: np.delete(x[k] - x, k)},
+            ],
+            tol=1e-15,
+        )
+        np.testing.assert_allclose(p, best.x, atol=1e-6)
+        assert was_moved or np.array_equal(p, row)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_projection_satisfies_the_optimality_conditions(seed):
+    """p = q - l_j off the chosen class, p_k = q_k + sum l_j, with l >= 0 and l_j = 0 where p_j < p_k."""
+    rng = np.random.default_rng(seed)
+    q = np.round(rng.dirichlet(np.ones(7), 300), 2)  # with ties and zeros
+    q[:, 0] += 1.0 - q.sum(axis=1)
+    chosen = rng.integers(0, 7, 300)
+    p, _ = made_largest(q, chosen)
+    rows = np.arange(300)
+    multipliers = q - p
+    own = -multipliers[rows, chosen].copy()
+    multipliers[rows, chosen] = 0.0
+    assert (multipliers >= -1e-15).all()
+    np.testing.assert_allclose(multipliers.sum(axis=1), own, atol=1e-14)
+    assert np.all(multipliers * (p[rows, chosen][:, None] - p) <= 1e-15)
+    assert np.all(p[rows, chosen][:, None] >= p)
+
+
+def test_a_tie_goes_to_the_chosen_class_by_one_unit_in_the_last_place():
+    p, moved = made_largest(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([0, 1]))
+    assert p[0].tolist() == [0.5, 0.5]
+    assert p[1, 1] - p[1, 0] == np.finfo(float).eps / 2
+    assert not moved.any()
+
+
+# All of it.
+
+
+def decisions(seed, n, n_classes, scheme):
+    """Made-up decision values of machines for two classes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_classes, n)
+    codes[:n_classes] = range(n_classes)
+    place = 1.5 * np.eye(n_classes)[codes] + rng.standard_normal((n, n_classes))
+    if n_classes == 2:
+        return place[:, 1:] - place[:, :1], codes
+    if scheme == "ovr":
+        return place - 1.0, codes
+    pairs = np.column_stack([place[:, i] - place[:, j] for i, j in combinations(range(n_classes), 2)])
+    return pairs + 0.5 * rng.standard_normal(pairs.shape), codes  # that need not agree with each other
+
+
+CASES = [(2, "ovo"), (2, "ovr"), (3, "ovo"), (3, "ovr"), (6, "ovo"), (6, "ovr")]
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize(("n_classes", "scheme"), CASES)
+def test_the_predicted_class_leads_unless_free(n_classes, scheme, method):
+    raw, codes = decisions(0, 300, n_classes, scheme)
+    new = np.concatenate([decisions(1, 500, n_classes, scheme)[0], np.zeros((1, raw.shape[1]))])
+    predicted = winners(class_scores(new, n_classes, scheme))
+    bound = calibrate(raw, codes, n_classes, scheme=scheme, method=method)
+    p, moved = bound.read(new)
+    np.testing.assert_array_equal(p.argmax(axis=1), predicted)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-14)
+    assert (p >= 0.0).all()
+    assert moved.any() == (n_classes > 2)
+    assert bound.n_moved == bound.read(raw)[1].sum()
+    free = calibrate(raw, codes, n_classes, scheme=scheme, method=method, free=True)
+    assert not free.read(new)[1].any()
+    assert free.n_moved == 0
+    np.testing.assert_allclose(free.probabilities(new).sum(axis=1), 1.0, atol=1e-14)
+    assert max(free.violation, bound.violation) <= 1e-11
+
+
+def test_two_classes_are_their_map():
+    raw, codes = decisions(0, 100, 2, "ovo")
+    found = calibrate(raw, codes, 2)
+    assert found.maps == (fit_sigmoid(raw[:, 0], codes == 1),)
+    np.testing.assert_array_equal(found.probabilities(raw), found.maps[0](raw[:, 0]))
+
+
+def test_pairs_are_fitted_on_their_own_rows_and_coupled():
+    raw, codes = decisions(0, 120, 3, "ovo")
+    found = calibrate(raw, codes, 3, free=True)
+    pairs = np.zeros((120, 3, 3))
+    for column, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        one = fit_sigmoid(raw[rows, column], codes[rows] == i, free=True)
+        assert found.maps[column].above == pytest.approx(one.above, rel=1e-10)
+        assert found.n_rows[column] == rows.size
+        pairs[:, j, i], pairs[:, i, j] = one(raw[:, column]).T
+    np.testing.assert_allclose(found.probabilities(raw), couple(pairs), atol=1e-10)
+    elsewhere = raw.copy()
+    elsewhere[codes == 2, 0] = np.nan  # not of the pair (0, 1)
+    assert calibrate(elsewhere, codes, 3, free=True) == found
+
+
+def test_rest_is_normalised():
+    raw, codes = decisions(0, 120, 3, "ovr")
+    found = calibrate(raw, codes, 3, scheme="ovr", free=True)
+    each = np.column_stack([fit_sigmoid(raw[:, k], codes == k, free=True)(raw[:, k])[:, 1] for k in range(3)])
+    np.testing.assert_allclose(found.probabilities(raw), each / each.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_classes", "scheme"), CASES)
+def test_class_weights_count_against_each_other_only(n_classes, scheme):
+    raw, codes = decisions(2, 200, n_classes, scheme)
+    heavy = np.arange(1.0, n_classes + 1.0)
+    one, other, plain = (
+        calibrate(raw, codes, n_classes, scheme=scheme, class_weight=weight) for weight in (heavy, 50.0 * heavy, None)
+    )
+    for first, second, third in zip(one.maps, other.maps, plain.maps, strict=True):
+        assert first.above == pytest.approx(second.above, rel=1e-10)
+        assert first.above != pytest.approx(third.above, rel=1e-4)
+    if n_classes == 2:
+        own = heavy[codes] * (200 / heavy[codes].sum())
+        assert one.maps == (fit_sigmoid(raw[:, 0], codes == 1, own),)
+
+
+def test_a_calibration_is_a_value():
+    raw, codes = decisions(0, 90, 3, "ovo")
+    for method in ("sigmoid", "isotonic"):
+        one, other = (calibrate(raw, codes, 3, method=method, fitted_on="values") for _ in range(2))
+        assert one == other == pickle.loads(pickle.dumps(one))
+        assert hash(one) == hash(other)
+        assert one != calibrate(raw, codes, 3, method=method, free=True, fitted_on="values")
+        rows = f"{min(one.n_rows)} to {max(one.n_rows)} rows each"
+        assert str(one).startswith(
+            f"{method} of values of {rows}, the predicted class leads ({one.n_moved} rows moved)"
+        )
+    assert str(calibrate(raw, codes, 3, free=True)).startswith("sigmoid of leave-one-out decision values of ")
+    assert str(calibrate(raw[:, :1], np.minimum(codes, 1), 2, method="isotonic", free=True)).endswith("90 rows, free")
+    assert isinstance(one, Calibration)
+    assert isinstance(one.maps[0], Isotonic)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "platt"}, "method must be one of 'sigmoid', 'isotonic', got 'platt'"),
+        ({"raw": np.zeros((20, 2))}, r"raw must have shape \(20, 3\), for 20 rows and 3 machines, got \(20, 2\)"),
+        ({"weights": np.ones(3)}, "weights must be 20 finite numbers"),
+    ],
+)
+def test_bad_calibrations(change, message):
+    raw, codes = decisions(0, 20, 3, "ovo")
+    given = {"raw": raw, "codes": codes, "n_classes": 3} | change
+    with pytest.raises(ValueError, match=message):
+        calibrate(**given)
+    with pytest.raises(ValueError, match=r"raw must have 3 columns, one for each machine, got shape \(20, 2\)"):
+        calibrate(raw, codes, 3).read(raw[:, :2])

@@ -1,0 +1,251 @@
+"""Probabilities of support vector classifiers."""
+
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.preprocessing import scale
+
+from mercer import RBF, SVC, KernelSearchCV, NuSVC, Spectrum, leave_one_out, tune_threshold
+from mercer.calibration import CALIBRATIONS, calibrate
+from mercer.multiclass import make_tasks
+
+
+@cache
+def table(name):
+    X, y = {"two": load_breast_cancer, "three": load_wine}[name](return_X_y=True)
+    rows = np.random.default_rng(0).permutation(y.size)
+    return scale(X)[rows], np.array(["c", "a", "b"])[y[rows]]
+
+
+MACHINES = {
+    "default": {},
+    "isotonic": {"calibration": "isotonic"},
+    "balanced": {"class_weight": "balanced"},
+    "ovr": {"multi_class": "ovr"},
+    "linear": {"kernel": "linear", "C": 0.1},
+    "hard margin": {"C": np.inf},
+    "squared hinge": {"loss": "squared_hinge"},
+    "no bias": {"fit_intercept": False},
+}
+
+
+@pytest.mark.parametrize("options", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("name", ["two", "three"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_predicted_class_is_the_most_probable(name, options, weighted):
+    X, y = table(name)
+    w = np.random.default_rng(1).choice([0.0, 1.0, 2.0], y.size) if weighted else None
+    half = y.size // 2
+    machine = SVC(probability=True, **options).fit(X[:half], y[:half], None if w is None else w[:half])
+    p = machine.predict_proba(X)
+    assert p.shape == (y.size, machine.classes_.size)
+    np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-14)
+    np.testing.assert_array_equal(machine.predict_log_proba(X), np.log(p))
+    assert log_loss(y[half:], p[half:]) < 0.35
+    assert machine.calibration_.violation <= 1e-11
+
+
+def brute_force(machine, X, y, w):
+    """Decision values of the machines for two classes, each fitted without the row."""
+    n = y.size
+    codes = np.searchsorted(machine.classes_, y)
+    full = clone(machine).set_params(decision_function_shape=machine.multi_class, probability=False, tol=1e-10)
+    full.set_params(kernel=machine.kernel_)
+    values = []
+    for i in range(n):
+        others = np.delete(np.arange(n), i)
+        balanced = dict(zip(machine.classes_, machine.class_weight_, strict=True))
+        without = clone(full).set_params(class_weight=balanced).fit(X[others], y[others], w[others])
+        values.append(np.atleast_1d(without.decision_function(X[i : i + 1])[0]))
+    return np.array(values), codes
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "options"),
+    [
+        (2, {}),
+        (2, {"class_weight": "balanced", "calibration": "isotonic"}),
+        (2, {"class_weight": "balanced", "calibration": "free"}),
+        (2, {"calibration": "free_isotonic"}),
+        (3, {}),
+        (3, {"multi_class": "ovr", "class_weight": "balanced"}),
+    ],
+)
+def test_the_values_are_those_of_refits(n_classes, options):
+    X, y = load_iris(return_X_y=True)
+    chosen = np.arange(0, 150, 4)
+    X, y = X[chosen, :2], np.minimum(y[chosen], n_classes - 1)
+    w = np.random.default_rng(0).choice([1.0, 2.0], y.size)
+    machine = SVC(probability=True, **options).fit(X, y, w)
+    raw, codes = brute_force(machine, X, y, w)
+    calibration = options.get("calibration", "sigmoid")
+    free = calibration.startswith("free")
+    expected = calibrate(
+        raw,
+        codes,
+        n_classes,
+        scheme=machine.multi_class,
+        method="isotonic" if calibration.endswith("isotonic") else "sigmoid",
+        free=free,
+        weights=w,
+        class_weight=None if free else machine.class_weight_,
+    )
+    grid = np.linspace(-3, 3, 61)[:, None] * np.ones(raw.shape[1])
+    np.testing.assert_allclose(machine.calibration_.probabilities(grid), expected.probabilities(grid), atol=1e-6)
+    assert machine.calibration_.n_rows == tuple(
+        task.rows.size for task in make_tasks(codes, n_classes, machine.multi_class)
+    )
+
+
+def test_nu_svc_is_calibrated_as_the_machine_that_it_is():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:, :2], y[50:]
+    machine = NuSVC(nu=0.7, probability=True, tol=1e-8).fit(X, y)
+    same = SVC(C=1.0 / machine.machines_.margins[0], kernel=machine.kernel_, probability=True, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(machine.predict_proba(X), same.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:nu=")
+def test_nu_svc_that_leans_is_calibrated_as_it_predicts():
+    X, y = table("two")
+    heavy = {"c": 1.0, "a": 4.0}
+    machine = NuSVC(nu=0.7, class_weight=heavy, probability=True, tol=1e-8).fit(X[:200], y[:200])
+    (t,), (rho,) = machine.machines_.leanings, machine.machines_.margins
+    assert t != 0.0
+    same = leave_one_out(SVC(C=1.0 / rho, class_weight=heavy, kernel=machine.kernel_, tol=1e-8), X[:200], y[:200])
+    values = (1.0 - abs(t)) * same.raw + t
+    expected = calibrate(values, (y[:200] == "c").astype(np.int64), 2, class_weight=machine.class_weight_)
+    np.testing.assert_allclose(machine.calibration_.probabilities(values), expected.probabilities(values), atol=1e-4)
+    p = machine.predict_proba(X)
+    np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
+
+
+def test_all_kinds_of_rows():
+    X, y = table("three")
+    X, y = X[:80], y[:80]
+    expected = SVC(kernel=RBF(gamma=0.1), probability=True).fit(X, y)
+    p = expected.predict_proba(X)
+    sparse = SVC(kernel=RBF(gamma=0.1), probability=True).fit(csr_array(X), y)
+    np.testing.assert_allclose(sparse.predict_proba(csr_array(X)), p, atol=1e-6)
+    K = rbf_kernel(X, gamma=0.1)
+    given = SVC(kernel="precomputed", probability=True).fit(K, y)
+    np.testing.assert_allclose(given.predict_proba(K), p, atol=1e-6)
+    texts = [letter * 3 + "xyz"[i % 3] for i in range(30) for letter in ("ab" if i % 5 else "ba")]
+    labels = [text[0] if i % 7 else "b" for i, text in enumerate(texts)]
+    machine = SVC(kernel=Spectrum(2), probability=True).fit(texts, labels)
+    found = machine.predict_proba(texts)
+    np.testing.assert_array_equal(machine.classes_[found.argmax(axis=1)], machine.predict(texts))
+
+
+def test_nothing_is_drawn():
+    X, y = table("three")
+    first = SVC(probability=True, random_state=0).fit(X, y)
+    for change in ({"random_state": 1}, {"n_jobs": 1}, {"n_jobs": 2}):
+        assert SVC(probability=True).set_params(**change).fit(X, y).calibration_ == first.calibration_
+    again = pickle.loads(pickle.dumps(first))
+    np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_balanced_weights_balance_what_is_bound_and_not_what_is_free(calibration):
+    """Of two normals, one a tenth as frequent: bound probabilities are 1/2 where the machine is undecided."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1100) < 100
+    X = rng.standard_normal((1100, 2)) + 1.2 * y[:, None]
+    machine = SVC(C=0.1, class_weight="balanced", probability=True, calibration=calibration).fit(X, y)
+    found = machine.predict_proba(X)[:, 1].mean()
+    if calibration.startswith("free"):
+        assert found == pytest.approx(1 / 11, abs=0.01)  # the share that there is
+    else:
+        assert found > 0.2
+    assert machine.calibration_.free == calibration.startswith("free")
+
+
+def test_probabilities_are_as_good_as_a_second_cross_validation():
+    X, y = table("two")
+    found = cross_val_predict(SVC(probability=True), X, y, method="predict_proba")
+    assert log_loss(y, found) < 0.1
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, KernelSearchCV])
+def test_searches_score_them(search):
+    X, y = table("three")
+    X, y = X[:90], y[:90]
+    if search is GridSearchCV:
+        found = GridSearchCV(SVC(probability=True), {"C": [0.01, 1.0]}, scoring="neg_log_loss", cv=3)
+    else:
+        found = KernelSearchCV(SVC(probability=True), C=[0.01, 1.0], scoring="neg_log_loss", cv=3)
+    found.fit(X, y)
+    assert found.best_params_["C"] == 1.0
+    assert found.predict_proba(X).shape == (90, 3)
+
+
+def test_a_threshold_is_tuned_on_the_same_values():
+    X, y = table("two")
+    values = leave_one_out(SVC(), X, y).decision
+    found = tune_threshold(values, y == "c", recall=0.99)
+    assert found.recall >= 0.99
+    moved = SVC().fit(X, y).decision_function(X) > found.value
+    assert np.mean(moved[y == "c"]) >= 0.99
+
+
+def test_without_probability_there_are_none():
+    X, y = table("two")
+    for probability in (False, "deprecated"):
+        machine = SVC(probability=probability).fit(X[:50], y[:50])
+        with pytest.raises(AttributeError):
+            _ = machine.predict_proba
+        assert not hasattr(machine, "calibration_")
+    with pytest.raises(NotFittedError, match="this SVC has no probabilities: it was fitted with probability=False, or"):
+        machine.set_params(probability=True).predict_proba(X)
+    with pytest.raises(NotFittedError):
+        SVC(probability=True).predict_proba(X)
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_seconds": 0.0}])
+def test_fits_without_an_end_have_none(limit):
+    X, y = table("two")
+    machine = SVC(probability=True).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"SVC ended as `(max_iter|time_limit)`"):
+        machine.set_params(C=1e4, tol=1e-9, **limit).fit(X, y)
+    assert machine.predict(X).shape == y.shape
+    with pytest.raises(NotFittedError, match="or the fit was ended before it came to them"):
+        machine.predict_proba(X)
+
+
+def test_a_pass_that_takes_too_long_is_left_out():
+    X, y = table("two")
+    machine = SVC(probability=True, tol=1e9, max_seconds=1e-6)  # at once at the optimum, so to say
+    with pytest.warns(
+        ConvergenceWarning, match="SVC has no probabilities: the leave-one-out pass .* Raise max_seconds"
+    ):
+        machine.fit(X, y)
+    with pytest.raises(NotFittedError, match="no probabilities"):
+        machine.predict_proba(X)
+
+
+@pytest.mark.parametrize("machine", [SVC, NuSVC])
+def test_bad_parameters(machine):
+    X, y = table("two")
+    with pytest.raises(ValueError, match=r"calibration must be .*'free_isotonic'.* got 'platt'"):
+        machine(probability=True, calibration="platt").fit(X, y)
+    with pytest.raises(ValueError, match="probability must be True or False, got 'perhaps'"):
+        machine(probability="perhaps").fit(X, y)
+    with pytest.raises(ValueError, match=r"probability=True needs a kernel that is positive .* CalibratedClassifierCV"):
+        machine(probability=True, kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
+
+
+def test_the_joint_machine_has_none():
+    X, y = table("three")
+    with pytest.raises(ValueError, match="probability=True follows machines for two classes, and multi_class='joint'"):
+        SVC(probability=True, multi_class="joint").fit(X, y)

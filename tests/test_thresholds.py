@@ -1,0 +1,143 @@
+"""Thresholds moved after training."""
+
+import numpy as np
+import pytest
+
+from mercer.thresholds import tune_threshold
+
+
+def sample(seed, n=40, weighted=True):
+    rng = np.random.default_rng(seed)
+    positive = rng.random(n) < 0.4
+    positive[:2] = True, False
+    values = np.round(rng.standard_normal(n) + positive - 0.2, rng.integers(0, 4))  # with ties
+    return values, positive, rng.choice([0.0, 0.1, 1.0, 2.5], n) if weighted and seed % 2 else np.ones(n)
+
+
+def counts(values, positive, w, threshold):
+    found = values > threshold
+    return [
+        float(w[a & b].sum())
+        for a, b in ((found, positive), (found, ~positive), (~found, ~positive), (~found, positive))
+    ]
+
+
+def every_threshold(values, positive, w):
+    """Counts at all thresholds that differ, by hand."""
+    at = [-np.inf, *np.unique(values[w > 0.0])]
+    return [counts(values, positive, w, one) for one in at]
+
+
+SEEDS = range(12)
+
+
+def check_counts(found, values, positive, w):
+    held = [found.true_positive, found.false_positive, found.true_negative, found.false_negative]
+    assert held == pytest.approx(counts(values, positive, w, found.value))
+
+
+@pytest.mark.parametrize("costs", [(1.0, 1.0), (1.0, 5.0), (10.0, 1.0), (0.0, 1.0), (1.0, 0.0)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_least_cost(seed, costs):
+    values, positive, w = sample(seed)
+    found = tune_threshold(values, positive, w, costs=costs)
+    check_counts(found, values, positive, w)
+    least = min(costs[0] * fp + costs[1] * fn for _, fp, _, fn in every_threshold(values, positive, w))
+    assert found.cost(*costs) == pytest.approx(least)
+    as_trained = counts(values, positive, w, 0.0)
+    if costs[0] * as_trained[1] + costs[1] * as_trained[3] == least:
+        assert found.value == 0.0
+
+
+@pytest.mark.parametrize("goal", [0.05, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_recall(seed, goal):
+    values, positive, w = sample(seed)
+    found = tune_threshold(values, positive, w, recall=goal)
+    check_counts(found, values, positive, w)
+    assert found.recall >= goal - 1e-12
+    best = max(
+        tp / (tp + fp) for tp, fp, _, fn in every_threshold(values, positive, w) if tp >= (goal - 1e-12) * (tp + fn)
+    )
+    assert found.precision == pytest.approx(best)
+
+
+@pytest.mark.parametrize("goal", [0.2, 0.5, 0.7])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_precision(seed, goal):
+    values, positive, w = sample(seed)
+    reached = [(tp, fp) for tp, fp, _, _ in every_threshold(values, positive, w) if tp + fp > 0.0]
+    met = [tp for tp, fp in reached if tp / (tp + fp) >= goal]
+    if not met:
+        with pytest.raises(ValueError, match=f"precision={goal:g} cannot be reached on these values: the largest is 0"):
+            tune_threshold(values, positive, w, precision=goal)
+        return
+    found = tune_threshold(values, positive, w, precision=goal)
+    check_counts(found, values, positive, w)
+    assert found.precision >= goal - 1e-12
+    assert found.true_positive == pytest.approx(max(met))
+
+
+@pytest.mark.parametrize("goal", [0.0, 0.05, 0.3, 1.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_false_positive_rate(seed, goal):
+    values, positive, w = sample(seed)
+    found = tune_threshold(values, positive, w, false_positive_rate=goal)
+    check_counts(found, values, positive, w)
+    assert found.false_positive_rate <= goal + 1e-12
+    best = max(tp for tp, fp, tn, _ in every_threshold(values, positive, w) if fp <= (goal + 1e-12) * (fp + tn))
+    assert found.true_positive == pytest.approx(best)
+
+
+def test_ties_cannot_be_split():
+    values, positive = np.array([0.0, 1.0, 1.0, 1.0, 2.0]), np.array([False, True, False, False, True])
+    found = tune_threshold(values, positive, false_positive_rate=0.4)
+    assert (found.value, found.recall, found.false_positive_rate) == (1.5, 0.5, 0.0)
+    everyone = tune_threshold(np.zeros(4), np.array([True, True, True, False]), costs=(1.0, 1.0))
+    assert (everyone.value, everyone.false_positive) == (-np.inf, 1.0)  # 0 is not above 0
+    nobody = tune_threshold(np.ones(4), np.array([True, False, False, False]), costs=(1.0, 1.0))
+    assert (nobody.value, nobody.false_negative) == (np.inf, 1.0)
+    assert np.isnan(nobody.precision)
+
+
+def test_the_threshold_is_0_where_that_serves_and_else_in_the_middle():
+    values, positive = np.array([-3.0, -1.0, 2.0, 5.0]), np.array([False, False, True, True])
+    assert tune_threshold(values, positive, costs=(1.0, 1.0)).value == 0.0
+    assert tune_threshold(values + 4.0, positive, costs=(1.0, 1.0)).value == 4.5
+    assert tune_threshold(values + 9.0, np.ones(4) > [1, 0, 0, 0], costs=(1.0, 1.0)).value == 7.0
+    # Errors of both kinds cost the same at thresholds -2.5 and 0.75: the nearer one.
+    values, positive = np.array([-3.0, -2.0, 0.5, 1.0]), np.array([False, True, False, True])
+    assert tune_threshold(values, positive, costs=(1.0, 1.0)).value == 0.75
+
+
+def test_neighbours_among_the_floats_are_told_apart():
+    low = 1.0
+    high = np.nextafter(low, 2.0)
+    found = tune_threshold(np.array([low, high]), np.array([False, True]), costs=(1.0, 1.0))
+    assert found.value == low
+    assert (found.false_positive, found.false_negative) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, "exactly one of costs, precision, recall, false_positive_rate must be given, got none"),
+        ({"recall": 0.5, "precision": 0.5}, "exactly one of .* must be given, got precision and recall"),
+        ({"recall": 0.0}, "recall must be a number > 0 and <= 1, got 0.0"),
+        ({"precision": 1.5}, "precision must be a number > 0 and <= 1, got 1.5"),
+        ({"false_positive_rate": -0.1}, "false_positive_rate must be a number >= 0 and <= 1, got -0.1"),
+        ({"false_positive_rate": np.nan}, "false_positive_rate must be a number >= 0 and <= 1, got nan"),
+        ({"costs": (1.0, -1.0)}, r"costs must be two finite numbers >= 0, not both 0: .* got \(1.0, -1.0\)"),
+        ({"costs": (0.0, 0.0)}, "costs must be two finite numbers >= 0, not both 0"),
+        ({"costs": (1.0, np.inf)}, "costs must be two finite numbers"),
+        ({"costs": (1.0,)}, "costs must be two finite numbers"),
+        ({"recall": 0.5, "values": [1.0, np.nan, 0.0]}, "values must be finite numbers .* and 1 numbers that are not"),
+        ({"recall": 0.5, "values": [1.0, 0.0]}, r"got shapes \(2,\) and \(3,\) of bool"),
+        ({"recall": 0.5, "positive": [True] * 3}, "rows of both kinds .* got 3 positive ones among 3"),
+        ({"recall": 0.5, "weights": [1.0, 0.0, 1.0]}, "rows of both kinds .* got 2 positive ones among 2"),
+        ({"recall": 0.5, "weights": [1.0]}, "weights must be 3 finite numbers"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message):
+        tune_threshold(**{"values": [1.0, 0.0, -1.0], "positive": [True, False, True]} | change)
