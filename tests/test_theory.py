@@ -403,3 +403,13 @@ def test_machines_that_theory_report_is_not_about():
         theory.report(pickle.loads(pickle.dumps(SVC().fit(X, y))))
     with pytest.raises(ValueError, match="delta must be a number"):
         theory.report(SVC().fit(X, y), delta=2)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_training_rows_are_no_test(pipeline):
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:100, :4], y[:100]
+    machine = (make_pipeline(StandardScaler(), SVC()) if pipeline else SVC()).fit(X[:60], y[:60])
+    assert theory.report(machine, X[60:], y[60:]).test
+    with pytest.raises(ValueError, match="rows that the machine was trained on"):
+        theory.report(machine, X[:60], y[:60])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from mercer.certificate import Evidence, rounding_error
@@ -157,7 +158,7 @@ def report(
         If the machine is none with hinge loss.
     ValueError
         If the training rows were left behind, as by pickling; if one of X and y is missing; if a number is out of its
-        range.
+        range, or X holds the training rows.
     NotFittedError
         If the machine is not fitted.
 
@@ -303,6 +304,11 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
     elif X is None or y is None:
         raise ValueError(f"X and y go together, but {'X' if X is None else 'y'} is missing.")
     else:
+        if _trained_on(machine, X):
+            raise ValueError(
+                "X holds the rows that the machine was trained on: give rows that had no part in training, or neither X "
+                "nor y for what theory says of the training alone."
+            )
         truth = np.asarray(y)
         predicted = machine.predict(X)
         if truth.shape != predicted.shape:
@@ -318,6 +324,19 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
     else:
         yield interval
     yield sample_complexity(_NEXT, k, delta)
+
+
+def _trained_on(machine: Any, X: Any) -> bool:
+    """Whether the support vectors are where they were among the training rows."""
+    found = getattr(machine, "best_estimator_", machine)
+    rows = found[:-1].transform(X) if isinstance(found, Pipeline) and len(found) > 1 else X
+    last = _last(machine)
+    kept = last.support_vectors_
+    if not isinstance(kept, np.ndarray) or kept.dtype == object or not kept.size or sparse.issparse(rows):
+        return False
+    table = np.asarray(rows)
+    same = table.ndim == 2 and table.shape == tuple(last.shape_fit_)
+    return same and np.array_equal(table[last.support_].astype(kept.dtype), kept)
 
 
 def _last(machine: Any) -> Any:
