@@ -306,8 +306,8 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
     else:
         if _trained_on(machine, X):
             raise ValueError(
-                "X holds the rows that the machine was trained on: give rows that had no part in training, or neither X "
-                "nor y for what theory says of the training alone."
+                "X holds the rows that the machine was trained on: give rows that had no part in training, or neither "
+                "X nor y for what theory says of the training alone."
             )
         truth = np.asarray(y)
         predicted = machine.predict(X)
