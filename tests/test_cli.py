@@ -92,6 +92,19 @@ def test_svmlight_needs_no_target(mercer, tmp_path):
     assert "of 80 labels agree with the column 'label'" in err
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_dense_svmlight_table_that_counts_from_one(mercer, tmp_path, task):
+    """Its model, and that of what `convert` writes of it, can be read, used and verified."""
+    rows = ["1 1:0.5 2:1", "2 1:0.1", "2 2:0.4", "1 1:1 2:0.3", "2 1:3", "1 2:2"]
+    (tmp_path / "first.svm").write_text("\n".join(rows))
+    for table, written in (("first.svm", "second.svm"), ("second.svm", "third.svm")):
+        assert mercer("fit", table, "--task", task, "--out", "m.mercer")[0] == 0
+        status, out, _ = mercer("predict", "m.mercer", table)
+        assert (status, len(out.splitlines())) == (0, 7)
+        assert "verified: the model is what it says it is" in mercer("verify", "m.mercer", table)[1]
+        assert mercer("convert", table, written, "--model", "m.mercer")[0] == 0
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 def test_fit_prints_a_certificate(mercer, table, kernel):
     arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", "--gamma", "0.1", "--degree", "2", "--out", "m"]

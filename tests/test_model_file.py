@@ -1,5 +1,6 @@
 """Model files: whole or refused, and verified against the table that they came from."""
 
+import copy
 import io
 import json
 import os
@@ -37,6 +38,12 @@ def sparse_table():
     return Table(("label",), (labels.astype(object),), block)
 
 
+def dense_from_one():
+    """What an svmlight file with few zeros that counts from 1 is read as: a block whose column 0 is empty."""
+    block = np.random.default_rng(0).standard_normal((30, 4)) * [0.0, 1.0, 10.0, 100.0]
+    return Table(("label",), (np.array([1.0, -1.0] * 15),), sparse.csr_array(block))
+
+
 def separable():
     X, y = make_blobs(30, centers=2, random_state=0, cluster_std=0.5)
     return pd.DataFrame(X, columns=["u", "v"]).assign(y=y)
@@ -47,6 +54,7 @@ MODELS = {
     "three classes": (three_classes(60), "kind", SVC(C=10.0, kernel="poly", degree=2, coef0=1.0)),
     "one against the rest": (three_classes(60), "kind", SVC(kernel="linear", multi_class="ovr")),
     "sparse": (sparse_table(), "label", SVC(C=5.0)),
+    "dense svmlight from 1": (dense_from_one(), "label", SVC()),
     "hard margin": (separable(), "y", SVC(C=np.inf, kernel="linear")),
     "composite kernel": (three_classes(60), "kind", SVC(kernel=RBF(gamma=0.5) + 0.1 * Linear() ** 2)),
     "class weights": (mixed_frame(80), "outcome", SVC(class_weight="balanced", tol_gap=1e-6)),
@@ -807,6 +815,18 @@ def test_a_manifest_too_large_to_be_read_is_not_written(saved, tmp_path, monkeyp
     ):
         save_model(tmp_path / "large.mercer", model)
     assert not (tmp_path / "large.mercer").exists()
+
+
+def test_a_model_that_could_not_be_read_again_is_not_written(saved, tmp_path):
+    path, _, model = saved
+    before = path.read_bytes()
+    encoder = copy.copy(model.encoder)
+    encoder.dense_block_ = 50
+    message = "this model cannot be written, as its file could not be read again: its encoder has a block of more col"
+    with pytest.raises(ModelFileError, match=message):
+        save_model(path, replace(model, encoder=encoder))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_a_short_file_cannot_ask_for_a_machine_for_very_many_pairs(tmp_path):
