@@ -365,6 +365,22 @@ def test_an_error_is_one_line_and_a_status(mercer, table, tmp_path, case):
     assert os.listdir(tmp_path) == ["patients.csv"]
 
 
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [([*range(1, 20), 27], ()), ([*range(1, 20), 27], ("--task", "classification")), ([0, 1], ())],
+)
+def test_numbers_with_rare_values_may_be_no_classes(mercer, tmp_path, values, options):
+    rings = np.append(np.arange(200) % (len(values) - 1), [len(values) - 1])
+    frame = pd.DataFrame({"size": np.random.default_rng(0).random(201), "rings": np.array(values, float)[rings]})
+    frame.to_csv(tmp_path / "shells.csv", index=False)
+    status, _, err = mercer("study", "shells.csv", "--target", "rings", *options)
+    assert (status, err.count("\n")) == (1, 1)
+    assert f"every class needs 8 rows for a test part of 0.25 and 5 folds, but '{values[-1]}' (1) has fewer; " in err
+    note = "; the numbers of the target were taken for classes: if they are a quantity, say --task regression; else le"
+    assert (note in err) == (len(values) > 2)
+    assert err.endswith("leave out or merge the rare classes, or change --folds or --test-size\n")
+
+
 def test_a_table_that_does_not_fit_the_model(mercer, model, tmp_path):
     frame = mixed_frame(5)
     frame.assign(age=["1", "2", "old", "4", "5"]).to_csv(tmp_path / "text.csv", index=False)
