@@ -244,7 +244,8 @@ def test_a_machine_whose_nu_was_lowered_is_not_written():
 
 TARGETS = {
     "text": ("site", r"the target 'site' must hold numbers for regression, but holds '\w+'"),
-    "constant": ("same", "the target 'same' must vary for regression, but is 7 in every row"),
+    "constant": ("same", "the target 'same' must vary for regression, but is 7 in all 80 rows to train on"),
+    "tiny": ("tiny", "the target 'tiny' varies by 7.9e-199 only, which is too small to compute with"),
     "nearly": ("nearly", "the target 'nearly' must vary for regression"),
     "huge": ("huge", "the target 'huge' holds 1e\\+200, which is too large to compute with"),
     "missing": ("gone", "the target 'gone' has missing values in the training rows"),
@@ -257,7 +258,11 @@ def test_targets_that_are_no_quantities(case):
     frame = quantities()
     ones = np.ones(len(frame))
     frame = frame.assign(
-        same=7.0, nearly=1e9 + 1e-7 * (np.arange(len(frame)) % 2), huge=1e200 * ones, gone=np.where(ones > 0, np.nan, 1)
+        same=7.0,
+        tiny=1e-200 * np.arange(len(frame)),
+        nearly=1e9 + 1e-7 * (np.arange(len(frame)) % 2),
+        huge=1e200 * ones,
+        gone=np.where(ones > 0, np.nan, 1),
     )
     with pytest.raises(TableError, match=message):
         fit_model(frame[["age", "dose", name]], name, SVR())
@@ -320,8 +325,9 @@ def test_another_table_is_recognised(saved):
     assert reordered.findings == (
         "this is not the table that the model was trained on: the cells of its training rows differ",
     )
-    assert (
-        "was trained on rows up to number 80, this table has 50" in verify(model, table.take(np.arange(50))).findings[0]
+    assert verify(model, table.take(np.arange(50))).findings == (
+        "this is not the table that the model was trained on: it was trained on rows up to number 80, and this one "
+        "has 50",
     )
     assert "there is no column 'age'" in verify(model, table.without(["age"])).findings[0]
     column = table["dose"].copy()
