@@ -113,7 +113,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     words = " ".join(out.split())
     assert "Certificate: optimal; duality gap" in words
     assert prose.support(load_model("m")) in words
-    assert prose.certainty(load_model("m").certificate) in words
+    assert prose.certainty(load_model("m")) in words
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
     assert "note: column 'unit' was left out: one value only in the training rows\n" in err
