@@ -92,6 +92,19 @@ def test_svmlight_needs_no_target(mercer, tmp_path):
     assert "of 80 labels agree with the column 'label'" in err
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_dense_svmlight_table_that_counts_from_one(mercer, tmp_path, task):
+    """Its model, and that of what `convert` writes of it, can be read, used and verified."""
+    rows = ["1 1:0.5 2:1", "2 1:0.1", "2 2:0.4", "1 1:1 2:0.3", "2 1:3", "1 2:2"]
+    (tmp_path / "first.svm").write_text("\n".join(rows))
+    for table, written in (("first.svm", "second.svm"), ("second.svm", "third.svm")):
+        assert mercer("fit", table, "--task", task, "--out", "m.mercer")[0] == 0
+        status, out, _ = mercer("predict", "m.mercer", table)
+        assert (status, len(out.splitlines())) == (0, 7)
+        assert "verified: the model is what it says it is" in mercer("verify", "m.mercer", table)[1]
+        assert mercer("convert", table, written, "--model", "m.mercer")[0] == 0
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 def test_fit_prints_a_certificate(mercer, table, kernel):
     arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", "--gamma", "0.1", "--degree", "2", "--out", "m"]
@@ -100,7 +113,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     words = " ".join(out.split())
     assert "Certificate: optimal; duality gap" in words
     assert prose.support(load_model("m")) in words
-    assert prose.certainty(load_model("m").certificate) in words
+    assert prose.certainty(load_model("m")) in words
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
     assert "note: column 'unit' was left out: one value only in the training rows\n" in err
@@ -293,7 +306,14 @@ def test_doctor_and_version_and_help(mercer):
         assert "Usage: mercer" in out
     out = mercer("fit", "--help")[1]
     assert "[default: 0.0]" in " ".join(out.split())
+    assert "(The joint machine is Python's alone, as no model file holds it.)" in " ".join(out.split())
     assert "None" not in out
+
+
+def test_python_runs_the_package(tmp_path):
+    command = [sys.executable, "-m", "mercer", "predict", "m", "t.csv"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: m does not exist\n")
 
 
 STUDY = ("study", "patients.csv", "--missing", "impute", "--target")
@@ -330,6 +350,9 @@ ERRORS = {
                    "'--C': -1.0 is not in the range x>0", "mercer fit --help"),
     "gamma": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--gamma", "-2"),
               "gamma must be a number >= 0", None),
+    "joint": (("fit", "patients.csv", "--target", "outcome", "--out", "m", "--multi-class", "joint"),
+              "'--multi-class': a joint machine has no model file, which holds machines for two classes each; take ovo",
+              "mercer.SVC(multi_class='joint'); see mercer fit --help"),
     "no folder": (("fit", "patients.csv", "--target", "outcome", "--out", "none/m"),
                   "output folder none cannot be written: No such file or directory", None),
     "no model": (("predict", "m", "patients.csv"), "m does not exist", None),
@@ -350,6 +373,22 @@ def test_an_error_is_one_line_and_a_status(mercer, table, tmp_path, case):
     assert hint is None or hint in line.split("; ", 1)[1]
     assert not (tmp_path / "m").exists()
     assert os.listdir(tmp_path) == ["patients.csv"]
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [([*range(1, 20), 27], ()), ([*range(1, 20), 27], ("--task", "classification")), ([0, 1], ())],
+)
+def test_numbers_with_rare_values_may_be_no_classes(mercer, tmp_path, values, options):
+    rings = np.append(np.arange(200) % (len(values) - 1), [len(values) - 1])
+    frame = pd.DataFrame({"size": np.random.default_rng(0).random(201), "rings": np.array(values, float)[rings]})
+    frame.to_csv(tmp_path / "shells.csv", index=False)
+    status, _, err = mercer("study", "shells.csv", "--target", "rings", *options)
+    assert (status, err.count("\n")) == (1, 1)
+    assert f"every class needs 8 rows for a test part of 0.25 and 5 folds, but '{values[-1]}' (1) has fewer; " in err
+    note = "; the numbers of the target were taken for classes: if they are a quantity, say --task regression; else le"
+    assert (note in err) == (len(values) > 2)
+    assert err.endswith("leave out or merge the rare classes, or change --folds or --test-size\n")
 
 
 def test_a_table_that_does_not_fit_the_model(mercer, model, tmp_path):

@@ -1,5 +1,6 @@
 """Model files: whole or refused, and verified against the table that they came from."""
 
+import copy
 import io
 import json
 import os
@@ -37,6 +38,12 @@ def sparse_table():
     return Table(("label",), (labels.astype(object),), block)
 
 
+def dense_from_one():
+    """What an svmlight file with few zeros that counts from 1 is read as: a block whose column 0 is empty."""
+    block = np.random.default_rng(0).standard_normal((30, 4)) * [0.0, 1.0, 10.0, 100.0]
+    return Table(("label",), (np.array([1.0, -1.0] * 15),), sparse.csr_array(block))
+
+
 def separable():
     X, y = make_blobs(30, centers=2, random_state=0, cluster_std=0.5)
     return pd.DataFrame(X, columns=["u", "v"]).assign(y=y)
@@ -47,6 +54,7 @@ MODELS = {
     "three classes": (three_classes(60), "kind", SVC(C=10.0, kernel="poly", degree=2, coef0=1.0)),
     "one against the rest": (three_classes(60), "kind", SVC(kernel="linear", multi_class="ovr")),
     "sparse": (sparse_table(), "label", SVC(C=5.0)),
+    "dense svmlight from 1": (dense_from_one(), "label", SVC()),
     "hard margin": (separable(), "y", SVC(C=np.inf, kernel="linear")),
     "composite kernel": (three_classes(60), "kind", SVC(kernel=RBF(gamma=0.5) + 0.1 * Linear() ** 2)),
     "class weights": (mixed_frame(80), "outcome", SVC(class_weight="balanced", tol_gap=1e-6)),
@@ -236,7 +244,8 @@ def test_a_machine_whose_nu_was_lowered_is_not_written():
 
 TARGETS = {
     "text": ("site", r"the target 'site' must hold numbers for regression, but holds '\w+'"),
-    "constant": ("same", "the target 'same' must vary for regression, but is 7 in every row"),
+    "constant": ("same", "the target 'same' must vary for regression, but is 7 in all 80 rows to train on"),
+    "tiny": ("tiny", "the target 'tiny' varies by 7.9e-199 only, which is too small to compute with"),
     "nearly": ("nearly", "the target 'nearly' must vary for regression"),
     "huge": ("huge", "the target 'huge' holds 1e\\+200, which is too large to compute with"),
     "missing": ("gone", "the target 'gone' has missing values in the training rows"),
@@ -249,7 +258,11 @@ def test_targets_that_are_no_quantities(case):
     frame = quantities()
     ones = np.ones(len(frame))
     frame = frame.assign(
-        same=7.0, nearly=1e9 + 1e-7 * (np.arange(len(frame)) % 2), huge=1e200 * ones, gone=np.where(ones > 0, np.nan, 1)
+        same=7.0,
+        tiny=1e-200 * np.arange(len(frame)),
+        nearly=1e9 + 1e-7 * (np.arange(len(frame)) % 2),
+        huge=1e200 * ones,
+        gone=np.where(ones > 0, np.nan, 1),
     )
     with pytest.raises(TableError, match=message):
         fit_model(frame[["age", "dose", name]], name, SVR())
@@ -312,8 +325,9 @@ def test_another_table_is_recognised(saved):
     assert reordered.findings == (
         "this is not the table that the model was trained on: the cells of its training rows differ",
     )
-    assert (
-        "was trained on rows up to number 80, this table has 50" in verify(model, table.take(np.arange(50))).findings[0]
+    assert verify(model, table.take(np.arange(50))).findings == (
+        "this is not the table that the model was trained on: it was trained on rows up to number 80, and this one "
+        "has 50",
     )
     assert "there is no column 'age'" in verify(model, table.without(["age"])).findings[0]
     column = table["dose"].copy()
@@ -807,6 +821,18 @@ def test_a_manifest_too_large_to_be_read_is_not_written(saved, tmp_path, monkeyp
     ):
         save_model(tmp_path / "large.mercer", model)
     assert not (tmp_path / "large.mercer").exists()
+
+
+def test_a_model_that_could_not_be_read_again_is_not_written(saved, tmp_path):
+    path, _, model = saved
+    before = path.read_bytes()
+    encoder = copy.copy(model.encoder)
+    encoder.dense_block_ = 50
+    message = "this model cannot be written, as its file could not be read again: its encoder has a block of more col"
+    with pytest.raises(ModelFileError, match=message):
+        save_model(path, replace(model, encoder=encoder))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_a_short_file_cannot_ask_for_a_machine_for_very_many_pairs(tmp_path):

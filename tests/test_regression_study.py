@@ -170,6 +170,11 @@ REFUSED = {
     ),
     "infinite": (dict(target="endless"), r"infinite values in 'endless' \(row 5\)"),
     "huge": (dict(target="huge"), "the target 'huge' holds -1e\\+300, which is too large to compute with"),
+    "tiny": (dict(target="tiny"), "the target 'tiny' varies by 7.9e-199 only, which is too small to compute with"),
+    "one row": (
+        dict(target="alone", task="regression"),
+        "the target 'alone' must vary for regression, but is 0 in all .. rows to train on",
+    ),
     "missing": (dict(target="gone"), "the target 'gone' is missing in every row"),
     "test size": (dict(target="pay", test_size=0.02), "regression needs more than 250 rows for a test part of 0.02"),
     "folds": (
@@ -183,6 +188,7 @@ REFUSED = {
 def test_what_regression_refuses(case):
     options, message = REFUSED[case]
     frame = quantities(80).assign(same=7, endless=np.arange(80.0), huge=np.arange(80.0), gone=np.nan)
+    frame = frame.assign(tiny=1e-200 * np.arange(80.0), alone=np.eye(80)[0])
     frame.loc[4, "endless"], frame.loc[4, "huge"] = np.inf, -1e300
     columns = ["age", "dose", "site", "pay", options["target"]]
     with pytest.raises(TableError, match=message):
@@ -219,6 +225,7 @@ def test_the_page_and_the_summary(found):
     assert text.count("<svg") == 4
     inside = np.mean(np.abs(found.svm.test.residuals) <= of_numbers.half_width(found) * (1 + 1e-6))
     assert f"and {prose.percent(inside)} of the sealed ones lie in the tube" in words
+    assert ", which training does not count; a narrow tube holds few rows and is no worse for it." in words
     row, true, predicted, off = of_numbers.largest(found)[0]
     assert as_table(quantities(160))["pay"][row - 1] == true
     assert off == pytest.approx(true - predicted)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from generated import mixed_frame, three_classes, with_missing
-from mercer import RBF, Linear, Polynomial, plot
+from generated import mixed_frame, quantities, three_classes, with_missing
+from mercer import RBF, SVR, Linear, Polynomial, plot
 from mercer.metrics import Interval
+from mercer.model import fit_model
 from mercer.report import of_classes, prose, words
 from mercer.report.page import render, write_report
 from mercer.selection.search import KernelChoice
@@ -365,26 +366,38 @@ def test_an_extended_grid_is_told(mixed):
     ) in prose.cautions(found)
 
 
+def certified(model, **changes):
+    """The model, with other claims in its certificate."""
+    part = replace(model.parts[0], certificate=replace(model.certificate, tol=1e-4, **changes))
+    return replace(model, parts=(part,))
+
+
 def test_what_is_certified_and_what_is_not(mixed):
-    certificate = replace(mixed.certificate, relative_gap=3e-5, tol=1e-4)
-    assert prose.certainty(certificate) == (
+    assert prose.certainty(certified(mixed.model, relative_gap=3e-5)) == (
         "The machine is certified optimal: no other machine with this kernel and this C can lower its training "
         "objective by more than 3.0·10⁻³ percent."
     )
-    assert prose.certainty(replace(certificate, relative_gap=1e-15)).endswith("at all, to within rounding.")
-    text = prose.certainty(replace(certificate, relative_gap=0.98, kkt_violation=5e-5))
-    assert text == (
+    assert prose.certainty(certified(mixed.model, relative_gap=1e-15)).endswith("at all, to within rounding.")
+    model = certified(mixed.model, relative_gap=0.98, kkt_violation=5e-5)
+    assert prose.certainty(model) == (
         "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
         "5.0·10⁻⁵, and 1.0·10⁻⁴ was allowed. That its training objective is the lowest is not certified: the relative "
         "duality gap is 0.98, so another machine with this kernel and this C may have one that is lower by up to 98 "
         "percent. A smaller C, or the parameter tol_gap of mercer.SVC, makes the gap small as well."
     )
     assert "is not certified optimal but ended as “time_limit”" in prose.certainty(
-        replace(certificate, status=Status.TIME_LIMIT)
+        certified(mixed.model, status=Status.TIME_LIMIT)
     )
-    part = replace(mixed.model.parts[0], certificate=replace(certificate, relative_gap=0.98))
-    page = Page(render(replace(mixed, model=replace(mixed.model, parts=(part,))))).text
+    page = Page(render(replace(mixed, model=model))).text
     assert "That its training objective is the lowest is not certified" in page
+
+
+def test_epsilon_is_a_part_of_what_is_certified():
+    model = certified(fit_model(quantities(), "pay", SVR(C=5.0)), relative_gap=3e-5)
+    assert "no other machine with this kernel, this C and this epsilon can lower" in prose.certainty(model)
+    text = prose.certainty(certified(model, relative_gap=0.98))
+    assert "another machine with this kernel, this C and this epsilon may" in text
+    assert "the parameter tol_gap of mercer.SVR," in text
 
 
 STALLED = {
@@ -407,18 +420,16 @@ STALLED = {
 @pytest.mark.parametrize("case", STALLED)
 def test_why_a_fit_stalled(mixed, case):
     changes, sentence = STALLED[case]
-    text = prose.certainty(replace(mixed.certificate, status=Status.STALLED, tol=1e-4, **changes))
+    text = prose.certainty(certified(mixed.model, status=Status.STALLED, **changes))
     assert text.startswith("The machine is not certified optimal but ended as “stalled”")
     assert sentence in text
 
 
 def test_a_gap_within_rounding_is_none(mixed):
-    def shown(**changes):
-        part = replace(mixed.model.parts[0], certificate=replace(mixed.certificate, **changes))
-        return replace(mixed.model, parts=(part,))
-
-    assert "duality gap 0 (relative 0)," in prose.numbers(shown(gap=-2.66e-15, relative_gap=-1e-16))
-    assert "duality gap 0.001 (relative 0.0001)," in prose.numbers(shown(gap=1e-3, relative_gap=1e-4))
+    none = certified(mixed.model, gap=-2.66e-15, relative_gap=-1e-16)
+    assert "duality gap 0 (relative 0)," in prose.numbers(none)
+    some = certified(mixed.model, gap=1e-3, relative_gap=1e-4)
+    assert "duality gap 0.001 (relative 0.0001)," in prose.numbers(some)
 
 
 def test_counts_have_separators(mixed):

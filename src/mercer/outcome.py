@@ -29,6 +29,9 @@ Answers: TypeAlias = npt.NDArray[Any]
 MAX_TARGET = 1e100
 """Largest size of a target, far below where squares of deviations overflow."""
 
+MIN_SPREAD = 1e-100
+"""Smallest spread of a target, far above where squares of deviations vanish."""
+
 
 @dataclass(frozen=True)
 class PartTask:
@@ -294,13 +297,13 @@ class Quantity(Outcome):
         if cells.dtype == object:
             stray = next((cell for cell in cells if math.isnan(_number(cell))), cells[0])
             raise TableError(f"the target {column!r} must hold numbers for regression, but holds {stray!r}")
-        check_numbers(column, cells)
+        check_numbers(column, cells, f"all {cells.size} rows to train on")
         centre = float(cells.mean())
         return cls(column, centre, float(np.sqrt(np.mean((cells - centre) ** 2))))
 
 
-def check_numbers(column: str, values: FloatArray) -> None:
-    """Raise a TableError for a target of numbers that nothing can be learnt of: all the same, or too large."""
+def check_numbers(column: str, values: FloatArray, where: str = "every row") -> None:
+    """Raise a TableError for a target of numbers that nothing can be learnt of: all the same, too large, too small."""
     if float(np.abs(values).max()) > MAX_TARGET:
         raise TableError(
             f"the target {column!r} holds {values[np.argmax(np.abs(values))]:g}, which is too large to compute with",
@@ -309,7 +312,11 @@ def check_numbers(column: str, values: FloatArray) -> None:
     spread, size = float(np.ptp(values)), float(np.abs(values).max())
     if not spread > 1e-12 * size:  # less is rounding of the mean
         raise TableError(
-            f"the target {column!r} must vary for regression, but is {cell_text(float(values[0]))} in every row"
+            f"the target {column!r} must vary for regression, but is {cell_text(float(values[0]))} in {where}"
+        )
+    if spread < MIN_SPREAD:
+        raise TableError(
+            f"the target {column!r} varies by {spread:.3g} only, which is too small to compute with", "use another unit"
         )
 
 

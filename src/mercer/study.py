@@ -206,7 +206,7 @@ def study(
     known = read_target(table, target, task)
     check_share(test_size)
     check_number("tol", tol, above=0.0)
-    _check_enough(known, test_size, n_folds)
+    _check_enough(known, table.is_numeric(target), test_size, n_folds)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
     intake = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
     sealed = _complete_rows(sealed, known, intake, n_folds)
@@ -288,10 +288,10 @@ def _goal(truth: Truth) -> Goal:
     return ToEstimate(truth.target, truth.values)
 
 
-def _check_enough(truth: Truth, test_size: float, n_folds: int) -> None:
+def _check_enough(truth: Truth, are_numbers: bool, test_size: float, n_folds: int) -> None:
     """Raise a TableError where there are too few rows for the protocol."""
     if isinstance(truth, Labels):
-        check_class_counts(truth.names, truth.counts, test_size, n_folds)
+        check_class_counts(truth.names, truth.counts, test_size, n_folds, are_numbers=are_numbers)
     else:
         check_row_count(len(truth.rows), test_size, n_folds)
 

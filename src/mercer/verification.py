@@ -180,14 +180,17 @@ def _another_table(model: Model, table: Table) -> str:
     """Why this is not the table that the model was trained on; "" if it is."""
     rows = model.training.rows
     if rows.max() >= table.n_rows:
-        return f"the model was trained on rows up to number {rows.max() + 1}, this table has {table.n_rows}"
+        return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
     try:
         checksum = model.training_part(table).checksum()
     except TableError as error:
-        return f"this is not the table that the model was trained on: {error}"
+        return f"{_ANOTHER}: {error}"
     if checksum != model.training.checksum:
-        return "this is not the table that the model was trained on: the cells of its training rows differ"
+        return f"{_ANOTHER}: the cells of its training rows differ"
     return ""
+
+
+_ANOTHER = "this is not the table that the model was trained on"
 
 
 def _check_support(model: Model, data: Vectors) -> list[str]:

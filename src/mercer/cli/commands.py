@@ -38,6 +38,18 @@ class _AnyNumber(click.types.FloatParamType):
     name = "number"
 
 
+class _Scheme(click.Choice):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "joint":
+            self.fail(
+                "a joint machine has no model file, which holds machines for two classes each; take ovo or ovr, or in "
+                "Python mercer.SVC(multi_class='joint')",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 _positive = _Number(min=0, min_open=True)
 
 table_argument = click.argument("table", metavar="TABLE")
@@ -147,7 +159,14 @@ def study_command(
 @click.option(
     "--coef0", type=_AnyNumber(), default=0.0, show_default=True, help="Of the polynomial and sigmoid kernels."
 )
-@click.option("--multi-class", type=click.Choice(["ovo", "ovr"]), default="ovo", show_default=True)
+@click.option(
+    "--multi-class",
+    type=_Scheme(["ovo", "ovr"]),
+    default="ovo",
+    show_default=True,
+    help="Of several classes: a machine for each pair, or for each against the rest. (The joint machine is Python's "
+    "alone, as no model file holds it.)",
+)
 @click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @task_option
 @drop_option

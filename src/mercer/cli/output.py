@@ -65,7 +65,7 @@ def print_fit(model: Model) -> None:
     out.print(f"{model.kernel!r}, {setting}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True)
     for reason in model.kernel.reasons:
         out.print(reason, soft_wrap=True)
-    for paragraph in (prose.support(model), prose.certainty(model.certificate), prose.numbers(model)):
+    for paragraph in (prose.support(model), prose.certainty(model), prose.numbers(model)):
         out.print()
         out.print(paragraph)
 

@@ -79,7 +79,8 @@ def save_model(path: str | Path, model: Model) -> None:
     Raises
     ------
     ValueError
-        If the kernel cannot be written, or the manifest would be too large to be read again.
+        If the kernel cannot be written, the manifest would be too large to be read again, or the file would be refused:
+        what is to be written is read back from memory first.
     OSError
         If the file cannot be written.
     """
@@ -95,6 +96,10 @@ def save_model(path: str | Path, model: Model) -> None:
             f"the manifest of this model would be larger than {MAX_MANIFEST_BYTES >> 20} MiB, the most that is ever "
             f"read: it has {len(model.parts)} machines and {model.encoder.n_features_} features"
         )
+    try:
+        _model_of(*_parsed(dict(members)))
+    except Exception as error:
+        raise ModelFileError(f"this model cannot be written, as its file could not be read again: {error}") from error
     members[_CHECKSUMS] = _checksums(members)
     with written_whole(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in members.items():
@@ -224,6 +229,11 @@ def _read(archive: zipfile.ZipFile, file_bytes: int) -> tuple[dict[str, Any], di
         _refuse(f"its manifest is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
     members = {name: archive.read(name) for name in infos}
     _check_sums(members.pop(_CHECKSUMS), members)
+    return _parsed(members)
+
+
+def _parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The manifest and the arrays of what a file holds besides checksums; each is taken out as it is read."""
     manifest = json.loads(members.pop(_MANIFEST), parse_constant=lambda name: _refuse(f"its manifest holds {name}"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         _refuse(f"its manifest does not say that it is a {FORMAT!r} file")
@@ -342,7 +352,8 @@ def _encoder(entry: dict[str, Any]) -> TableEncoder:
     names = {rule.name for rule in encoder.rules_} | set(encoder.constant_)
     if len(names) != len(encoder.rules_) + len(encoder.constant_):
         _refuse("its encoder lists a column twice")
-    if encoder.dense_block_ is not None and encoder.dense_block_ > len(names):
+    # A block that is counted from 1 has no feature 0, which is neither used nor listed among those left out.
+    if encoder.dense_block_ is not None and encoder.dense_block_ > len(names | {"0"}):
         _refuse("its encoder has a block of more columns than it lists")
     if encoder.sparse_ is not None and not 0 < encoder.sparse_.scale < math.inf:
         _refuse(f"its encoder's scale is {encoder.sparse_.scale!r}, which is no positive number")

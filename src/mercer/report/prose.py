@@ -136,22 +136,24 @@ def best_by_family(study: Study) -> list[Cell]:
     return [min(group, key=lambda cell: cell.rank) for _, group in groups]
 
 
-def certainty(certificate: Certificate) -> str:
-    """What a certificate says, and what it does not."""
+def certainty(model: Model) -> str:
+    """What a model's certificate says, and what it does not."""
+    certificate, recipe = model.certificate, model.recipe
+    fixed = _and(["this kernel", *(f"this {name}" for name, one in recipe.to_dict().items() if isinstance(one, float))])
     gap = abs(certificate.relative_gap)
     if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
         return (
             "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
             f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
             f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
-            f"machine with this kernel and this C may have one that is lower by up to {small(100 * gap)} percent. A "
-            "smaller C, or the parameter tol_gap of mercer.SVC, makes the gap small as well."
+            f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or the "
+            f"parameter tol_gap of mercer.{recipe.machine}, makes the gap small as well."
         )
     if certificate.status is Status.OPTIMAL:
         how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
         return (
-            "The machine is certified optimal: no other machine with this kernel and this C can lower its training "
-            f"objective {how_much}."
+            f"The machine is certified optimal: no other machine with {fixed} can lower its training objective "
+            f"{how_much}."
         )
     advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
     return (
@@ -271,5 +273,5 @@ def summary(study: Study) -> list[str]:
         voice.comparison(study),
         worth(study),
         choice(study),
-        certainty(study.certificate),
+        certainty(study.model),
     ]

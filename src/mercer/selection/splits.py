@@ -28,16 +28,22 @@ def rows_enough(test_size: float, n_folds: int) -> int:
     return max(math.ceil((n_folds + 1) / (1 - test_size)), math.ceil(1 / test_size))
 
 
-def check_class_counts(labels: list[str], counts: np.ndarray, test_size: float, n_folds: int) -> None:
-    """Raise a TableError that names the classes with too few rows for this protocol."""
+def check_class_counts(
+    labels: list[str], counts: np.ndarray, test_size: float, n_folds: int, *, are_numbers: bool = False
+) -> None:
+    """Raise a TableError that names the classes with too few rows for this protocol; numbers may be none at all."""
     needed = rows_needed(int(counts.sum()), test_size, n_folds)
     small = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < needed]
     if small:
+        mistaken = (
+            "the numbers of the target were taken for classes: if they are a quantity, say task=regression; else "
+        )
         raise TableError(
             f"every class needs {rows_enough(test_size, n_folds)} rows for a test part of {test_size:g} and {n_folds} "
             f"folds, but {', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
             f"{'has' if len(small) == 1 else 'have'} fewer",
-            hint="leave out or merge the rare classes, or change n_folds or test_size",
+            hint=(mistaken if are_numbers and len(labels) > 2 else "")
+            + "leave out or merge the rare classes, or change n_folds or test_size",
         )
 
 
