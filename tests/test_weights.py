@@ -65,6 +65,7 @@ WEIGHTED = {
     "GradientKernelSVC": GradientKernelSVC(tol=1e-7),
 }
 UNWEIGHTED = {"KernelPerceptron": KernelPerceptron(), "KernelNeighborsClassifier": KernelNeighborsClassifier()}
+MACHINES = WEIGHTED | UNWEIGHTED
 # What decision values may differ by: a gap that is small bounds them by its square root.
 CLOSE = {"GradientKernelSVC": 2e-2}
 
@@ -143,9 +144,27 @@ def test_class_weights_are_weights(name):
 
 
 def test_every_classifier_that_takes_weights_takes_class_weights():
-    """But for the network, whose machine takes them."""
-    classifiers = [machine for machine in WEIGHTED.values() if is_classifier(machine)]
-    assert {type(m) for m in classifiers if "class_weight" not in m.get_params()} == {RBFNetworkClassifier}
+    """And the neighbours do, who vote; the perceptron minimises nothing that a weight could change."""
+    classifiers = [machine for machine in MACHINES.values() if is_classifier(machine)]
+    assert {type(m) for m in classifiers if "class_weight" not in m.get_params(deep=False)} == {KernelPerceptron}
+
+
+def test_class_weights_of_neighbours_weigh_votes():
+    """Whole class weights are copies of the rows, where all of them vote."""
+    factors = np.array([3, 1, 2])
+    copies = np.repeat(np.arange(89), factors[LABELS])
+    weighted = KernelNeighborsClassifier(89, class_weight=dict(enumerate(factors))).fit(X, LABELS)
+    copied = KernelNeighborsClassifier(copies.size).fit(X[copies], LABELS[copies])
+    np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), rtol=1e-12)
+    few = KernelNeighborsClassifier(5).fit(X, LABELS)
+    shares = few.predict_proba(X) * factors
+    weighted = clone(weighted).set_params(n_neighbors=5).fit(X, LABELS)
+    np.testing.assert_allclose(weighted.predict_proba(X), shares / shares.sum(axis=1)[:, None], rtol=1e-12)
+    np.testing.assert_array_equal(weighted.predict(X), shares.argmax(axis=1))
+    assert (weighted.predict(X) != few.predict(X)).any()
+    balanced = KernelNeighborsClassifier(89, class_weight="balanced").fit(X, LABELS)
+    np.testing.assert_allclose(balanced.predict_proba(X), 1.0 / 3.0, rtol=1e-12)
+    np.testing.assert_allclose(balanced.class_weight_, 89 / (3 * np.bincount(LABELS)))
 
 
 @pytest.mark.parametrize("rule", ["scale", "median", "sigest"])
@@ -236,7 +255,6 @@ def test_what_the_data_make_infeasible_stays_an_error(scheme):
 
 # Bad input.
 
-MACHINES = WEIGHTED | UNWEIGHTED
 WITH_TARGETS = [name for name, machine in MACHINES.items() if not is_outlier_detector(machine)]
 
 
@@ -320,6 +338,8 @@ def test_weights_must_be_weights(name, weights, message):
         (SVR(verbose=-1), "verbose must be True, False or an integer >= 0, got -1"),
         (KernelRidge(kernel_params=3), "kernel_params must be a dict or None, got 3"),
         (SVC(class_weight={"a": 1.0}), r"class_weight names classes that y does not hold: \['a'\]"),
+        (KernelNeighborsClassifier(class_weight=3), r'class_weight must be None, "balanced" or a mapping'),
+        (RBFNetworkClassifier(class_weight=3), r'class_weight must be None, "balanced" or a mapping'),
     ],
     ids=repr,
 )

@@ -38,7 +38,9 @@ class KernelPerceptron(ByPairs):
     added to f. That is repeated until a pass has no mistake, or `max_passes` are over. There is no bias;
     ``kernel=Linear() + 1`` has one.
 
-    It minimises nothing, so there is no certificate, and there are no weights; but `separated_` is true in float64.
+    It minimises nothing, so there is no certificate, and there are no weights, of rows or of classes: a mistake
+    that counted more would be a longer step of the same walk to no mistakes, and no weighted loss would be smaller for
+    it. But `separated_` is true in float64.
 
     Parameters
     ----------

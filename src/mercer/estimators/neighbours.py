@@ -15,7 +15,7 @@ from mercer.estimators.base import KernelMachine
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two, read_labels
 from mercer.estimators.svc import SVC
-from mercer.estimators.validation import check_labels, check_whole
+from mercer.estimators.validation import check_whole
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.machines.neighbours import nearest, nearest_by_values
@@ -46,12 +46,16 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     prototypes : {"all", "support_vectors"}, default="all"
     C : float, default=1.0
         Of the `SVC` that chooses the prototypes.
+    class_weight : {"balanced"} or dict, optional
+        What the vote of a row of each class counts; the choice of prototypes does not depend on it, and where all
+        voters are of one class, neither does the outcome. "balanced" counts the classes of all training rows.
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
     prototype_indices_ : ndarray of shape (n_prototypes,)
         Which training rows are remembered.
     X_fit_ : ndarray or csr_array of shape (n_prototypes, p)
@@ -99,6 +103,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         coef0: float = 0.0,
         prototypes: str = "all",
         C: float = 1.0,
+        class_weight: str | Mapping[Any, float] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -108,6 +113,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self.coef0 = coef0
         self.prototypes = prototypes
         self.C = C
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> KernelNeighborsClassifier:
@@ -137,7 +143,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         if self.prototypes not in PROTOTYPES:
             raise ValueError(f'prototypes must be "all" or "support_vectors", got {self.prototypes!r}.')
         spec, data = self._training_rows(X, y)
-        classes, codes = check_labels(y)
+        labels = read_labels(y, None, self.class_weight, data.n)
         kernel = spec.resolve(data)
         self.__dict__.pop("svc_", None)
         chosen = np.arange(data.n)
@@ -145,8 +151,9 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
         kept = data.rows(chosen)
-        self.classes_, self.kernel_, self.prototype_indices_ = classes, kernel, chosen
-        self._codes, self._own = codes[chosen], kernel.diag(kept)
+        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.kernel_, self.prototype_indices_ = kernel, chosen
+        self._codes, self._own = labels.codes[chosen], kernel.diag(kept)
         self.X_fit_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
         return self
 
@@ -176,13 +183,14 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         return np.sqrt(np.maximum(squares, 0.0)), self.prototype_indices_[nearest_of]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the share of votes of each class, (m, n_classes); see :meth:`kneighbors`."""
+        """Return the share of votes of each class, times its weight, (m, n_classes); see :meth:`kneighbors`."""
         _, nearest_of = self._nearest(X)
         votes = self._codes[nearest_of]
-        return np.column_stack([(votes == k).mean(axis=1) for k in range(self.classes_.size)])
+        counts = np.column_stack([np.count_nonzero(votes == k, axis=1) for k in range(self.classes_.size)])
+        return counts * self.class_weight_ / (counts @ self.class_weight_)[:, None]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with most votes, the smaller one at a tie; see :meth:`kneighbors`."""
+        """Return the class with most votes, by weight, the smaller one at a tie; see :meth:`kneighbors`."""
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]
 

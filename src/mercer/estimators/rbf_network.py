@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         As for :class:`mercer.RBF`.
     machine : classifier, optional
         The linear machine; a copy of it is fitted. :class:`mercer.LogisticRegression` by default.
+    class_weight : {"balanced"} or dict, optional
+        Factors of the weights of rows, as for :class:`mercer.SVC`. The machine gets them as weights of rows, besides
+        class weights of its own.
     random_state : int, RandomState instance or None, default=0
         Makes the choice of centres repeatable.
     n_jobs : int, optional
@@ -48,6 +52,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
     centers_ : ndarray of shape (m, p)
     kernel_ : RBF
         With gamma as a number.
@@ -87,6 +92,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         centers: Any = "kmeans",
         gamma: Gamma = "scale",
         machine: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -94,6 +100,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         self.centers = centers
         self.gamma = gamma
         self.machine = machine
+        self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -126,17 +133,17 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         spec = RBF(gamma=gamma_or_rule(self.gamma))
         check_whole("n_jobs", self.n_jobs)
         data: Any = check_table(self, X, precomputed=False, reset=True, y=y)
-        labels = read_labels(y, sample_weight, None, data.n)
-        self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.weights)
+        labels = read_labels(y, sample_weight, self.class_weight, data.n)
+        self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         self.centers_ = self._found_centers(data.rows(labels.rows), labels.weights[labels.rows])
         machine = LogisticRegression() if self.machine is None else clone(self.machine)
         targets = labels.classes[labels.codes[labels.rows]]
         columns = self._columns(data.rows(labels.rows))
-        if sample_weight is None:
+        if sample_weight is None and self.class_weight is None:
             self.machine_ = machine.fit(columns, targets)
         else:
             self.machine_ = machine.fit(columns, targets, sample_weight=labels.weights[labels.rows])
-        self.classes_ = labels.classes
+        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         return self
 
     def _found_centers(self, data: Vectors, weights: FloatArray) -> FloatArray:
