@@ -520,6 +520,19 @@ def test_with_a_constant_diagonal_the_ball_is_the_one_class_machine():
     np.testing.assert_array_equal(ball.predict(X), detector.predict(X))
 
 
+@pytest.mark.parametrize("gamma", ["scale", 1.0, 10.0])
+@pytest.mark.parametrize("load", [load_wine, load_diabetes, load_breast_cancer, load_digits])
+def test_optimal_machines_of_one_class_have_a_small_gap(load, gamma):
+    """With `tol` alone, it is up to a tenth: values are sums of few small numbers."""
+    X = scale(load().data)
+    for machine in (SVDD(gamma=gamma), SVDD(0.02, gamma=gamma), OneClassSVM(nu=0.05, gamma=gamma)):
+        certificate = machine.fit(X).certificate_
+        assert certificate.status is Status.OPTIMAL
+        assert certificate.relative_gap <= 1e-3
+        assert certificate.kkt_violation <= machine.tol
+        assert certificate.verify().status is Status.OPTIMAL
+
+
 def test_precomputed_values_of_a_ball():
     X = scale(load_iris().data)
     K = plain.gaussian(X, X, 0.1)

@@ -125,7 +125,10 @@ class OneClassSVM(NoveltyDetector):
     contamination : float, optional
         Takes the place of `nu`, 0 < contamination <= 0.5, and is honoured: of the training rows, by weight, this share
         is outside and no more, down to the last row that fits. Equal rows share their side.
-    tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+    tol_gap : float or None, default=1e-3
+        Largest relative duality gap, besides `tol`. That alone leaves one of up to a tenth where gamma is large: sums
+        of few kernel values are small, and `tol` is not.
+    max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
     Attributes
@@ -192,7 +195,7 @@ class OneClassSVM(NoveltyDetector):
         verbose: int = False,
         max_iter: int = -1,
         contamination: float | None = None,
-        tol_gap: float | None = None,
+        tol_gap: float | None = 1e-3,
         max_seconds: float | None = None,
         memory_limit: int | None = None,
         warm_start: bool = False,
@@ -281,7 +284,9 @@ class SVDD(NoveltyDetector):
         to 1 at least.
     kernel, degree, gamma, coef0, tol
         See :class:`SVC`.
-    verbose, max_iter, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+    tol_gap : float or None, default=1e-3
+        Largest relative duality gap, besides `tol`, which alone says little of a ball where coefficients are small.
+    verbose, max_iter, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
     Attributes
@@ -343,7 +348,7 @@ class SVDD(NoveltyDetector):
         tol: float = 1e-3,
         verbose: int = False,
         max_iter: int = -1,
-        tol_gap: float | None = None,
+        tol_gap: float | None = 1e-3,
         max_seconds: float | None = None,
         memory_limit: int | None = None,
         warm_start: bool = False,

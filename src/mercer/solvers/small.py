@@ -249,7 +249,8 @@ class Solved:
         """Which are proved to be solved, once there are no more to come."""
         tol = self.limits.tol
         if self.limits.tol_gap is not None:
-            return np.array([self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers))])
+            optimal = (self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers)))
+            return np.fromiter(optimal, dtype=np.bool_)
         _, _, _, _, longest, squares, largest, *_, excess, _, _ = self.numbers.T
         rounding = rounding_of_sums(self.roundoff, longest, squares, largest)
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
