@@ -57,11 +57,25 @@ def test_a_mistake_is_a_mistake_at_any_scale():
 
 
 def test_passes_are_counted():
-    one = KernelPerceptron(max_passes=1).fit(SIX, LABELS)
+    with pytest.warns(ConvergenceWarning, match="max_passes=1: 1 of 1 machines do not separate"):
+        one = KernelPerceptron(max_passes=1).fit(SIX, LABELS)
     assert (one.n_mistakes_.tolist(), one.n_passes_.tolist()) == ([3], [1])
     np.testing.assert_array_equal(one.decision_function(SIX), SIX @ [-2.0, 4.0])
     assert not one.separated_[0]
     assert one.criterion_.tolist() == [0.0]  # y f = 0 is a mistake that costs nothing
+
+
+@pytest.mark.parametrize("form", ["dual", "primal"])
+def test_a_perceptron_that_separates_nothing_says_so(form):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 3)), np.arange(90) % 3
+    X[y == 2] += 100.0 * np.array([1.0, 0.0, 0.0])
+    X[y < 2] -= 100.0 * np.array([1.0, 0.0, 0.0])
+    message = r"mistakes to the end of max_passes=30: 1 of 3 machines do not separate .* use another kernel"
+    with pytest.warns(ConvergenceWarning, match=message):
+        machine = KernelPerceptron(30, form=form).fit(X, y)
+    assert machine.separated_.tolist() == [False, True, True]
+    assert machine.n_passes_[0] == 30
 
 
 def textbook(K, y, passes):
@@ -74,6 +88,7 @@ def textbook(K, y, passes):
     return alpha, mistakes
 
 
+@pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
 @every_table
 @pytest.mark.parametrize("passes", [1, 2, 7])
 def test_the_loop_of_the_textbook(table, passes):

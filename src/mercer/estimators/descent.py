@@ -94,10 +94,14 @@ class KernelPerceptron(ByPairs):
     Warns
     -----
     ConvergenceWarning
-        If the time limit, the callback or Ctrl-C ended the fit before its passes were over. The machine is usable.
+        If `max_passes` were over and the classes are not separated; or if the time limit, the callback or Ctrl-C ended
+        the fit before. The machine is usable.
 
     Notes
     -----
+    The last f is kept, whatever it is. Where nothing separates the classes, f circles without end: it is then no better
+    after 1000 passes than after 50, and where it ends is chance.
+
     Costs n kernel values a mistake, of which there are at most (R / M)² for rows of length at most R that a hyperplane
     through the origin separates with distance M.
 
@@ -212,6 +216,15 @@ class KernelPerceptron(ByPairs):
             warnings.warn(
                 f"KernelPerceptron ended as `{stopped[0]}` after {int(self.n_mistakes_.sum())} mistakes, before its "
                 "passes were over: the machine is usable.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        elif not self.separated_.all():
+            warnings.warn(
+                f"KernelPerceptron made mistakes to the end of max_passes={passes}: "
+                f"{np.count_nonzero(~self.separated_)} of {len(tasks)} machines do not separate their classes, and "
+                "keep the last vector, which need not be a good one. Where no hyperplane through the origin separates "
+                "them, more passes change nothing: use another kernel (Linear() + 1 has a bias), or SVC.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
