@@ -34,6 +34,7 @@ pytestmark = [
 ESTIMATORS = {
     "SVC": mercer.SVC(),
     "SVC, ovr": mercer.SVC(multi_class="ovr"),
+    "SVC, joint": mercer.SVC(multi_class="joint"),
     "NuSVC": mercer.NuSVC(nu=0.2),
     "SVR": mercer.SVR(),
     "NuSVR": mercer.NuSVR(),
@@ -212,6 +213,7 @@ def test_kernel_values_are_split_by_rows_and_columns(name):
 GRIDS = {
     "SVC": {"C": [0.1, 10.0]},
     "SVC, ovr": {"C": [0.1, 10.0]},
+    "SVC, joint": {"C": [0.1, 10.0]},
     "NuSVC": {"nu": [0.1, 0.4]},
     "SVR": {"epsilon": [0.1, 1.0]},
     "NuSVR": {"nu": [0.1, 0.9]},

@@ -38,6 +38,7 @@ ESTIMATORS = [
     SVC(),
     SVC(kernel="linear"),
     SVC(multi_class="ovr"),
+    SVC(multi_class="joint"),
     SVC(class_weight="balanced"),
     SVC(loss="squared_hinge"),
     SVC(fit_intercept=False),

@@ -64,6 +64,18 @@ def check(fitted, K, y, C, tol=1e-7):
     assert certificate.n_support == np.count_nonzero(beta.any(axis=1))
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
+def test_small_problems_are_solved_to_rounding_whatever_tol_is(load, C, kernel):
+    X, y = load(return_X_y=True)
+    X, y = scale(X)[:300], y[:300]
+    rough = machine(tol=1e-2, C=C, kernel=kernel).fit(X, y)
+    assert rough.certificate_.kkt_violation <= 1e-8
+    exact = machine(tol=1e-8, C=C, kernel=kernel).fit(X, y)
+    np.testing.assert_allclose(rough.decision_function(X), exact.decision_function(X), atol=1e-6)
+
+
 # Against others.
 
 

@@ -42,6 +42,7 @@ WHOLE = np.arange(90) % 4
 WEIGHTED = {
     "SVC": SVC(tol=1e-8),
     "SVC, one against the rest": SVC(tol=1e-8, multi_class="ovr"),
+    "SVC, joint": SVC(tol=1e-8, multi_class="joint"),
     "SVC, squared hinge": SVC(tol=1e-8, loss="squared_hinge"),
     "SVC without a bias": SVC(tol=1e-8, fit_intercept=False),
     "NuSVC": NuSVC(tol=1e-8, nu=0.3),

@@ -30,6 +30,9 @@ _ROUNDOFF = 2.0**-24  # of a kernel value in single precision
 _SINGLE_REFRESHES = 2  # beyond, kernel values are in double precision
 _SHARE, _ENOUGH = 15, 2048  # a working set holds this part of the examples at least, or so many
 
+_EXACT_CALLS = 40  # after the tolerance is met, of a small problem: its largest violation is then some rounding
+_ROUNDED = 64.0 * float(np.finfo(np.float64).eps)  # of the largest gradient, which is a sum
+
 _SOLVED, _LIMIT = 0, 1  # mercer::BlockEnd
 
 
@@ -78,7 +81,8 @@ class JointRows(Solver[JointState]):
     One round: choose the free examples of the last working set and the worst violators, evaluate K[W, W], solve the
     problem restricted to W, and add the columns of the examples that moved to the gradients of all classes. So a kernel
     value is evaluated once for all classes. Rows of examples that moved are kept in single precision within
-    `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.batch_smo.BatchSMO`.
+    `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.batch_smo.BatchSMO`;
+    and as there, up to `EXACT_PROBLEM` rows are solved to rounding, whatever the tolerance is.
 
     References
     ----------
@@ -148,6 +152,8 @@ class JointRows(Solver[JointState]):
             before, gradient_before = beta[chosen], gradient[chosen]
             share = 0.0 if everything else _INNER_SHARE
             yield from self._solve_block(state, chosen, matrix, max(0.5 * state.tol, share * state.violation))
+            if everything and state.gram.n <= EXACT_PROBLEM and state.gram.is_convex:
+                yield from self._solve_block(state, chosen, matrix, self._rounding(state), calls_left=_EXACT_CALLS)
             del matrix  # the next may take its place
             change = beta[chosen] - before
             moved = np.flatnonzero(change.any(axis=1))
@@ -195,15 +201,18 @@ class JointRows(Solver[JointState]):
             state.matrix = matrix
         return matrix
 
-    def _solve_block(self, state: JointState, chosen: IndexArray, matrix: Array, tol: float) -> Iterator[None]:
+    def _solve_block(
+        self, state: JointState, chosen: IndexArray, matrix: Array, tol: float, calls_left: int | None = None
+    ) -> Iterator[None]:
         """Solve the problem restricted to `chosen`; where that is everything, the gradient is updated as well."""
         beta, gradient = state.rows
         everything = chosen.size == state.gram.n
         block_beta, block_gradient = beta[chosen], gradient[chosen]
         own, penalty = state.codes[chosen], state.penalties[chosen]
         patience = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
+        most = calls_left or (None if everything else _BLOCK_CALLS)
         calls = since = 0
-        while everything or calls < _BLOCK_CALLS:
+        while most is None or calls < most:
             left = 2**62 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter)
             if left == 0:
                 return
@@ -232,6 +241,11 @@ class JointRows(Solver[JointState]):
             yield
             if end != _LIMIT:
                 return
+
+    def _rounding(self, state: JointState) -> float:
+        """About what rounding leaves of a violation."""
+        beta, _ = state.rows
+        return _ROUNDED * (1.0 + state.largest * float(np.abs(beta).sum(axis=0).max()))
 
     def _follow(self, state: JointState, cols: IndexArray, change: FloatArray) -> Iterator[None]:
         """Update the gradients of all rows."""
