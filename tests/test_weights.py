@@ -330,6 +330,7 @@ def test_weights_must_be_weights(name, weights, message):
         (OneClassSVM(nu=-1), r"nu must be a number > 0 and <= 1, got -1"),
         (SVDD(C=1e-3), r"must sum to at least 1, .* C must be 11\.2\d* times as large"),
         (SVR(epsilon=-0.5), r"epsilon must be a number >= 0, got -0\.5"),
+        (SVR(epsilon=np.inf), r"epsilon must be a finite number >= 0, got inf"),
         (QuantileSVR(quantile=1.0), r"quantile must be a number > 0 and < 1, got 1\.0"),
         (QuantileSVR(quantile=-0.1), r"quantile must be a number > 0 and < 1, got -0\.1"),
         (KernelRidge(alpha=-1.0), r"alpha must be .* >= 0, got -1\.0"),

@@ -202,7 +202,7 @@ class SVR(VectorRegressor):
             For parameters out of their range; for X or y that hold text, NaN or infinity; for y of another length or
             with several columns; for negative weights; and for kernel values that overflow.
         """
-        C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0)
+        C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0, finite=True)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_epsilon_insensitive"
         recipe = recipes.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
         self._train(X, y, sample_weight, recipe)
