@@ -479,3 +479,20 @@ def test_bad_input_is_refused(message):
     machine, changed = BAD[message]
     with pytest.raises(ValueError, match=message), warnings.catch_warnings():
         clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_with_a_penalty_newton_steps_need_no_eigenvalues(monkeypatch, n_classes):
+    """Shifting all levels of a softmax alike has no curvature, and the shortest step does not."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % n_classes
+    expected = LogisticRegression().fit(X, y)
+
+    def refused(*args, **kwargs):
+        raise AssertionError("eigenvalues were asked for")
+
+    monkeypatch.setattr("mercer.machines.columns.eigh", refused)
+    found = LogisticRegression().fit(X, y)
+    assert found.certificate_.status is Status.OPTIMAL
+    assert found.certificate_.relative_gap < 1e-9
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
