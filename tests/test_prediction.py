@@ -110,6 +110,7 @@ def name_of(machine):
     return " ".join(part for part in parts if part)
 
 
+@pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
 @pytest.mark.parametrize("machine", CLASSIFIERS, ids=name_of)
 @pytest.mark.parametrize("stored", [np.float64, np.float32])
 def test_the_largest_score_is_what_is_predicted(machine, stored):
