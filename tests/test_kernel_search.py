@@ -148,6 +148,13 @@ def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
     assert ours.stopped_ == ""
 
 
+def test_values_in_double_that_do_not_fit_are_evaluated_when_needed():
+    X, y = _years()
+    axes = {"C": [0.1, 10.0], "epsilon": [0.01]}
+    search = KernelSearchCV(SVR(kernel="linear"), cv=3, memory_limit=4 * len(X) ** 2, **axes).fit(X, y)
+    agree(search, GridSearchCV(SVR(kernel="linear"), axes, cv=3).fit(X, y))
+
+
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss_of_signs", ["accuracy", "roc_auc"]])
 def test_any_scorer(scoring):
     X, y = _cancer()

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from copy import copy
-from numbers import Integral
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
+from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.validation import (
-    check_callback,
     check_number,
     check_rows,
     check_sample_weight,
@@ -41,7 +41,7 @@ from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.recipes import Recipe
 from mercer.solution import Solutions
-from mercer.solvers import Limits, Progress, Solution, solve
+from mercer.solvers import Limits, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
 
 _GO_ON = {
@@ -125,42 +125,17 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         return check_rows(self, X, self.kernel_, reset=False)
 
 
-class DualMachine(KernelMachine):
+class DualMachine(Iterated, KernelMachine):
     """A machine, or several, whose duals the solvers of :mod:`mercer.solvers` have solved and certified."""
 
-    tol: float
     tol_gap: float | None
-    max_iter: int
-    max_seconds: float | None
-    callback: Callable[[Progress], object] | None
     _silent = False  # whether somebody else tells how the fit ended
 
     def _limits(self) -> Limits:
         check_without_effect(self)
         check_verbose(self.verbose)
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
-            raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
-        return Limits(
-            tol=check_number("tol", self.tol, above=0.0),
-            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
-            max_iter=int(self.max_iter),
-            max_seconds=None
-            if self.max_seconds is None
-            else check_number("max_seconds", self.max_seconds, at_least=0.0),
-        )
-
-    def _listener(self) -> Callable[[Progress], object] | None:
-        """What the solver reports to, where anybody listens."""
-        check_callback(self.callback)
-        return self._report_progress if self.verbose > 1 or self.callback is not None else None
-
-    def _report_progress(self, progress: Progress) -> object:
-        if self.verbose > 1:
-            _say(
-                f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
-                f"violation {progress.violation:.3g} (tolerance {progress.tol:g})"
-            )
-        return None if self.callback is None else self.callback(progress)
+        gap = None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0)
+        return replace(super()._limits(), tol_gap=gap)
 
     def _keep(
         self,

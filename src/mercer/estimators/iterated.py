@@ -1,10 +1,12 @@
-"""What estimators share that iterate, without being box-constrained duals: limits and listeners."""
+"""What estimators share that iterate: limits and listeners."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from numbers import Integral
+
+from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.estimators.validation import check_callback, check_number
 from mercer.solvers import Limits, Progress
@@ -21,7 +23,7 @@ class Iterated:
 
     def _limits(self) -> Limits:
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
-            raise ValueError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+            raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
             max_iter=int(self.max_iter),

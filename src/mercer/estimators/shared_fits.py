@@ -214,9 +214,9 @@ class SharedFits:
         by_folds = estimator is not given or kernel != spec
         machine = None
         for held in self._ways_of(kernel, rows, number, by_folds=by_folds):
-            rows = rows if held is None else replace(rows, data=held)
+            used = rows if held is None else replace(rows, data=held)
             machine = self._go_on(clone(given), number, kernel if held is None else Held(kernel))
-            machine.fit(rows.data.rows(rows.train), *self._targets(number), sample_weight=weights)
+            machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
             if held is None or held.whole.dtype == np.float64 or machine.certificate_.rounding <= machine.tol:
                 break
         assert machine is not None
@@ -230,7 +230,7 @@ class SharedFits:
         before = self._before.get(number)
         if before is not None:
             fitted = Pipeline([*before.steps, (_steps(estimator)[-1][0], fitted)])
-        return fitted, machine, rows
+        return fitted, machine, used
 
     def _targets(self, number: int) -> tuple[Any, ...]:
         return () if self._y is None else (_safe_indexing(self._y, self._splits[number][0]),)
