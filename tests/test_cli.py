@@ -306,7 +306,7 @@ def test_doctor_and_version_and_help(mercer):
         assert "Usage: mercer" in out
     out = mercer("fit", "--help")[1]
     assert "[default: 0.0]" in " ".join(out.split())
-    assert "(The joint machine is Python's alone, as no model file holds it.)" in " ".join(out.split())
+    assert "[ovo|ovr|joint]" in out
     assert "None" not in out
 
 
@@ -350,9 +350,6 @@ ERRORS = {
                    "'--C': -1.0 is not in the range x>0", "mercer fit --help"),
     "gamma": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--gamma", "-2"),
               "gamma must be a number >= 0", None),
-    "joint": (("fit", "patients.csv", "--target", "outcome", "--out", "m", "--multi-class", "joint"),
-              "'--multi-class': a joint machine has no model file, which holds machines for two classes each; take ovo",
-              "mercer.SVC(multi_class='joint'); see mercer fit --help"),
     "no folder": (("fit", "patients.csv", "--target", "outcome", "--out", "none/m"),
                   "output folder none cannot be written: No such file or directory", None),
     "no model": (("predict", "m", "patients.csv"), "m does not exist", None),

@@ -19,7 +19,6 @@ import plain
 from cases import ISAS
 from mercer import SVC, Status, _core, _reference
 from mercer.kernels import RBF, Spectrum
-from mercer.model import as_model
 from mercer.problems import joint
 from mercer.solvers import batch_smo
 
@@ -400,12 +399,6 @@ def test_all_at_once_and_working_sets_meet(monkeypatch):
 def test_parameters_that_it_does_not_have(parameters, message):
     with pytest.raises(ValueError, match=message):
         machine(**parameters).fit(np.arange(6.0)[:, None], [0, 1, 2, 0, 1, 2])
-
-
-def test_models_hold_machines_for_two_classes():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"a model holds machines for two classes each, .* multi_class='joint'"):
-        as_model(machine().fit(X, y), X, y)
 
 
 @pytest.mark.parametrize(

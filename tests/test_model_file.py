@@ -18,11 +18,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
+from sklearn.utils.validation import has_fit_parameter
 
 from generated import mixed_frame, quantities, three_classes, with_missing
-from mercer import RBF, SVC, SVDD, SVR, KernelRidge, Linear, NuSVC, NuSVR, OneClassSVM, QuantileSVR, Spectrum
+from mercer import (
+    RBF,
+    SVC,
+    SVDD,
+    SVR,
+    GradientKernelSVC,
+    KernelLogisticRegression,
+    KernelNeighborsClassifier,
+    KernelPerceptron,
+    KernelRidge,
+    LeastSquaresClassifier,
+    LeastSquaresSVC,
+    Linear,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    ParzenClassifier,
+    QuantileSVR,
+    RBFNetworkClassifier,
+    Spectrum,
+)
 from mercer.io import model_file
 from mercer.io.model_file import ModelFileError, load_model, save_model
 from mercer.io.whole import written_whole
@@ -107,7 +130,44 @@ KINDS = {
     "OneClassSVM exact": (quantities(), None, OneClassSVM(contamination=0.1)),
     "SVDD": (quantities(), None, SVDD(C=0.05)),
     "SVDD enclosing": (quantities(), None, SVDD(kernel="linear")),
+    "SVC joint": (three_classes(60), "kind", SVC(multi_class="joint", C=3.0)),
+    "SVC joint of two": (mixed_frame(80), "outcome", SVC(multi_class="joint", class_weight="balanced")),
+    "SVC sigmoids": (mixed_frame(80), "outcome", SVC(probability=True, class_weight="balanced")),
+    "SVC isotonic": (three_classes(60), "kind", SVC(probability=True, calibration="isotonic")),
+    "SVC free": (three_classes(60), "kind", SVC(probability=True, calibration="free", multi_class="ovr")),
+    "NuSVC sigmoids": (three_classes(60), "kind", NuSVC(nu=0.3, probability=True)),
+    "KernelRidge": (quantities(), "pay", KernelRidge(alpha=0.1, kernel="rbf")),
+    "KernelRidge singular": (quantities(), "pay", KernelRidge(alpha=0.0)),
+    "LeastSquaresSVC": (three_classes(60), "kind", LeastSquaresSVC(C=3.0, class_weight="balanced")),
+    "LeastSquaresSVC of two": (mixed_frame(80), "outcome", LeastSquaresSVC(C=3.0)),
+    "LeastSquaresClassifier": (three_classes(60), "kind", LeastSquaresClassifier()),
+    "KernelLogisticRegression": (three_classes(60), "kind", KernelLogisticRegression(fit_intercept=False)),
+    "KernelLogisticRegression of two": (mixed_frame(80), "outcome", KernelLogisticRegression(max_iter=2)),
+    "LogisticRegression": (three_classes(60), "kind", LogisticRegression(class_weight="balanced")),
+    "LogisticRegression of two": (mixed_frame(80), "outcome", LogisticRegression()),
+    "LogisticRegression without prior": (three_classes(60), "kind", LogisticRegression(prior_variance=np.inf)),
+    "GradientKernelSVC": (three_classes(60), "kind", GradientKernelSVC(class_weight="balanced")),
+    "GradientKernelSVC stopped": (mixed_frame(80), "outcome", GradientKernelSVC(max_iter=5)),
+    "KernelPerceptron": (three_classes(60), "kind", KernelPerceptron(kernel="rbf", gamma=10.0)),
+    "KernelPerceptron circling": (mixed_frame(80), "outcome", KernelPerceptron(20)),
+    "ParzenClassifier": (three_classes(60), "kind", ParzenClassifier(class_weight="balanced")),
+    "ParzenClassifier of two": (mixed_frame(80), "outcome", ParzenClassifier()),
+    "KernelNeighborsClassifier": (mixed_frame(80), "outcome", KernelNeighborsClassifier(4)),
+    "KernelNeighborsClassifier of some": (
+        three_classes(60),
+        "kind",
+        KernelNeighborsClassifier(prototypes="support_vectors", class_weight="balanced", kernel="poly"),
+    ),
+    "RBFNetworkClassifier": (mixed_frame(80), "outcome", RBFNetworkClassifier(10)),
+    "RBFNetworkClassifier by squares": (
+        three_classes(60),
+        "kind",
+        RBFNetworkClassifier(10, machine=LeastSquaresClassifier(), class_weight={"a": 2.0}),
+    ),
 }
+
+
+CLAIM_NOTHING = (KernelPerceptron, ParzenClassifier, KernelNeighborsClassifier)
 
 
 def of_kind(case):
@@ -127,9 +187,26 @@ def test_a_model_of_every_kind_comes_back_and_verifies(case, tmp_path):
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     np.testing.assert_array_equal(loaded.predict(table), loaded.answer(table)[0])
     assert loaded.recipe == model.recipe
-    assert verify(loaded, table).findings == ()
+    assert loaded.calibration == model.calibration
+    assert loaded.has_probabilities is hasattr(KINDS[case][2], "predict_proba")
+    if loaded.has_probabilities:
+        np.testing.assert_array_equal(loaded.probabilities(table), model.probabilities(table))
+        np.testing.assert_allclose(loaded.probabilities(table).sum(axis=1), 1.0, rtol=1e-12)
+    found = verify(loaded, table)
+    assert found.findings == ()
+    assert (found.recomputed is None) is isinstance(KINDS[case][2], CLAIM_NOTHING)
     save_model(tmp_path / "again.mercer", loaded)
     assert (tmp_path / "again.mercer").read_bytes() == (tmp_path / "m.mercer").read_bytes()
+
+
+def decisions(machine, X):
+    """What a model calls scores."""
+    if is_regressor(machine):
+        return machine.predict(X)
+    if hasattr(machine, "decision_function"):
+        return machine.decision_function(X)
+    shares = machine.predict_proba(X)
+    return shares if shares.shape[1] > 2 else shares[:, 1] - shares[:, 0]
 
 
 @pytest.mark.parametrize("pickled", [False, True])
@@ -138,25 +215,32 @@ def test_the_model_of_arrays_answers_as_the_machine_does(case, pickled):
     frame, target, machine = KINDS[case]
     X = frame.select_dtypes("number").drop(columns=[] if target is None else target, errors="ignore")
     y = None if target is None else frame[target]
-    if isinstance(machine, (SVR, NuSVR, QuantileSVR)):
+    if is_regressor(machine):
         y = (y - 40_000.0) / 9_000.0
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
-    weights[:4] = 0.0
+    weights = None
+    if has_fit_parameter(machine, "sample_weight"):
+        weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+        weights[:4] = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        machine = clone(machine).fit(X, y, sample_weight=weights)
-    decide = machine.predict if isinstance(machine, (SVR, NuSVR, QuantileSVR)) else machine.decision_function
+        machine = clone(machine).fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     if pickled:
         machine = pickle.loads(pickle.dumps(machine))
     model = as_model(machine, X, y, weights)
-    expected = decide(X)
+    expected = decisions(machine, X)
+    if model.has_probabilities:
+        np.testing.assert_allclose(model.probabilities(X), machine.predict_proba(X), rtol=1e-9, atol=1e-12)
+    if is_classifier(machine):
+        np.testing.assert_array_equal(model.predict(X), machine.predict(X))
     np.testing.assert_allclose(model.scores(X), expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
     assert verify(model, X if y is None else X.assign(y=y)).findings == ()
     if pickled and case in ("SVR stopped", "SVDD enclosing"):  # no coefficient at its bound tells of weights
         return
+    if weights is None or case == "KernelRidge singular":  # nor do weights of what is interpolated
+        return
     with pytest.raises(ValueError, match=r"must be what the machine was fitted (on|with)"):
         as_model(machine, X, y, np.where(weights > 0.0, 1.01 * weights, 0.0) + 0.01 * (np.arange(len(X)) == 9))
-    if isinstance(machine, (SVR, NuSVR, QuantileSVR)):
+    if is_regressor(machine):
         with pytest.raises(ValueError, match="must be what the machine was fitted on, but rows or targets differ"):
             as_model(machine, X, y + np.linspace(0.0, 0.1, len(y)), weights)
 
@@ -167,7 +251,95 @@ FALSE_CLAIMS = {
     "bias": ("SVR", lambda part: replace(part, bias=part.bias + 0.1), "a bias is"),
     "coefficient": ("QuantileSVR", lambda part: replace(part, beta=0.9 * part.beta), "the dual objective is"),
     "side": ("NuSVR", lambda part: replace(part, beta=-part.beta), "the dual objective is"),
+    "joint coefficient": ("SVC joint", lambda part: replace(part, beta=0.5 * part.beta), "the dual"),
+    "joint bias": ("SVC joint", lambda part: replace(part, bias=0.1), "a bias is 0.1 in the file and 0 recomputed"),
+    "ridge": ("KernelRidge", lambda part: replace(part, beta=1.001 * part.beta), "the primal objective is"),
+    "optimum of a singular system": (
+        "KernelRidge singular",
+        lambda part: claim(part, status="optimal"),
+        "the file says",
+    ),
+    "smaller gap": ("LeastSquaresSVC", lambda part: claim(part, gap=-1.0), "the duality gap is -1 in the file"),
+    "other w": ("LeastSquaresClassifier", lambda part: replace(part, bias=part.bias + 0.1), "the primal objective is"),
+    "violation": ("KernelLogisticRegression of two", lambda part: claim(part, violation=0.0), "the violation is 0 in"),
+    "finished": (
+        "KernelLogisticRegression of two",
+        lambda part: claim(part, status="optimal"),
+        "the file says `optimal`",
+    ),
+    "gap without a bound": (
+        "LogisticRegression without prior",
+        lambda part: claim(part, gap=0.0),
+        "the duality gap is 0",
+    ),
+    "rounding of a loss": ("LogisticRegression", lambda part: claim(part, rounding=1.0), "the rounding of a decision"),
+    "weight of a centre": (
+        "RBFNetworkClassifier",
+        lambda part: replace(part, beta=part.beta[::-1].copy()),
+        "the primal",
+    ),
+    "no dual point": (
+        "GradientKernelSVC",
+        lambda part: replace(part, multipliers=2.0 * part.multipliers),
+        "there is no such machine of these rows: its multipliers are no dual point",
+    ),
+    "unbalanced dual point": (
+        "GradientKernelSVC",
+        lambda part: replace(part, multipliers=part.multipliers * (part.beta > 0.0)),
+        "there is no such machine of these rows: its multipliers are no dual point",
+    ),
+    "other side": (
+        "GradientKernelSVC",
+        lambda part: replace(part, beta=-part.beta),
+        "there is no such machine of these rows: a coefficient has the sign of the other class",
+    ),
+    "counts": ("KernelPerceptron", lambda part: replace(part, beta=1.5 * part.beta), "the coefficients are no counts"),
+    "mistakes": ("KernelPerceptron", lambda part: claim(part, n_mistakes=1), "the number of mistakes is 1 in the file"),
+    "criterion": (
+        "KernelPerceptron circling",
+        lambda part: claim(part, criterion=1.0),
+        "the perceptron criterion is 1 in",
+    ),
+    "separated": (
+        "KernelPerceptron circling",
+        lambda part: claim(part, separated=True),
+        "the file says that the classes",
+    ),
+    "density": ("ParzenClassifier", lambda part: replace(part, beta=2.0 * part.beta), "the coefficients are not the"),
+    "vote": ("KernelNeighborsClassifier", lambda part: replace(part, beta=-part.beta), "the votes are not the weights"),
+    "voters": (
+        "KernelNeighborsClassifier",
+        lambda part: replace(part, support=part.support[1:], beta=part.beta[1:]),
+        "the file says that every row votes, and some do not",
+    ),
 }
+
+
+def claim(part, **changes):
+    changes = {name: Status(value) if name == "status" else value for name, value in changes.items()}
+    return replace(part, certificate=replace(part.certificate, **changes))
+
+
+FALSE_MAPS = {
+    "slope": ("SVC sigmoids", lambda one: replace(one, above=2.0 * one.above)),
+    "intercept": ("SVC free", lambda one: replace(one, intercept=one.intercept + 0.1)),
+    "knot": ("SVC isotonic", lambda one: replace(one, probabilities=tuple(0.5 * p for p in one.probabilities))),
+    "margin": ("NuSVC sigmoids", lambda one: replace(one, below=0.5 * one.below)),
+}
+
+
+@pytest.mark.parametrize("case", FALSE_MAPS)
+def test_false_probabilities_are_found(case):
+    kind, change = FALSE_MAPS[case]
+    table, model = of_kind(kind)
+    first, *others = model.calibration.maps
+    changed = replace(model.calibration, maps=(change(first), *others))
+    findings = verify(replace(model, calibration=changed), table).findings
+    assert any(sentence.startswith("probabilities in the file and recomputed differ by") for sentence in findings)
+    moved = replace(model.calibration, n_moved=7, n_rows=tuple(n + 1 for n in model.calibration.n_rows))
+    findings = " ".join(verify(replace(model, calibration=moved), table).findings)
+    assert "the number of rows that a map was fitted on is" in findings
+    assert "the number of rows whose probabilities were moved is 7 in the file and " in findings
 
 
 @pytest.mark.parametrize("case", FALSE_CLAIMS)
@@ -221,13 +393,13 @@ def test_files_of_version_1_are_read(name, tmp_path):
     assert verify(load_model(tmp_path / "new.mercer"), frame).ok
 
 
-def test_machines_without_a_dual_solution_are_not_written():
+def test_what_no_model_is_made_of():
     X, y = make_blobs(20, random_state=0)
-    message = "models are made of the machines 'SVC', 'NuSVC', .* but machine is KernelRidge: keep it by pickle"
+    message = "models are made of the machines 'SVC', 'NuSVC', .* but machine is KMeans: keep it by pickle"
     with pytest.raises(TypeError, match=message):
-        as_model(KernelRidge().fit(X, y), X, y)
-    with pytest.raises(TypeError, match="but machine is KernelRidge"):
-        fit_model(quantities(), "pay", KernelRidge())
+        as_model(KMeans(2).fit(X), X, y)
+    with pytest.raises(TypeError, match="but machine is KMeans"):
+        fit_model(quantities(), "pay", KMeans(2))
     with pytest.raises(ValueError, match="SVR needs a target, got target=None"):
         fit_model(quantities(), None, SVR())
     with pytest.raises(ValueError, match="SVDD needs no target: target must be None, got target='pay'"):
@@ -593,7 +765,7 @@ def test_the_checksums_are_those_of_sha256sum(saved, tmp_path):
 
 
 DAMAGED = {
-    "version": (setting(version=3), "it is of version 3, this program reads versions 1 and 2"),
+    "version": (setting(version=4), "it is of version 4, this program reads versions 1 to 3"),
     "format": (setting(format="a pickle"), "does not say that it is a 'mercer model' file"),
     "compressed": (dict(compression=zipfile.ZIP_DEFLATED), "its members are compressed"),
     "stranger": (dict(change_members=lambda m: m.__setitem__("evil.py", b"")), "its members are not those of a model"),

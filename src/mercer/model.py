@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import multiclass
+from mercer.calibration import Calibration
 from mercer.certificate import Certificate, combine
+from mercer.claims import recomputed
 from mercer.data import Vectors, as_data
-from mercer.decision import decision_values
 from mercer.encoding import Missing, TableEncoder
-from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
+from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
 from mercer.gram import Gram
 from mercer.intake import doubtful_columns
 from mercer.kernels import Kernel
+from mercer.machines.certificate import LossCertificate
+from mercer.machines.certificate import combine as combine_losses
+from mercer.multiclass import JOINT
 from mercer.outcome import Classes, Membership, Outcome, PartTask, Quantity
 from mercer.problems import Problem, half_width, inner
-from mercer.recipes import RECIPES, Recipe
+from mercer.recipes import DualRecipe, Point, Recipe
 from mercer.solution import Solution
 from mercer.table import Table, TableError, TableWarning, as_table, listing, target_column
+from mercer.trained import Other, trained
 
-Machine: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
-"""The machines that a model can be made of: those that a dual problem was solved and certified for."""
+Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
+"""Machines that a box problem was solved and certified for."""
+
+Machine: TypeAlias = Dual | Other
+"""The machines that a model can be made of: all that classify, estimate or tell strangers."""
 
 _CLASSIFIERS, _NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One machine of a model, as its dual problem was solved.
+    """One machine of a model, or one output of a machine with several, as it was found.
 
     Attributes
     ----------
@@ -44,20 +51,24 @@ class Part:
         Its support vectors, as positions in the model's `support_rows`. One that has two variables other than 0, one of
         each sign, is there twice.
     beta : ndarray of float64
-        Their signed dual coefficients.
+        Their signed coefficients.
     bias : float
     half_width : float or None
         Half of the distance between the levels of its two groups: the margin rho of NuSVC, the epsilon of NuSVR. None
         for machines with one group or none.
-    certificate : Certificate
-        As computed when it was trained.
+    certificate : Certificate, LossCertificate, Separation or None
+        What it claims, as computed when it was trained. Of the outputs of one problem, the first has it. None where
+        nothing is claimed.
+    multipliers : ndarray of float64 or None
+        A dual point at the support vectors, where the coefficients do not tell it (`GradientKernelSVC`).
     """
 
     support: npt.NDArray[np.int64]
     beta: npt.NDArray[np.float64]
     bias: float
     half_width: float | None
-    certificate: Certificate
+    certificate: Any
+    multipliers: npt.NDArray[np.float64] | None = None
 
     @property
     def divisor(self) -> float:
@@ -96,7 +107,7 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained support vector machine for the rows of a table.
+    """A trained machine for the rows of a table.
 
     Attributes
     ----------
@@ -108,11 +119,14 @@ class Model:
         What was solved.
     kernel : Kernel
     support_rows : ndarray of int64
-        The support vectors of all parts, as positions among the training rows.
+        The support vectors of all parts, as positions among the training rows; empty where they are none of these (the
+        centres of a network, the w of a linear machine).
     support_vectors : Vectors
         The same, as encoded rows.
     parts : tuple of Part
     training : Training
+    calibration : Calibration or None
+        What makes probabilities of decision values, where the machine was fitted with ``probability=True``.
     """
 
     encoder: TableEncoder
@@ -123,6 +137,7 @@ class Model:
     support_vectors: Vectors
     parts: tuple[Part, ...]
     training: Training
+    calibration: Calibration | None = None
 
     @property
     def target(self) -> str | None:
@@ -130,16 +145,48 @@ class Model:
         return self.outcome.column
 
     @property
-    def certificate(self) -> Certificate:
-        """Certificate of the whole."""
-        return combine([part.certificate for part in self.parts])
+    def certificate(self) -> Any:
+        """Certificate of the whole; None of a machine that claims no optimum."""
+        return combined([part.certificate for part in self.parts])
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Decision value of every part, (n, number of parts), in float64."""
         return self._values(as_data(self.encoder.transform(table)))
 
     def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
-        return decision_values(self.kernel, data, self.support_vectors, *self._machines)
+        return self.recipe.values(self.kernel, data, self.support_vectors, *self._machines)
+
+    def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
+        """The point of a problem whose outputs these parts are, on these of the training rows.
+
+        Raises
+        ------
+        ValueError
+            If a part has support vectors that are none of these rows.
+        """
+        n_vectors, vectors = self.support_vectors.n, self.support_vectors
+        beta = np.zeros((n_vectors, len(parts)))
+        multipliers = None if parts[0].multipliers is None else np.zeros(n_vectors)
+        for column, part in enumerate(parts):
+            beta[part.support, column] = part.beta
+            if multipliers is not None:
+                multipliers[part.support] = part.multipliers
+        bias = np.array([part.bias for part in parts])
+        if self.recipe.own_vectors is not None:
+            return Point(beta, bias, vectors)
+        place = np.full(len(self.training.rows), -1)
+        place[rows] = np.arange(rows.size)
+        used = np.unique(np.concatenate([part.support for part in parts]))
+        where = place[self.support_rows[used]]
+        if (where < 0).any():
+            raise ValueError("a machine has support vectors of classes that it does not tell apart")
+        found = np.zeros((rows.size, len(parts)))
+        found[where] = beta[used]
+        if multipliers is None:
+            return Point(found, bias)
+        duals = np.zeros(rows.size)
+        duals[where] = multipliers[used]
+        return Point(found, bias, multipliers=duals)
 
     @property
     def _machines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -160,6 +207,28 @@ class Model:
     def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
         return self.outcome.scores(self._values(data), lambda: self.kernel.diag(data))
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether it knows the probability of each class."""
+        return self.calibration is not None or self.recipe.probabilities(np.zeros((1, len(self.parts)))) is not None
+
+    def probabilities(self, table: Any) -> npt.NDArray[np.float64]:
+        """Probability of each class, (n, n_classes), in the order of the outcome's labels.
+
+        Raises
+        ------
+        ValueError
+            If it knows none.
+        """
+        make = self.recipe.probabilities if self.calibration is None else self.calibration.probabilities
+        found = make(self.decision_values(table))
+        if found is None:
+            raise ValueError(
+                f"this {self.recipe.machine} knows no probabilities: fit an SVC or a NuSVC with probability=True, or a "
+                "KernelLogisticRegression."
+            )
+        return found
+
     def predict(self, table: Any) -> npt.NDArray[Any]:
         """Answer for each row of a table or data frame: its label, its number, or whether it is inside.
 
@@ -170,6 +239,8 @@ class Model:
         """
         self._warn_of_strangers(table)
         data = as_data(self.encoder.transform(table))
+        if not self.recipe.is_sum:
+            return self.outcome.answers(self._scores(data))
         found = self.outcome.predict(self.kernel, data, self.support_vectors, *self._machines)
         return self.outcome.answers(self._scores(data)) if found is None else found
 
@@ -193,6 +264,14 @@ def _used_part(table: Table, encoder: TableEncoder, target: str | None, rows: np
         table = table.densified(encoder.dense_block_)
     names = [rule.name for rule in encoder.rules_]
     return table.take(rows).select(names if target is None else [*names, target])
+
+
+def combined(claims: list[Any]) -> Any:
+    """The claim of a whole whose parts claim these; None where there is no certificate."""
+    known = [one for one in claims if one is not None]
+    if known and isinstance(known[0], Certificate):
+        return combine(known)
+    return combine_losses(known) if known and isinstance(known[0], LossCertificate) else None
 
 
 def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -240,38 +319,58 @@ class TrainingSet:
         class_weight: npt.NDArray[np.float64] | None = None,
         sample_weight: npt.NDArray[np.float64] | None = None,
     ) -> Model:
-        """The model made of what was solved on these rows, a solution for each part."""
-        tasks = self.outcome.tasks(self.truth)
-        points = [_variables(one, task.rows) for task, one in zip(tasks, solutions, strict=True)]
-        support_rows = np.unique(np.concatenate([rows for rows, _ in points]))
-        parts = [
-            Part(
-                np.searchsorted(support_rows, rows),
-                beta,
-                float(one.bias),
-                half_width(one.multipliers) if one.multipliers.size == 2 else None,
-                one.certificate,
-            )
-            for (rows, beta), one in zip(points, solutions, strict=True)
-        ]
+        """The model made of what was solved on these rows, a solution for each part, or one for all."""
+        tasks, n = self.outcome.tasks(self.truth), len(self.truth)
+        if recipe.is_whole:
+            betas = solutions[0].beta.reshape(n, len(tasks)).T
+            certificates = [solutions[0].certificate, *[None] * (len(tasks) - 1)]
+            parts = [
+                Part(rows, beta[rows], 0.0, None, one)
+                for beta, one in zip(betas, certificates, strict=True)
+                for rows in [np.flatnonzero(beta)]
+            ]
+        else:
+            parts = [
+                Part(
+                    *_variables(one, task.rows),
+                    float(one.bias),
+                    half_width(one.multipliers) if recipe.has_width else None,
+                    one.certificate,
+                )
+                for task, one in zip(tasks, solutions, strict=True)
+            ]
+        rows = np.unique(np.concatenate([part.support for part in parts]))
+        vectors = as_data(self.X).rows(rows)
+        return self._assembled(recipe, kernel, rows, vectors, parts, class_weight, sample_weight)
+
+    def _assembled(
+        self,
+        recipe: Recipe,
+        kernel: Kernel,
+        support_rows: npt.NDArray[np.int64],
+        vectors: Vectors,
+        parts: list[Part],
+        class_weight: npt.NDArray[np.float64] | None,
+        sample_weight: npt.NDArray[np.float64] | None,
+    ) -> Model:
+        """The model of parts whose `support` are training rows, of which these are the vectors, or vectors."""
+        if recipe.own_vectors is None:
+            parts = [replace(part, support=np.searchsorted(support_rows, part.support)) for part in parts]
         return Model(
             encoder=self.encoder,
             outcome=self.outcome,
             recipe=recipe,
             kernel=kernel,
             support_rows=support_rows,
-            support_vectors=as_data(self.X).rows(support_rows),
+            support_vectors=vectors,
             parts=tuple(parts),
             training=Training(self.rows, self.checksum, class_weight, sample_weight),
         )
 
     def model_of(self, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
         """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
-        if isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme == multiclass.JOINT:
-            raise ValueError(
-                "a model holds machines for two classes each, but this one was fitted with multi_class='joint'; fit "
-                "with 'ovo' or 'ovr', or pickle it."
-            )
+        if not isinstance(machine, Dual):
+            return self._model_of_other(machine, sample_weight)
         settled, class_weight = _settled(self.outcome, machine)
         tasks, solutions = settled.tasks(self.truth), _solutions(machine)
         _check_rows(machine, solutions, tasks, self.X)
@@ -282,14 +381,81 @@ class TrainingSet:
             )
         of_it = replace(self, outcome=settled)
         model = of_it.model(machine.recipe_, machine.kernel_, solutions, class_weight, sample_weight)
-        gram, penalties = Gram(model.kernel, as_data(self.X)), model.training.penalties(model.recipe.C, self.truth)
-        for task, one in zip(tasks, solutions, strict=True):
-            view = gram.restrict(task.rows)
-            _check_problem(one, model.recipe.problem(task.targets, penalties[task.rows], view), view)
+        recipe = machine.recipe_
+        assert isinstance(recipe, DualRecipe)
+        gram, penalties = Gram(model.kernel, as_data(self.X)), model.training.penalties(recipe.C, self.truth)
+        for (rows, targets), one in zip(grouped(recipe, tasks), solutions, strict=True):
+            view = gram.restrict(rows)
+            _check_problem(one, recipe.problem(targets, penalties[rows], view), view)
+        return replace(model, calibration=getattr(machine, "calibration_", None))
+
+    def _model_of_other(self, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
+        """The model of a machine that is no solution of a box problem."""
+        found, data = trained(machine), as_data(self.X)
+        outcome = self.outcome
+        if isinstance(outcome, Classes):
+            if not np.array_equal(outcome.labels, Classes.learnt("y", target_column(machine.classes_)).labels):
+                raise ValueError(_OTHERS.format("labels"))
+            outcome = replace(outcome, scheme=found.scheme)
+        tasks = outcome.tasks(self.truth)
+        beta, rows = found.point.beta, found.rows
+        if beta.shape[1] != len(tasks) or found.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
+            raise ValueError(_OTHERS.format("targets"))
+        if rows is not None and not _same_rows(found.vectors, data.rows(rows)):
+            raise ValueError(_OTHERS.format("targets"))
+        multipliers, claims = found.point.multipliers, [*found.claims, *[None] * len(tasks)]
+        parts = []
+        for column, (bias, claim) in enumerate(zip(found.point.bias.tolist(), claims, strict=False)):
+            used = beta[:, column] != 0.0
+            if multipliers is not None:
+                used |= multipliers[:, column] != 0.0
+            own = np.flatnonzero(used)
+            dual = None if multipliers is None else multipliers[own, column]
+            parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual))
+        used_rows = np.zeros(0, dtype=np.int64)
+        vectors: Any = found.vectors.like(data)
+        if rows is not None:
+            used_rows = np.unique(np.concatenate([part.support for part in parts]))
+            vectors = data.rows(used_rows)
+        of_it = replace(self, outcome=outcome)
+        model = of_it._assembled(
+            found.recipe, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
+        )
+        gram, weights = Gram(model.kernel, data), model.training.penalties(1.0, self.truth)
+        for (rows_of, targets), own_parts in zip(grouped(model.recipe, tasks), grouped_parts(model), strict=True):
+            view = gram.restrict(rows_of)
+            point = model.point(own_parts, rows_of)
+            _, findings = recomputed(
+                model.recipe, own_parts[0].certificate, targets, weights[rows_of], view, view, point
+            )
+            if findings:
+                raise ValueError(f"{_OTHERS.format('targets')}: {findings[0]}")
         return model
 
 
-def _settled(outcome: Outcome, machine: Machine) -> tuple[Outcome, npt.NDArray[np.float64] | None]:
+def grouped(recipe: Recipe, tasks: Sequence[PartTask]) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """The rows and the targets of each problem: (n,), or (n, n_parts) of one whose outputs are all the parts.
+
+    Targets of machines without a box problem are (n, 1) where there is one problem for each part.
+    """
+    if recipe.is_whole:
+        return [(tasks[0].rows, np.column_stack([task.targets for task in tasks]))]
+    if isinstance(recipe, DualRecipe):
+        return [(task.rows, task.targets) for task in tasks]
+    return [(task.rows, task.targets[:, None]) for task in tasks]
+
+
+def grouped_parts(model: Model) -> list[tuple[Part, ...]]:
+    """The parts of each problem."""
+    return [model.parts] if model.recipe.is_whole else [(part,) for part in model.parts]
+
+
+def _same_rows(one: Vectors, other: Vectors) -> bool:
+    difference = one.float64() - other.float64() if type(one) is type(other) else None
+    return difference is not None and (not difference.size or not abs(difference).max() > 0.0)
+
+
+def _settled(outcome: Outcome, machine: Dual) -> tuple[Outcome, npt.NDArray[np.float64] | None]:
     """The outcome as a fitted machine settles it, and its class weights, where it has some."""
     if isinstance(machine, _CLASSIFIERS):
         return replace(cast(Classes, outcome), scheme=machine.machines_.scheme), machine.class_weight_
@@ -309,7 +475,7 @@ def _variables(
     return rows[place[order]], solution.beta[chosen[order]]
 
 
-def _solutions(machine: Machine) -> list[Solution]:
+def _solutions(machine: Dual) -> list[Solution]:
     found = machine.solution_
     return list(found) if isinstance(found, tuple) else [found]
 
@@ -317,10 +483,12 @@ def _solutions(machine: Machine) -> list[Solution]:
 _OTHERS = "X, y and sample_weight must be what the machine was fitted on, but rows or {} differ"
 
 
-def _check_rows(machine: Machine, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
+def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
     if isinstance(machine, _CLASSIFIERS):
         fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
         asked = [(one.rows, one.targets) for one in tasks]
+        if machine.machines_.scheme == JOINT and len(asked) == 2:  # of which the second says it all
+            asked = asked[1:]
         if len(fitted) != len(asked) or not all(
             np.array_equal(a, b)
             for one, other in zip(fitted, asked, strict=True)
@@ -355,6 +523,9 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
 
 def _dual(problem: Problem, gram: Gram, beta: npt.NDArray[np.float64]) -> float:
     """The dual objective, from the kernel values between support vectors."""
+    if problem.n_outputs > 1:
+        values = gram.matvec(problem.by_output(beta)).ravel()
+        return -inner(beta, 0.5 * values + problem.linear)
     chosen = np.flatnonzero(beta)
     ridge = 0.0 if problem.ridge is None else problem.ridge[chosen] * beta[chosen]
     rows = chosen if problem.rows is None else problem.rows[chosen]
@@ -425,7 +596,7 @@ def fit_model(
         See `training_set`.
     target : str or None
         Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
-    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or SVDD
+    machine : any machine of mercer
         The parameters; it is not fitted itself, a copy of it is.
     keep : iterable of str
         Columns to use although they look like row identifiers or dates.
@@ -449,7 +620,7 @@ def fit_model(
         needs = "no target: target must be None" if target is not None else "a target"
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
     table = _without_doubtful(as_table(table), target, rows, keep)
-    learn = Classes.learnt if isinstance(machine, _CLASSIFIERS) else Quantity.learnt
+    learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
     training = training_set(table, target, learn, rows=rows, missing=missing)
     return training.model_of(clone(machine).fit(training.X, training.outcome.as_y(training.truth)))
 
@@ -473,7 +644,7 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
 
     Parameters
     ----------
-    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or SVDD
+    machine : any machine of mercer
         Fitted, with a kernel that is no Python function and not precomputed.
     X, y, sample_weight
         What it was fitted on; no y for `OneClassSVM` and `SVDD`.
@@ -486,8 +657,8 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
         For other machines.
     """
     _check_machine(machine)
-    check_is_fitted(machine, "kernel_")
-    if not hasattr(machine, "recipe_"):
+    check_is_fitted(machine, "n_features_in_")
+    if not hasattr(machine, "recipe_") and not isinstance(machine, RBFNetworkClassifier):
         raise ValueError(
             "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
             "again."
@@ -499,9 +670,9 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     if isinstance(machine, _NOVELTY):
         outcome: Outcome = Membership(0.0)
     else:
-        target = target_column(y)
+        target = target_column(_one_target(y))
         table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
-        outcome = Classes.learnt("y", target) if isinstance(machine, _CLASSIFIERS) else Quantity("y")
+        outcome = Quantity("y") if is_regressor(machine) else Classes.learnt("y", target)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     # A weight of 0 is absence: such a row is no training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
@@ -510,9 +681,16 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     return training.model_of(machine, None if weights is None else weights[rows])
 
 
+def _one_target(y: Any) -> Any:
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(f"a model answers one target, got y of shape {shape}: fit a machine for each target")
+    return np.ravel(y) if len(shape) == 2 else y
+
+
 def _check_machine(machine: object) -> None:
-    if type(machine).__name__ not in RECIPES or not isinstance(machine, Machine):
+    if not isinstance(machine, Machine):
         raise TypeError(
-            f"models are made of the machines {listing(list(RECIPES))}, whose dual solution a table can prove, but "
-            f"machine is {type(machine).__name__}: keep it by pickle"
+            f"models are made of the machines {listing([one.__name__ for one in get_args(Machine)])}, but machine is "
+            f"{type(machine).__name__}: keep it by pickle"
         )

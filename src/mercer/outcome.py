@@ -118,7 +118,7 @@ class Classes(Outcome):
     column : str
     labels : ndarray
         Labels (str or numbers), in the order of the class numbers.
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
     """
 
     kind = "classes"
@@ -133,8 +133,10 @@ class Classes(Outcome):
 
     @property
     def n_parts(self) -> int:
-        """Number of machines: one for two classes, else one for each pair or for each class."""
+        """Number of machines: one for two classes, else one for each pair or class; a joint one's always for each."""
         n = len(self.labels)
+        if self.scheme == multiclass.JOINT:
+            return n
         return 1 if n == 2 else n if self.scheme == "ovr" else n * (n - 1) // 2
 
     @property
@@ -152,7 +154,16 @@ class Classes(Outcome):
 
     def tasks(self, truth: npt.NDArray[Any]) -> list[PartTask]:
         """Rows and signs of each machine."""
+        if self.scheme == multiclass.JOINT:
+            every = np.arange(truth.size)
+            return [PartTask(every, np.where(truth == k, 1.0, -1.0)) for k in range(len(self.labels))]
         return [PartTask(one.rows, one.signs) for one in multiclass.make_tasks(truth, len(self.labels), self.scheme)]
+
+    def machines(self, coefficients: FloatArray, biases: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Those of the parts; of a joint machine for two classes, by how much the second exceeds the first."""
+        if self.scheme == multiclass.JOINT and len(self.labels) == 2:
+            return coefficients[:, 1:] - coefficients[:, :1], biases[1:] - biases[:1]
+        return coefficients, biases
 
     def as_y(self, truth: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Label of each row."""

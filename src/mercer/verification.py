@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.backends import BlockBackend
-from mercer.certificate import (
-    Certificate,
-    Evaluation,
-    Evidence,
-    at_bias,
-    certify,
-    combine,
-    conclude,
-    evaluate,
-    worst_status,
-)
+from mercer.calibration import calibrate
+from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, conclude, evaluate
+from mercer.claims import AGREEMENT, Slack, disagreements, is_worse, recomputed
 from mercer.data import Vectors, as_data
 from mercer.gram import Gram
-from mercer.model import Model, Part, point_of
-from mercer.outcome import Membership
+from mercer.machines.certificate import LossCertificate
+from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of
+from mercer.outcome import Classes, Membership
 from mercer.problems import half_width
-from mercer.recipes import ForOneClassSVM
+from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
+from mercer.selection.leave_one_out import left_out_in_time
 from mercer.status import Status
 from mercer.table import Table, TableError, as_table
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
 
-AGREEMENT = 1e-9
-"""Relative difference up to which a recomputed objective counts as the stored one."""
+ALIKE = 1e-6
+"""Difference up to which a probability counts as the stored one: of three digits that anybody reads, the sixth."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,16 @@ class Verification:
     ----------
     same_table : bool
         Whether the training rows are the ones that the model was trained on, cell by cell.
-    stored, recomputed : Certificate or None
-        The model's own, and the one computed anew; None if there was nothing to compute it from.
+    stored, recomputed : Certificate, LossCertificate or None
+        The model's own, and the one computed anew; None if there was nothing to compute it from, or the machine
+        claims no optimum.
     findings : tuple of str
         What does not agree, a sentence each; empty if all does.
     """
 
     same_table: bool
-    stored: Certificate
-    recomputed: Certificate | None
+    stored: Certificate | LossCertificate | None
+    recomputed: Certificate | LossCertificate | None
     findings: tuple[str, ...]
 
     @property
@@ -62,13 +60,18 @@ class Verification:
 
 @np.errstate(over="ignore", invalid="ignore")  # what a forger has made too large is a finding, and no warning
 def verify(model: Model, table: Any) -> Verification:
-    """Recompute primal, dual, gap and violation of a model from its training rows.
+    """Recompute what a model claims from its training rows: primal, dual, gap, violation, where it minimises something.
 
-    Nothing is taken from the training but the dual coefficients: kernel values come from plain NumPy in float64, and
-    labels, penalties and features from the table. Every number that the file claims of a machine is held against the
-    recomputed one, with no more room than recomputed rounding leaves; only what is worse than claimed is a finding.
-    What was asked for (`tol`, `tol_gap`) cannot be recomputed: a status is held against the tolerances that the file
-    names, which have to be looked at. Takes n times the number of support vectors in kernel values.
+    Nothing is taken from the training but coefficients and, where they do not tell a dual point, multipliers: kernel
+    values come from plain NumPy in float64, and labels, penalties and features from the table. Every number that the
+    file claims of a machine is held against the recomputed one, with no more room than recomputed rounding leaves; only
+    what is worse than claimed is a finding. What was asked for (`tol`, `tol_gap`) cannot be recomputed: a status is
+    held against the tolerances that the file names, which have to be looked at. Of machines that minimise nothing, what
+    they remember is compared with the rows. Probabilities of decision values are fitted again, on those of machines
+    trained without each row.
+
+    Takes n times the number of support vectors in kernel values; with probabilities, what the leave-one-out pass of the
+    fit took besides.
     """
     table = as_table(table)
     another = _another_table(model, table)
@@ -81,42 +84,115 @@ def verify(model: Model, table: Any) -> Verification:
     data, truth = as_data(model.encoder.transform(part)), model.outcome.truth(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
-    penalties = model.training.penalties(model.recipe.C, truth)
-    findings = _check_support(model, data)
-    recomputed = []
-    for task, stored in zip(model.outcome.tasks(truth), model.parts, strict=True):
-        place = np.full(data.n, -1)
-        place[task.rows] = np.arange(task.rows.size)
-        rows = place[model.support_rows[stored.support]]
-        if (rows < 0).any():
-            findings.append("a machine has support vectors of classes that it does not tell apart")
-        view, values_of = gram.restrict(task.rows), engine.restrict(task.rows)
+    problems = grouped(model.recipe, model.outcome.tasks(truth))
+    findings, found = _check_support(model, data), []
+    for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
+        views = gram.restrict(rows), engine.restrict(rows)
         try:
-            problem = model.recipe.problem(task.targets, penalties[task.rows], view)
+            if isinstance(model.recipe, DualRecipe):
+                claim, own = _check_dual(model, model.recipe, parts, rows, targets, truth, *views)
+            else:
+                weights, point = model.training.penalties(1.0, truth)[rows], model.point(parts, rows)
+                claim, own = recomputed(model.recipe, parts[0].certificate, targets, weights, *views, point)
         except ValueError as error:
+            if "not finite" in str(error):
+                raise
             return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
-        beta = point_of(problem, rows[rows >= 0], stored.beta[rows >= 0])
-        if problem.rows is not None:
-            view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
-        evaluation = evaluate(problem, view, beta)
-        best = evaluation.bias
-        if not np.isclose(best, stored.bias, rtol=AGREEMENT, atol=AGREEMENT):
-            # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
-            evaluation = at_bias(stored.bias, evaluation, problem, view, beta)
-            if not np.isclose(stored.certificate.primal, evaluation.primal, rtol=AGREEMENT, atol=AGREEMENT):
-                findings.append(f"a bias is {stored.bias:.9g} in the file and {best:.9g} recomputed")
-        slack = _slack(evaluation, values_of)
-        evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
-        found = _recertified(stored.certificate, evidence, evaluation, slack)
-        findings += _disagreements(stored.certificate, found, slack)
-        findings += _check_width(stored, evaluation, slack)
-        if isinstance(model.outcome, Membership):
-            findings += _check_border(model, model.outcome, stored, evaluation, beta, view, penalties, slack)
-        recomputed.append(found)
-    return Verification(True, model.certificate, combine(recomputed), tuple(dict.fromkeys(findings)))
+        found.append(claim)
+        findings += own
+    findings += _check_calibration(model, truth, engine)
+    return Verification(True, model.certificate, combined(found), tuple(dict.fromkeys(findings)))
 
 
-def _check_width(stored: Part, evaluation: Evaluation, slack: _Slack) -> list[str]:
+def _check_dual(
+    model: Model,
+    recipe: DualRecipe,
+    parts: tuple[Part, ...],
+    rows: IndexArray,
+    targets: FloatArray,
+    truth: npt.NDArray[Any],
+    view: Gram,
+    values_of: Gram,
+) -> tuple[Certificate, list[str]]:
+    """The certificate of the solution of a box problem, and what is not as it is claimed to be."""
+    findings, stored = [], parts[0]
+    penalties = model.training.penalties(recipe.C, truth)
+    problem = recipe.problem(targets, penalties[rows], view)
+    if recipe.is_whole:
+        beta = model.point(parts, rows).beta.ravel()
+    else:
+        place = np.full(truth.size, -1)
+        place[rows] = np.arange(rows.size)
+        own = place[model.support_rows[stored.support]]
+        if (own < 0).any():
+            findings.append("a machine has support vectors of classes that it does not tell apart")
+        beta = point_of(problem, own[own >= 0], stored.beta[own >= 0])
+    if problem.rows is not None:
+        view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
+    evaluation = evaluate(problem, view, beta)
+    best = evaluation.bias
+    for part in parts:
+        if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT):
+            continue
+        # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
+        rough = None if recipe.is_whole else at_bias(part.bias, evaluation, problem, view, beta)
+        if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
+            findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
+        evaluation = rough or evaluation
+    slack = Slack.of(evaluation.rounding, evaluation.mass, values_of)
+    evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
+    found = _recertified(stored.certificate, evidence, evaluation, slack)
+    findings += disagreements(stored.certificate, found, slack)
+    findings += _check_width(stored, evaluation, slack)
+    if isinstance(model.outcome, Membership):
+        findings += _check_border(model, model.outcome, stored, evaluation, beta, view, penalties, slack)
+    return found, findings
+
+
+def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
+    """Whether probabilities are those that decision values of machines without each row have."""
+    claimed, outcome, training = model.calibration, model.outcome, model.training
+    if claimed is None:
+        return []
+    assert isinstance(outcome, Classes)
+    assert isinstance(model.recipe, DualRecipe)
+    problems, starts, tasks = [], [], outcome.tasks(truth)
+    for task, part in zip(tasks, model.parts, strict=True):
+        divisor = part.divisor if model.recipe.is_scaled else 1.0
+        penalties = training.penalties(model.recipe.C, truth)[task.rows] / divisor
+        recipe = ForSVC() if model.recipe.is_scaled else model.recipe
+        problems.append(recipe.problem(task.targets, penalties, engine.restrict(task.rows)))
+        starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
+    raw = left_out_in_time(problems, starts, [task.rows for task in tasks], engine, deadline=None)
+    if raw is None:
+        return ["the probabilities could not be recomputed, for Ctrl-C ended the leave-one-out pass"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the violation says it
+        found = calibrate(
+            raw,
+            truth,
+            len(outcome.labels),
+            scheme=outcome.scheme,
+            method=claimed.method,
+            free=claimed.free,
+            weights=training.sample_weight,
+            class_weight=None if claimed.free else training.class_weight,
+        )
+    away = max(
+        float(np.abs(mine(column) - theirs(column)).max())
+        for mine, theirs, column in zip(found.maps, claimed.maps, raw.T, strict=True)
+    )
+    findings = [] if away <= ALIKE else [f"probabilities in the file and recomputed differ by up to {away:.3g}"]
+    for name, theirs_n, mine_n in (
+        ("rows that a map was fitted on", claimed.n_rows, found.n_rows),
+        ("rows whose probabilities were moved", claimed.n_moved, found.n_moved),
+    ):
+        if theirs_n != mine_n:
+            findings.append(f"the number of {name} is {theirs_n} in the file and {mine_n} recomputed")
+    return findings
+
+
+def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:
     """Whether the two groups of a machine are as far apart as it says."""
     if stored.half_width is None:
         return []
@@ -134,7 +210,7 @@ def _check_border(
     beta: FloatArray,
     gram: Gram,
     penalties: FloatArray,
-    slack: _Slack,
+    slack: Slack,
 ) -> list[str]:
     """Whether the border lies where a machine of one class says, and no more rows are outside than it says."""
     lengths = gram.diag()
@@ -160,22 +236,6 @@ def _check_border(
     return []
 
 
-@dataclass(frozen=True)
-class _Slack:
-    """How far numbers of an untouched file may be from the recomputed ones, by what was recomputed alone.
-
-    `rounding` is of a decision value, `gap` of the duality gap.
-    """
-
-    rounding: float
-    gap: float
-
-
-def _slack(evaluation: Evaluation, engine: Gram) -> _Slack:
-    rounding = evaluation.rounding * max(1.0, engine.roundoff)
-    return _Slack(2.0 * rounding, 2.0 * rounding * evaluation.mass)
-
-
 def _another_table(model: Model, table: Table) -> str:
     """Why this is not the table that the model was trained on; "" if it is."""
     rows = model.training.rows
@@ -195,13 +255,15 @@ _ANOTHER = "this is not the table that the model was trained on"
 
 def _check_support(model: Model, data: Vectors) -> list[str]:
     """Whether the support vectors in the file are the rows that they claim to be."""
+    if model.recipe.own_vectors is not None:
+        return []
     difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
     if difference.size and abs(difference).max() > 0.0:
         return ["the support vectors in the file are not the training rows that they claim to be"]
     return []
 
 
-def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation, slack: _Slack) -> Certificate:
+def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation, slack: Slack) -> Certificate:
     """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one.
 
     Its status is the stored one where rounding leaves that open: what was within a tolerance by a hair may now be
@@ -219,7 +281,7 @@ def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation
         seconds=stored.seconds,
         peak_memory_bytes=stored.peak_memory_bytes,
     )
-    if not _is_worse(certificate.status, stored.status):
+    if not is_worse(certificate.status, stored.status):
         return certificate
     eased = replace(
         evaluation,
@@ -229,47 +291,4 @@ def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation
         rounding=0.5 * slack.rounding,
     )
     best = conclude(ended, eased, tol=stored.tol, tol_gap=stored.tol_gap, convex=evidence.convex)
-    return certificate if _is_worse(best, stored.status) else replace(certificate, status=stored.status)
-
-
-def _is_worse(status: Status, than: Status) -> bool:
-    return status is not than and worst_status([status, than]) is status
-
-
-def _disagreements(stored: Certificate, found: Certificate, slack: _Slack) -> list[str]:
-    """What the file claims of a machine and recomputing does not bear out; that it is better than claimed is fine."""
-    scale = max([1.0, *(abs(value) for value in (found.primal, found.dual) if np.isfinite(value))])
-    allowed = AGREEMENT * scale + slack.gap
-    findings = []
-    for name, attribute, unit in (
-        ("primal objective", "primal", 1.0),
-        ("dual objective", "dual", 1.0),
-        ("duality gap", "gap", 1.0),
-        ("relative gap", "relative_gap", scale),
-    ):
-        claimed, actual = getattr(stored, attribute), getattr(found, attribute)
-        if claimed != actual and not abs(claimed - actual) * unit <= allowed:
-            findings.append(f"the {name} is {claimed:.9g} in the file and {actual:.9g} recomputed")
-    for name, attribute, room in (
-        ("KKT violation", "kkt_violation", slack.rounding + AGREEMENT),
-        ("dual infeasibility", "dual_infeasibility", AGREEMENT * max(1.0, found.dual_infeasibility)),
-    ):
-        claimed, actual = getattr(stored, attribute), getattr(found, attribute)
-        if not actual <= claimed + room:
-            findings.append(f"the {name} is {claimed:.3g} in the file and {actual:.3g} recomputed")
-    if not stored.rounding <= (1.0 + AGREEMENT) * slack.rounding:
-        findings.append(
-            f"the rounding of a decision value is {stored.rounding:.3g} in the file and at most {slack.rounding:.3g} "
-            "recomputed"
-        )
-    for name, attribute in (
-        ("support vectors", "n_support"),
-        ("free support vectors", "n_free"),
-        ("support vectors at their bound", "n_bounded"),
-    ):
-        claimed, actual = getattr(stored, attribute), getattr(found, attribute)
-        if claimed != actual:
-            findings.append(f"the number of {name} is {claimed} in the file and {actual} recomputed")
-    if _is_worse(found.status, stored.status):
-        findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
-    return findings
+    return certificate if is_worse(best, stored.status) else replace(certificate, status=stored.status)

@@ -38,18 +38,6 @@ class _AnyNumber(click.types.FloatParamType):
     name = "number"
 
 
-class _Scheme(click.Choice):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "joint":
-            self.fail(
-                "a joint machine has no model file, which holds machines for two classes each; take ovo or ovr, or in "
-                "Python mercer.SVC(multi_class='joint')",
-                param,
-                ctx,
-            )
-        return super().convert(value, param, ctx)
-
-
 _positive = _Number(min=0, min_open=True)
 
 table_argument = click.argument("table", metavar="TABLE")
@@ -161,11 +149,10 @@ def study_command(
 )
 @click.option(
     "--multi-class",
-    type=_Scheme(["ovo", "ovr"]),
+    type=click.Choice(["ovo", "ovr", "joint"]),
     default="ovo",
     show_default=True,
-    help="Of several classes: a machine for each pair, or for each against the rest. (The joint machine is Python's "
-    "alone, as no model file holds it.)",
+    help="Of several classes: a machine for each pair, one for each against the rest, or one for all.",
 )
 @click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @task_option
@@ -273,15 +260,21 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s), or its number.
 
     For two classes there is one decision value, positive for the class that its column names; for more there is a
-    score for each. Labels are written as the training table had them, also those that a spreadsheet would take for
-    a formula.
+    score for each. Where the model knows the probability of each class, these follow. Labels are written as the
+    training table had them, also those that a spreadsheet would take for a formula.
     """
+    with ended_by_ctrl_c():
+        from mercer.outcome import Classes
+
     loaded = _load(model)
     if out is not None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
     answers, scores = loaded.answer(read)
     columns = loaded.outcome.columns(scores, answers)
+    if isinstance(loaded.outcome, Classes) and loaded.has_probabilities:
+        shares = loaded.probabilities(read).T.tolist()
+        columns |= {f"probability_{name}": one for name, one in zip(loaded.outcome.names, shares, strict=True)}
     with _output(out) as file:
         # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
         # terminal obeys control characters, so there they are spelt out.
@@ -307,7 +300,7 @@ def verify_command(model: str, table: str) -> int:
 
     loaded = _load(model)
     verification = verify(loaded, _read_for(loaded, table))
-    print_verification(verification)
+    print_verification(loaded, verification)
     for finding in verification.findings:
         say("error", finding)
     return 0 if verification.ok else 1

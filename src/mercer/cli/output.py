@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mercer.certificate import Certificate
 from mercer.cli.talk import printable
 from mercer.model import Model
+from mercer.recipes import MemoryRecipe
 from mercer.report import prose
 from mercer.study import Study
 from mercer.verification import Verification
@@ -22,6 +22,7 @@ _COMPARED = (
     ("duality gap", "gap", ".3g"),
     ("relative gap", "relative_gap", ".3g"),
     ("KKT violation", "kkt_violation", ".3g"),
+    ("violation", "violation", ".3g"),
     ("dual infeasibility", "dual_infeasibility", ".3g"),
     ("support vectors", "n_support", ",d"),
 )
@@ -70,25 +71,26 @@ def print_fit(model: Model) -> None:
         out.print(paragraph)
 
 
-def print_verification(verification: Verification) -> None:
+def print_verification(model: Model, verification: Verification) -> None:
     """Stored and recomputed numbers side by side, and what does not agree."""
     out = _data()
-    if verification.recomputed is not None:
+    stored, recomputed = verification.stored, verification.recomputed
+    if stored is not None and recomputed is not None:
         grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in ("", "in the file", "recomputed"):
             grid.add_column(heading, justify="right" if heading else "left")
-        several = len(verification.stored.parts) > 1
         for name, attribute, form in _COMPARED:
+            if not hasattr(stored, attribute):
+                continue
+            several = len(stored.parts) > 1 and attribute == "n_support"
             grid.add_row(
-                f"{name}, sum of all machines" if several and attribute == "n_support" else name,
-                *(_formatted(c, attribute, form) for c in (verification.stored, verification.recomputed)),
+                f"{name}, sum of all machines" if several else name,
+                *(format(getattr(one, attribute), form) for one in (stored, recomputed)),
             )
-        grid.add_row("tolerance", f"{verification.stored.tol:g}", "")
-        grid.add_row("status", str(verification.stored.status), str(verification.recomputed.status))
+        grid.add_row("tolerance", f"{stored.tol:g}", "")
+        grid.add_row("status", str(stored.status), str(recomputed.status))
         out.print(grid)
     if verification.ok:
+        if isinstance(model.recipe, MemoryRecipe):
+            out.print(f"This machine claims no optimum. What was checked: {model.recipe.checked}.")
         out.print("verified: the model is what it says it is, on the table that it was trained on")
-
-
-def _formatted(certificate: Certificate, attribute: str, form: str) -> str:
-    return format(getattr(certificate, attribute), form)

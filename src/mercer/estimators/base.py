@@ -39,7 +39,7 @@ from mercer.kernels import Gamma, Kernel, Linear, as_kernel
 from mercer.kernels.held import Held
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
-from mercer.recipes import Recipe
+from mercer.recipes import DualRecipe
 from mercer.solution import Solutions
 from mercer.solvers import Limits, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
@@ -287,9 +287,9 @@ class SingleMachine(DualMachine):
     """One machine of one problem, for all rows: a regressor, or what one class looks like."""
 
     warm_start: bool
-    recipe_: Recipe
+    recipe_: DualRecipe
 
-    def _train(self, X: Any, y: Any, sample_weight: Any, recipe: Recipe) -> Data:
+    def _train(self, X: Any, y: Any, sample_weight: Any, recipe: DualRecipe) -> Data:
         """Solve the recipe's problem for the rows whose weight is not 0, and keep the machine.
 
         `y` is a target for each row, or "no_validation" where there is none.

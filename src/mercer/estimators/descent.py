@@ -21,6 +21,7 @@ from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.machines import descent, perceptron
 from mercer.machines.certificate import LossCertificate, combine
+from mercer.recipes import ForGradientKernelSVC, ForKernelPerceptron
 from mercer.solvers import Interruption, Progress
 from mercer.status import Status
 
@@ -201,6 +202,7 @@ class KernelPerceptron(ByPairs):
                 beta[task.rows, column] = one.alpha * task.signs
                 found.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
+        self.recipe_ = ForKernelPerceptron()
         self._keep(data, labels.rows, beta, np.zeros(len(tasks)))
         self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), np.ascontiguousarray(np.abs(beta.T))
         self.__dict__.pop("coef_", None)
@@ -390,6 +392,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
         tasks = multiclass.make_tasks(codes, labels.classes.size, self.multi_class)
         beta, biases, found = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
+        multipliers = np.zeros_like(beta)
         began = time.perf_counter()
         with Interruption() as interruption:
             for column, task in enumerate(tasks):
@@ -406,9 +409,11 @@ class GradientKernelSVC(Iterated, ByPairs):
                     began=began,
                 )
                 beta[task.rows, column], biases[column] = one.beta, one.bias
+                multipliers[task.rows, column] = one.multipliers
                 found.append(one)
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
-        self._scheme = self.multi_class
+        self.recipe_, self._scheme = ForGradientKernelSVC(penalty=penalty), self.multi_class
+        self._multipliers = multipliers
         self._keep(data, labels.rows, beta, biases)
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), biases
         self.n_iter_ = np.array([one.n_iter for one in found])

@@ -18,6 +18,7 @@ from mercer.kernels import Gamma, Kernel
 from mercer.machines import least_squares, ridge
 from mercer.machines.certificate import LossCertificate
 from mercer.multiclass import winners
+from mercer.recipes import ForLeastSquaresClassifier, ForLeastSquaresSVC
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -145,6 +146,7 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         )
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
         self._solved, self._labels, self._penalty = solved, labels, penalty
+        self.recipe_ = ForLeastSquaresSVC(C=C)
         self.__dict__.pop("_loo", None)
         self._keep(data, labels.rows, solved.beta, solved.bias)
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), solved.bias
@@ -297,6 +299,7 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
         rows = labels.rows
         fitted = least_squares.solve(table[rows], labels.signs[rows], alpha, labels.weights[rows])
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.recipe_ = ForLeastSquaresClassifier(alpha=alpha)
         self.coef_, self.intercept_ = np.ascontiguousarray(fitted.w.T), fitted.bias
         decision = np.full((table.shape[0], fitted.bias.size), np.nan)
         decision[rows] = labels.signs[rows] - fitted.leave_one_out

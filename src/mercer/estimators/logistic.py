@@ -22,6 +22,7 @@ from mercer.kernels import Gamma, Kernel
 from mercer.machines import kernel_newton, logistic
 from mercer.machines.objective import Logistic, Objective, Softmax
 from mercer.multiclass import winners
+from mercer.recipes import ForKernelLogisticRegression, ForLogisticRegression
 from mercer.solvers import Progress
 from mercer.status import Status
 
@@ -249,6 +250,7 @@ class KernelLogisticRegression(_Likelihood, Iterated, EveryRowMachine):
         objective = _objective(labels, 1.0 / variance, bool(self.fit_intercept))
         found = kernel_newton.minimise(objective, gram, limits=limits, callback=listener)
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
+        self.recipe_ = ForKernelLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self._keep(data, labels.rows, found.beta, found.bias)
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), found.bias
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
@@ -408,6 +410,7 @@ class LogisticRegression(_Likelihood, Iterated, BaseEstimator):
             callback=listener,
         )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.recipe_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self.coef_, self.intercept_ = np.ascontiguousarray(found.w.T), found.bias
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
         status = found.certificate.status

@@ -18,8 +18,9 @@ from mercer.estimators.svc import SVC
 from mercer.estimators.validation import check_whole
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.machines.neighbours import nearest, nearest_by_values
+from mercer.machines.neighbours import counted_shares, nearest, nearest_by_values
 from mercer.multiclass import winners
+from mercer.recipes import ForKernelNeighborsClassifier, ForParzenClassifier
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -138,7 +139,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         """
         if self.n_neighbors is None:
             raise ValueError("n_neighbors must be an integer >= 1, got None.")
-        check_whole("n_neighbors", self.n_neighbors, at_least=1)
+        wanted = check_whole("n_neighbors", self.n_neighbors, at_least=1) or 1
         check_whole("n_jobs", self.n_jobs)
         if self.prototypes not in PROTOTYPES:
             raise ValueError(f'prototypes must be "all" or "support_vectors", got {self.prototypes!r}.')
@@ -151,6 +152,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
         kept = data.rows(chosen)
+        self.recipe_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
         self._codes, self._own = labels.codes[chosen], kernel.diag(kept)
@@ -185,9 +187,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the share of votes of each class, times its weight, (m, n_classes); see :meth:`kneighbors`."""
         _, nearest_of = self._nearest(X)
-        votes = self._codes[nearest_of]
-        counts = np.column_stack([np.count_nonzero(votes == k, axis=1) for k in range(self.classes_.size)])
-        return counts * self.class_weight_ / (counts @ self.class_weight_)[:, None]
+        return counted_shares(self._codes[nearest_of], self.class_weight_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with most votes, by weight, the smaller one at a tie; see :meth:`kneighbors`."""
@@ -197,7 +197,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
         check_is_fitted(self, "kernel_")
         data: Data = self._new_rows(X)
-        count = min(self.n_neighbors, self._own.size)
+        count = min(self.recipe_.n_neighbors, self._own.size)
         if isinstance(data, Precomputed):
             return nearest_by_values(data, self.prototype_indices_, self._own, count)
         stored = self.X_fit_
@@ -301,6 +301,7 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
         self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.recipe_ = ForParzenClassifier()
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
         coefficients = (alpha * labels.weights[:, None])[labels.rows]
         self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))

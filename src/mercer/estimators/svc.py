@@ -277,7 +277,8 @@ class SVC(MarginClassifier):
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
         C = check_penalty(self.C)
-        if self.multi_class == multiclass.JOINT:
+        joint = self.multi_class == multiclass.JOINT
+        if joint:
             self._check_joint(C)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         if not self.fit_intercept and np.isinf(C):
@@ -285,7 +286,7 @@ class SVC(MarginClassifier):
         recipe = recipes.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
         duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
         self._train(X, y, sample_weight, C, lambda _: duals)
-        self.C_, self.recipe_ = C, recipe
+        self.C_, self.recipe_ = C, recipes.ForJointSVC(C=C) if joint else recipe
         return self
 
     def _check_joint(self, C: float) -> None:

@@ -19,24 +19,33 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from mercer import __version__, multiclass
+from mercer import __version__
+from mercer.calibration import Calibration
 from mercer.certificate import Certificate
 from mercer.data import CSR, as_data
 from mercer.encoding import TableEncoder
+from mercer.io.calibrations import calibration_dict, read_calibration
 from mercer.io.whole import written_whole
 from mercer.kernels import Kernel, from_dict
+from mercer.machines.certificate import LossCertificate
+from mercer.machines.perceptron import Separation
 from mercer.model import Model, Part, Training
+from mercer.multiclass import JOINT, SCHEMES, check_scheme
 from mercer.outcome import MAX_TARGET, Classes, Membership, Outcome, Quantity
-from mercer.recipes import ForNuSVC, ForNuSVR, Recipe
+from mercer.recipes import Recipe
 from mercer.recipes import from_dict as from_recipe
 from mercer.status import Status
 from mercer.table import listing
 
 FORMAT = "mercer model"
-VERSION = 2
-"""What is written; version 1, which held classifiers of one kind alone, is read too."""
+VERSION = 3
+"""What is written. Versions 1, of classifiers of one kind alone, and 2, of box problems alone, are read too."""
 
 MAX_MANIFEST_BYTES = 64 << 20
+
+MAX_COEFFICIENTS = 1 << 31
+"""Most support vectors times machines: their coefficients are one table in predicting, here of 16 GiB."""
+
 _MANIFEST = "manifest.json"
 _CHECKSUMS = "SHA256SUMS"
 _TEXT, _INTEGER = "text", "integer"
@@ -47,6 +56,7 @@ _ARRAYS = {
     "part_starts": "<i8",
     "part_support": "<i8",
     "part_beta": "<f8",
+    "part_multipliers": "<f8",
     "support_data": "<f8",
     "support_indices": "<i8",
     "support_indptr": "<i8",
@@ -54,12 +64,16 @@ _ARRAYS = {
     "sample_weight": "<f8",
 }
 _SPARSE_ONLY = {"support_indices", "support_indptr"}
-_OPTIONAL = _SPARSE_ONLY | {"class_weight", "sample_weight"}
+_OPTIONAL = _SPARSE_ONLY | {"class_weight", "sample_weight", "part_multipliers"}
 _ALLOWED = {_CHECKSUMS, _MANIFEST, *(f"{name}.npy" for name in _ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 _UNBOUNDED = {"primal", "gap", "relative_gap"}  # of a machine that does not separate, with C = inf
-_NOT_NEGATIVE = ("kkt_violation", "dual_infeasibility", "rounding", "seconds", "tol")
-_CERTIFICATE = tuple(field.name for field in fields(Certificate) if field.name not in ("parts", "evidence"))
+_UNBOUNDED_LOSS = _UNBOUNDED | {"dual", "violation"}  # without a penalty, nothing bounds them
+_NOT_NEGATIVE = (
+    *("kkt_violation", "violation", "dual_infeasibility", "rounding", "seconds", "criterion"),
+    *("tol", "tol_gap"),
+)
+_NOT_IN_FILES = ("parts", "evidence")
 
 
 class ModelFileError(ValueError):
@@ -142,6 +156,8 @@ def _arrays_of(model: Model) -> dict[str, np.ndarray]:
         "part_support": np.concatenate([part.support for part in model.parts]),
         "part_beta": np.concatenate([part.beta for part in model.parts]),
     }
+    if model.recipe.has_multipliers:
+        arrays["part_multipliers"] = np.concatenate([np.zeros(0), *(part.multipliers for part in model.parts)])
     for name in ("class_weight", "sample_weight"):
         weights = getattr(model.training, name)
         if weights is not None:
@@ -169,9 +185,10 @@ def _manifest_of(model: Model) -> dict[str, Any]:
         "n_features": model.support_vectors.p,
         "checksum": model.training.checksum,
         "parts": [
-            {"bias": part.bias, "half_width": part.half_width, "certificate": _certificate_dict(part.certificate)}
+            {"bias": part.bias, "half_width": part.half_width, "certificate": _claim_dict(part.certificate)}
             for part in model.parts
         ],
+        "calibration": None if model.calibration is None else calibration_dict(model.calibration),
     }
 
 
@@ -186,8 +203,10 @@ def _outcome_dict(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _certificate_dict(certificate: Certificate) -> dict[str, Any]:
-    values = {name: getattr(certificate, name) for name in _CERTIFICATE}
+def _claim_dict(claim: Any) -> dict[str, Any] | None:
+    if claim is None:
+        return None
+    values = {one.name: getattr(claim, one.name) for one in fields(claim) if one.name not in _NOT_IN_FILES}
     return {name: _number(value) if isinstance(value, float) else value for name, value in values.items()}
 
 
@@ -237,10 +256,13 @@ def _parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.nda
     manifest = json.loads(members.pop(_MANIFEST), parse_constant=lambda name: _refuse(f"its manifest holds {name}"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         _refuse(f"its manifest does not say that it is a {FORMAT!r} file")
-    if manifest.get("version") == 1 and type(manifest["version"]) is int:
+    version = manifest.get("version")
+    if type(version) is not int or version not in range(1, VERSION + 1):
+        _refuse(f"it is of version {version!r}, this program reads versions 1 to {VERSION}")
+    if version == 1:
         manifest = _from_version_1(manifest)
-    elif manifest.get("version") != VERSION:
-        _refuse(f"it is of version {manifest.get('version')!r}, this program reads versions 1 and {VERSION}")
+    if version < 3:  # probabilities were left behind
+        manifest = manifest | {"calibration": None}
     names = [name for name in _ARRAYS if f"{name}.npy" in members]
     return manifest, {name: _read_array(name, members.pop(f"{name}.npy")) for name in names}
 
@@ -285,8 +307,10 @@ def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     outcome, recipe = _outcome(manifest["outcome"]), from_recipe(manifest["machine"])
-    if recipe.machine not in _MACHINES_FOR[outcome.kind]:
+    if recipe.answers != outcome.kind:
         _refuse(f"its machine is {recipe.machine!r}, which does not answer with {outcome.kind}")
+    if isinstance(outcome, Classes) and outcome.scheme not in recipe.schemes:
+        _refuse(f"its machine is {recipe.machine!r}, which does not tell classes apart by {outcome.scheme!r}")
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
     _check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2 if outcome.column else 1)
     _check_vector(support_rows, "support_rows", 0, len(rows))
@@ -296,22 +320,27 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     n_features = encoder.n_features_
     if manifest["n_features"] != n_features or not n_features:
         _refuse("its encoder and its support vectors differ in the number of features")
+    kernel = _kernel(manifest["kernel"])
+    if recipe.own_vectors is not None and type(kernel) is not recipe.own_vectors:
+        _refuse(f"its kernel is {kernel!r}, which a {recipe.machine} does not have")
+    n_support = len(support_rows) if recipe.own_vectors is None else _n_vectors(arrays)
     return Model(
         encoder=encoder,
         outcome=outcome,
         recipe=recipe,
-        kernel=_kernel(manifest["kernel"]),
+        kernel=kernel,
         support_rows=support_rows,
-        support_vectors=as_data(_support(arrays, len(support_rows), n_features)),
-        parts=tuple(_parts(manifest["parts"], arrays, outcome, recipe, len(support_rows))),
+        support_vectors=as_data(_support(arrays, n_support, n_features)),
+        parts=tuple(_parts(manifest["parts"], arrays, outcome, recipe, n_support)),
         training=_training(manifest, arrays, outcome, recipe),
+        calibration=None if manifest["calibration"] is None else _calibration(manifest["calibration"], outcome, recipe),
     )
 
 
 def _outcome(entry: dict[str, Any]) -> Outcome:
     kind = entry["kind"]
     if kind == Classes.kind:
-        multiclass.check_scheme("scheme", entry["scheme"])
+        check_scheme("scheme", entry["scheme"], (*SCHEMES, JOINT))
         return Classes(_text(entry["column"], "target"), _labels(entry["labels"]), entry["scheme"])
     if kind == Quantity.kind:
         centre, scale = _real(entry["centre"], "centre", True), _real(entry["scale"], "scale", True)
@@ -323,13 +352,6 @@ def _outcome(entry: dict[str, Any]) -> Outcome:
         norm = None if norm is None else _real(norm, "squared_norm", True)
         return Membership(_real(entry["offset"], "offset", True), norm)
     _refuse(f"its outcome is {kind!r}, which is none")
-
-
-_MACHINES_FOR = {
-    Classes.kind: ("SVC", "NuSVC"),
-    Quantity.kind: ("SVR", "NuSVR", "QuantileSVR"),
-    Membership.kind: ("OneClassSVM", "SVDD"),
-}
 
 
 def _kernel(entry: object) -> Kernel:
@@ -360,6 +382,24 @@ def _encoder(entry: dict[str, Any]) -> TableEncoder:
     return encoder
 
 
+def _n_vectors(arrays: dict[str, np.ndarray]) -> int:
+    """Number of support vectors that are no training rows, of which the file has no list."""
+    if len(arrays["support_rows"]):
+        _refuse("its support vectors are no training rows, but it names some")
+    return len(arrays["support_indptr"]) - 1 if "support_indptr" in arrays else len(arrays["support_data"])
+
+
+def _calibration(entry: Any, outcome: Outcome, recipe: Recipe) -> Calibration:
+    calibrated = isinstance(outcome, Classes) and recipe.claims is Certificate and outcome.scheme in SCHEMES
+    if not calibrated:
+        _refuse(f"it has probabilities of decision values, which a {recipe.machine} has not")
+    assert isinstance(outcome, Classes)
+    try:
+        return read_calibration(entry, outcome.scheme, len(outcome.labels), outcome.n_parts)
+    except (ValueError, TypeError, KeyError) as error:
+        _refuse(f"its calibration is none: {type(error).__name__}: {error}")
+
+
 def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:
     data = arrays["support_data"]
     if not _SPARSE_ONLY & arrays.keys():
@@ -385,23 +425,31 @@ def _parts(
         (
             _real(entry["bias"], "bias", True),
             _half_width(entry["half_width"], recipe),
-            _certificate(entry["certificate"]),
+            _claim(entry["certificate"], recipe.claims if number == 0 or not recipe.is_whole else None),
         )
-        for entry in entries
+        for number, entry in enumerate(entries)
     ]
     n_machines = outcome.n_parts
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
+    multipliers = arrays.get("part_multipliers")
+    if (multipliers is not None) is not recipe.has_multipliers:
+        _refuse(f"it has multipliers, or has none, which does not fit a {recipe.machine}")
+    if multipliers is not None and multipliers.shape != beta.shape:
+        _refuse("its multipliers are not as many as its coefficients")
     rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
     if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
         _refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
+    if n_support * n_machines > MAX_COEFFICIENTS:
+        _refuse(f"it has {n_support} support vectors of {n_machines} machines, more than can be computed with")
     _check_vector(support, "part_support", 0, n_support)
-    if len({(certificate.tol, certificate.tol_gap) for *_, certificate in machines}) > 1:
+    asked_for = [(claim.tol, getattr(claim, "tol_gap", None)) for *_, claim in machines if hasattr(claim, "tol")]
+    if len(set(asked_for)) > 1:
         _refuse("its machines claim to have been solved to different tolerances")
     parts = []
     for number, machine in enumerate(machines):
         own = slice(starts[number], starts[number + 1])
         _check_variables(support[own], beta[own], recipe)
-        part = Part(support[own], beta[own], *machine)
+        part = Part(support[own], beta[own], *machine, None if multipliers is None else multipliers[own])
         if not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if recipe.is_scaled else 1.0) < MAX_TARGET:
             _refuse(
                 "a machine has a coefficient or a bias too large to compute with, or a margin too small to divide by"
@@ -411,7 +459,7 @@ def _parts(
 
 
 def _half_width(value: object, recipe: Recipe) -> float | None:
-    if (value is None) is isinstance(recipe, (ForNuSVC, ForNuSVR)):
+    if (value is None) is recipe.has_width:
         _refuse(f"its half_width is {value!r}, which does not fit a {recipe.machine}")
     return None if value is None else _real(value, "half_width", True)
 
@@ -433,33 +481,51 @@ def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], outcome: 
     n = len(arrays["training_rows"])
     if sample_weight is not None and (sample_weight.shape != (n,) or not (sample_weight > 0).all()):
         _refuse("the sample weights must be positive, one a training row")
-    largest = recipe.C
+    C = getattr(recipe, "C", 1.0)
+    largest = max(1.0, C) if math.isfinite(C) else 1.0
     for weights in (class_weight, sample_weight):
         largest *= 1.0 if weights is None else float(weights.max())
-    if math.isfinite(recipe.C) and not math.isfinite(2.0 * n * largest):
+    if not math.isfinite(2.0 * n * largest):
         _refuse("C times the weights, of all rows together, is beyond what float64 can hold")
     return Training(arrays["training_rows"], _text(manifest["checksum"], "checksum"), class_weight, sample_weight)
 
 
-def _certificate(entry: dict[str, Any]) -> Certificate:
-    values: dict[str, Any] = {"status": Status(entry["status"])}
-    for name in _CERTIFICATE[1:]:
-        value = entry[name]
-        if name.startswith("n_") or name == "peak_memory_bytes":
-            if type(value) is not int or value < 0:
-                _refuse(f"its certificate's {name} is {value!r}, which is no count")
-            values[name] = value
-        else:
-            values[name] = None if name == "tol_gap" and value is None else _real(value, name, name not in _UNBOUNDED)
-    for name in (*_NOT_NEGATIVE, *(["tol_gap"] if values["tol_gap"] is not None else [])):
-        if values[name] < 0.0 or (values[name] == 0.0 and name.startswith("tol")):
-            _refuse(f"its certificate's {name} is {values[name]!r}, which cannot be")
-    return Certificate(**values)
+def _claim(entry: Any, kind: type | None) -> Any:
+    """What a machine claims: a value of this type, all of whose fields are in the file."""
+    if kind is None:
+        if entry is not None:
+            _refuse("a machine has a certificate, and should have none")
+        return None
+    assert issubclass(kind, Certificate | LossCertificate | Separation)
+    wanted = {field.name: field.type for field in fields(kind) if field.name not in _NOT_IN_FILES}
+    values = {name: _claimed(entry[name], name, str(of_type), kind) for name, of_type in wanted.items()}
+    for name in _NOT_NEGATIVE:
+        value = values.get(name)
+        if value is not None and (value < 0.0 or (value == 0.0 and name.startswith("tol"))):
+            _refuse(f"its certificate's {name} is {value!r}, which cannot be")
+    return kind(**values)
+
+
+def _claimed(value: Any, name: str, of_type: str, kind: type) -> Any:
+    if of_type == "Status":
+        return Status(value)
+    if of_type == "int":
+        if type(value) is not int or not 0 <= value < 2**63:
+            _refuse(f"its certificate's {name} is {value!r}, which is no count")
+        return value
+    if of_type == "bool":
+        if not isinstance(value, bool):
+            _refuse(f"its certificate's {name} is {value!r}, which is neither true nor false")
+        return value
+    if value is None and of_type.endswith("None"):
+        return None
+    unbounded = _UNBOUNDED if kind is Certificate else _UNBOUNDED_LOSS if kind is LossCertificate else ()
+    return _real(value, name, name not in unbounded)
 
 
 def _real(value: object, name: str, finite: bool) -> float:
-    if value == "inf" and not finite:
-        return math.inf
+    if value in ("inf", "-inf") and not finite and (value == "inf" or name == "dual"):
+        return float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         _refuse(f"its {name} is {value!r}, which is no number")
     return float(value)

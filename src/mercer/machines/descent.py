@@ -89,11 +89,12 @@ def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray,
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, and the certificate."""
+    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, multipliers of the margins, and the certificate."""
 
     beta: FloatArray
     bias: float
     alpha: FloatArray
+    multipliers: FloatArray
     certificate: LossCertificate
     n_iter: int
 
@@ -155,7 +156,7 @@ def minimise(
         peak_memory_bytes=product.bytes_held + gram.peak_bytes,
     )
     beta = weights * point.alpha * y
-    return Descended(beta, point.bias, point.alpha, certificate, ended.n_iter)
+    return Descended(beta, point.bias, point.alpha, point.multipliers, certificate, ended.n_iter)
 
 
 def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:

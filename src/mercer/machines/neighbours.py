@@ -72,6 +72,30 @@ def nearest_by_values(
     return squares, indices
 
 
+def vote_shares(
+    kernel: Kernel,
+    data: Data,
+    prototypes: Data,
+    codes: IndexArray,
+    class_weight: FloatArray,
+    count: int,
+    *,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Return the share of votes of each class, times its weight, among the `count` nearest prototypes, (m, n_classes).
+
+    `codes` are the classes of the prototypes; see :func:`nearest` for the rest.
+    """
+    _, indices = nearest(kernel, data, prototypes, kernel.diag(prototypes), min(count, codes.size), n_jobs=n_jobs)
+    return counted_shares(codes[indices], class_weight)
+
+
+def counted_shares(votes: IndexArray, class_weight: FloatArray) -> FloatArray:
+    """Return the share of each class, times its weight, of votes (m, count)."""
+    counts = np.column_stack([np.count_nonzero(votes == k, axis=1) for k in range(class_weight.size)])
+    return counts * class_weight / (counts @ class_weight)[:, None]
+
+
 def _first(away: FloatArray, count: int) -> tuple[FloatArray, IndexArray]:
     order = np.argsort(away, axis=1, kind="stable")[:, :count]
     return np.take_along_axis(away, order, axis=1), order

@@ -20,6 +20,25 @@ from mercer.status import Status
 FloatArray = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Separation:
+    """What a perceptron claims, which minimises nothing.
+
+    Attributes
+    ----------
+    n_mistakes, n_passes : int
+    criterion : float
+        The sum of -y f(x) over the rows with y f(x) <= 0.
+    separated : bool
+        Whether every row has y f(x) > 0: a further pass would change nothing.
+    """
+
+    n_mistakes: int
+    n_passes: int
+    criterion: float
+    separated: bool
+
+
 @dataclass(eq=False)
 class Learnt:
     """A perceptron, and how it came about.

@@ -116,7 +116,7 @@ def support(model: Model) -> str:
     """How many of the training rows are support vectors, each counted once."""
     n, n_rows = len(model.support_rows), len(model.training.rows)
     of_what, own = "", [len(part.support) for part in model.parts]
-    if len(own) > 1:
+    if len(own) > 1 and not model.recipe.is_whole:
         of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
     # Of a machine that is not optimal, other rows than the support vectors may be what another fit would need.
     rest = n < n_rows and model.certificate.status is Status.OPTIMAL

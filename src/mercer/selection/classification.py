@@ -16,7 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.metrics import Evaluation, PairedTest, evaluate, mcnemar
 from mercer.outcome import Classes, Outcome
-from mercer.recipes import ForSVC, Recipe
+from mercer.recipes import DualRecipe, ForSVC
 from mercer.selection.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, fit_quietly, neighbours_setting
 from mercer.selection.goal import Answer, FoldTraining, Goal
 from mercer.solution import Solution
@@ -65,7 +65,7 @@ class ToClassify(Goal):
         """The classes."""
         return Classes.learnt(column, cells)
 
-    def recipe(self, C: float, epsilon: float | None) -> Recipe:
+    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
         """C-SVC."""
         return ForSVC(C=C)
 
@@ -77,7 +77,7 @@ class ToClassify(Goal):
         self,
         gram: Gram,
         truth: npt.NDArray[Any],
-        recipe: Recipe,
+        recipe: DualRecipe,
         *,
         limits: Limits,
         callback: Callback,

@@ -17,7 +17,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.metrics import Interval
 from mercer.outcome import Outcome
-from mercer.recipes import Recipe
+from mercer.recipes import DualRecipe
 from mercer.selection.contenders import Chosen, Fold
 from mercer.solution import Solution
 from mercer.solvers import Interruption, Limits
@@ -77,7 +77,7 @@ class Goal(ABC):
         """The outcome of the training rows, from their target."""
 
     @abstractmethod
-    def recipe(self, C: float, epsilon: float | None) -> Recipe:
+    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
         """The machine of a setting."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Goal(ABC):
         self,
         gram: Gram,
         truth: npt.NDArray[Any],
-        recipe: Recipe,
+        recipe: DualRecipe,
         *,
         limits: Limits,
         callback: Callback,

@@ -16,7 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.metrics import Interval
 from mercer.outcome import Outcome, Quantity
-from mercer.recipes import ForSVR, Recipe
+from mercer.recipes import DualRecipe, ForSVR
 from mercer.selection.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, fit_quietly, neighbours_setting
 from mercer.selection.goal import Answer, FoldTraining, Goal
 from mercer.solution import Solution
@@ -60,7 +60,7 @@ class ToEstimate(Goal):
         """The scale."""
         return Quantity.learnt(column, cells)
 
-    def recipe(self, C: float, epsilon: float | None) -> Recipe:
+    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
         """Epsilon-SVR."""
         assert epsilon is not None
         return ForSVR(C=C, epsilon=epsilon)
@@ -72,7 +72,7 @@ class ToEstimate(Goal):
         self,
         gram: Gram,
         truth: npt.NDArray[Any],
-        recipe: Recipe,
+        recipe: DualRecipe,
         *,
         limits: Limits,
         callback: Callback,
