@@ -217,6 +217,18 @@ def test_rows_with_missing_cells_may_leave_too_few():
         study(frame, "pay", n_folds=2, missing="drop")
 
 
+@pytest.mark.parametrize(
+    ("others", "which"), [(1, "all 20 sealed rows, which"), (3, "all 20 sealed rows but one, which")]
+)
+def test_a_sealed_part_of_one_number_judges_nothing(others, which):
+    frame = quantities(80)
+    frame["pay"] = 7.0
+    for place in range(others):  # the sealed part gets a quarter of them
+        frame.loc[20 * place, "pay"] = 8.0 + place
+    with pytest.raises(TableError, match=f"the target 'pay' is 7 in {which} no prediction of numbers can be judged by"):
+        study(frame, "pay", task="regression", n_folds=2)
+
+
 def test_the_page_and_the_summary(found):
     text = render(found, source="t.csv")
     words = " ".join(text.split())

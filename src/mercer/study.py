@@ -33,6 +33,7 @@ from mercer.selection.splits import (
     MIN_ROWS_A_FOLD,
     MIN_TEST_ROWS,
     check_class_counts,
+    check_judging_numbers,
     check_row_count,
     check_share,
     rows_enough,
@@ -156,7 +157,8 @@ def study(
     nearest neighbours go through the same folds. Then the seal is opened, once, for all.
 
     What is known of the sealed rows before: that they exist, which columns the table has, and their targets, by which
-    the classes are named and the split is stratified (for numbers by ranges of them). Besides, their cells are checked
+    the classes are named and the split is stratified (for numbers by ranges of them; they are refused where they are
+    one number in all rows but one, which nothing can be judged by). Besides, their cells are checked
     for whether they can be used at all, and a table with one that cannot is refused at the start. Nothing else about
     them has a part in any choice.
 
@@ -211,6 +213,8 @@ def study(
     intake = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
     sealed = _complete_rows(sealed, known, intake, n_folds)
 
+    if not isinstance(known, Labels):
+        sealed.check(lambda rows: check_judging_numbers(target, intake.truth.values[rows]))
     used = table.select(intake.features).take(intake.rows)
     rest_rows = intake.rows[sealed.rest]
     rest, known_rest = used.take(sealed.rest), intake.truth.of(table, rest_rows)

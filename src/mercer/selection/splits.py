@@ -7,7 +7,7 @@ import math
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from mercer.table import TableError
+from mercer.table import TableError, cell_text
 
 
 def rows_needed(n: int, test_size: float, n_folds: int) -> int:
@@ -63,6 +63,21 @@ def check_row_count(n: int, test_size: float, n_folds: int) -> None:
             f"{'is' if n == 1 else 'are'} {n}",
             hint="change n_folds or test_size, or get more rows",
         )
+
+
+def check_judging_numbers(target: str, numbers: np.ndarray) -> None:
+    """Raise a TableError for sealed numbers that are one and the same, but for a row at most: no R² is one of these."""
+    found, counts = np.unique(numbers, return_counts=True)
+    others = numbers.size - int(counts.max())
+    if others > 1:
+        return
+    raise TableError(
+        f"the target {target!r} is {cell_text(float(found[counts.argmax()]))} in all {numbers.size} sealed rows"
+        + (" but one" if others else "")
+        + ", which no prediction of numbers can be judged by",
+        hint="change the seed or take a larger test_size; where nearly every row has this number, ask for "
+        "classification into rows that have it and rows that do not",
+    )
 
 
 def stratified_holdout(codes: np.ndarray, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
