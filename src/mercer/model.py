@@ -423,11 +423,12 @@ class TrainingSet:
         )
         gram, weights = Gram(model.kernel, data), model.training.penalties(1.0, self.truth)
         for (rows_of, targets), own_parts in zip(grouped(model.recipe, tasks), grouped_parts(model), strict=True):
-            view = gram.restrict(rows_of)
-            point = model.point(own_parts, rows_of)
-            _, findings = recomputed(
-                model.recipe, own_parts[0].certificate, targets, weights[rows_of], view, view, point
-            )
+            view, claim = gram.restrict(rows_of), own_parts[0].certificate
+            try:
+                point = model.point(own_parts, rows_of)
+                _, findings = recomputed(model.recipe, claim, targets, weights[rows_of], view, view, point)
+            except ValueError as error:
+                raise ValueError(f"{_OTHERS.format('targets')}: {error}") from error
             if findings:
                 raise ValueError(f"{_OTHERS.format('targets')}: {findings[0]}")
         return model
