@@ -11,7 +11,15 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Status(StrEnum):
-    """How a fit ended; :attr:`advice` says what to make of it."""
+    """How a fit ended; :attr:`advice` says what to make of it.
+
+    Each is its own text: ``Status.OPTIMAL == "optimal"``.
+
+    Examples
+    --------
+    >>> Status("max_iter").is_final, Status("stalled").is_final
+    (False, True)
+    """
 
     OPTIMAL = "optimal"
     MAX_ITER = "max_iter"
@@ -77,4 +85,8 @@ class InseparableError(ValueError):
 
 
 class IndefiniteKernelWarning(UserWarning):
-    """The kernel is not positive semidefinite on the training rows, or not known to be."""
+    """The kernel is not positive semidefinite on the training rows, or not known to be.
+
+    The fit ends all the same, and its certificate says `stationary` at best: `mercer.diagnose` says of a kernel what is
+    known, and `clip`, `flip` and `shift` of `mercer.kernels` repair a matrix of its values.
+    """

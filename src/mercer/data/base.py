@@ -70,7 +70,10 @@ class Data(ABC):
 
 
 class Vectors(Data):
-    """Rows of features: data that have inner products and distances."""
+    """Rows of features: data that have inner products and distances.
+
+    Either :class:`Dense` or :class:`CSR`; both are made by :func:`as_data`, and hold float32 or float64 as given.
+    """
 
     _norms: tuple[FloatArray | None, FloatArray] | None = None  # asked for last, and around which centre
 

@@ -85,7 +85,19 @@ def distinct_pairs(X: Vectors, weights: npt.ArrayLike | None = None) -> Pairs:
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
-    """Return the value that a share of the values does not exceed, by weight; between two of them, their mean."""
+    """Return the value that a share of the values does not exceed, by weight; between two of them, their mean.
+
+    Parameters
+    ----------
+    values, weights : ndarray of shape (n,)
+        Weights >= 0, not all 0.
+    share : float
+        From 0 to 1.
+
+    Returns
+    -------
+    float
+    """
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(weights[order])
     wanted = share * sums[-1]

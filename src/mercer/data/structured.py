@@ -144,7 +144,17 @@ class Structured(Data):
 
 
 def together(a: Structured, b: Structured) -> tuple[Structured, Structured]:
-    """Return both sides as views of the same numbered rows."""
+    """Return both sides as views of the same numbered rows.
+
+    Parameters
+    ----------
+    a, b : Structured
+
+    Returns
+    -------
+    a, b : Structured
+        The same rows, which kernels may compare by number.
+    """
     if b._store is not a._store and b._store.holds(a._store):
         return Structured._of(b._store, a.index), b
     a = a.like(b)
@@ -181,7 +191,17 @@ def as_structured(X: Any) -> Structured:
 
 
 def looks_structured(X: Any) -> bool:
-    """Whether X is plainly a list or column of strings, lists of tokens or sets, and no table."""
+    """Return whether X is plainly a list or column of strings, lists of tokens or sets, and no table.
+
+    Parameters
+    ----------
+    X : object
+
+    Returns
+    -------
+    bool
+        By its first row; of lists in a list, which may be a table, False.
+    """
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], (str, set, frozenset))
     shape: tuple[int, ...] = getattr(X, "shape", ())

@@ -45,6 +45,28 @@ class ByPairs(ClassifierMixin, EveryRowMachine):
         return class_scores(raw, self.classes_.size, self._scheme)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest score of each row; see :meth:`decision_function`."""
+        """Return the class with the largest score of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does: m n kernel values. Of equal scores, the smaller class wins.
+        """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]

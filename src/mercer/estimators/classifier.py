@@ -185,7 +185,28 @@ class MarginClassifier(ClassifierMixin, DualMachine):
 
     @available_if(_probability_is_set)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class, (m, n_classes); see :meth:`predict_proba`."""
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`; minus infinity where a probability is 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, or where it was with ``probability=False`` or came to no end.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `predict_proba` does. Available with ``probability=True``.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

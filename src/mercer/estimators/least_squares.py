@@ -202,7 +202,29 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         return one_column_for_two(self._values(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest decision value of each row; see :meth:`decision_function`."""
+        """Return the class with the largest decision value of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does: m n kernel values. Of equal ones, the smaller class wins.
+        """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]
 
@@ -331,7 +353,28 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
         return one_column_for_two(rows.float64() @ self.coef_.T + self.intercept_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest decision value of each row; see :meth:`decision_function`."""
+        """Return the class with the largest decision value of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs m p multiplications for each output. Of equal decision values, the smaller class wins.
+        """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]
 

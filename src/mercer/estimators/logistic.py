@@ -62,19 +62,82 @@ class _Likelihood(ClassifierMixin, ABC):
         """Decision values, one column for two classes."""
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the most probable class of each row; see :meth:`decision_function`."""
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does; of equal ones, the smaller class wins.
+        """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, (m, n_classes); see :meth:`decision_function`."""
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`; every row adds up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does.
+        """
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
         return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class, (m, n_classes), without underflow."""
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`. Finite where `predict_proba` is 0 because float64 ends.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does.
+        """
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return np.column_stack([-np.logaddexp(0.0, scores[:, 0]), -np.logaddexp(0.0, -scores[:, 0])])

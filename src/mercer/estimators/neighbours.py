@@ -31,8 +31,9 @@ PROTOTYPES = ("all", "support_vectors")
 class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     """Majority vote of the nearest rows, by the distance of a kernel's space.
 
-    d(x, z)^2 = k(x, x) + k(z, z) - 2 k(x, z). With ``prototypes="support_vectors"`` only the support vectors of an
-    `SVC` with the same kernel are remembered. It minimises nothing and claims nothing.
+    Of the `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) - 2 k(x, z), each votes for its class.
+    With ``prototypes="support_vectors"`` only the support vectors of an `SVC` with the same kernel are remembered. It
+    minimises nothing and claims nothing.
 
     Parameters
     ----------
@@ -185,12 +186,56 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         return np.sqrt(np.maximum(squares, 0.0)), self.prototype_indices_[nearest_of]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the share of votes of each class, times its weight, (m, n_classes); see :meth:`kneighbors`."""
+        """Return the share of votes of each class, times its weight.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`; every row adds up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `kneighbors` does.
+        """
         _, nearest_of = self._nearest(X)
         return counted_shares(self._codes[nearest_of], self.class_weight_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with most votes, by weight, the smaller one at a tie; see :meth:`kneighbors`."""
+        """Return the class with most votes, by weight.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `kneighbors` does. Of classes with as many votes, the smaller one wins.
+        """
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]
 
@@ -328,6 +373,28 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         return one_column_for_two(self._values(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest score of each row; see :meth:`decision_function`."""
+        """Return the class with the largest score of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does: m n kernel values. Of equal scores, the smaller class wins.
+        """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]

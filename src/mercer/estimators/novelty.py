@@ -151,6 +151,11 @@ class OneClassSVM(NoveltyDetector):
     n_features_in_, feature_names_in_
         See scikit-learn.
 
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
     Warns
     -----
     ConvergenceWarning, IndefiniteKernelWarning
@@ -313,6 +318,11 @@ class SVDD(NoveltyDetector):
         See :class:`SVR`; its objectives are half of those above.
     n_features_in_, feature_names_in_
         See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
 
     Warns
     -----

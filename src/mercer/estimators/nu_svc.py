@@ -67,6 +67,11 @@ class NuSVC(MarginClassifier):
     recipe_, shape_fit_, machines_, calibration_, n_features_in_, feature_names_in_
         See :class:`SVC`.
 
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
     Warns
     -----
     ConvergenceWarning

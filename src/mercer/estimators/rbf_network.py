@@ -31,6 +31,13 @@ def _can(method: str) -> Any:
 class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
     """Radial basis function network: a linear machine on exp(-gamma |x - c_j|^2), the columns of `GaussianBasis`.
 
+    **Solves**, once the centres c_j are found, what its linear machine does on phi_j(x) = exp(-gamma |x - c_j|^2); by
+    default, with v its `prior_variance` and for two classes,
+
+        min  1/(2 v) ||w||^2 + sum_i s_i ln(1 + exp(-y_i (<w, phi(x_i)> + b))),
+
+    s_i being the weight of the row times that of its class.
+
     Parameters
     ----------
     n_components : int, default=100
@@ -179,19 +186,82 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         return self._columns(data)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class that the linear machine predicts for each row."""
+        """Return the class that the linear machine predicts for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs a kernel value for each row and centre, and what the linear machine takes.
+        """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.predict(columns))
 
     @_can("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the linear machine's decision values."""
+        """Return the linear machine's decision values.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,) for two classes, positive for ``classes_[1]``; (m, n_classes) for more
+            Or what the machine makes of more classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs a kernel value for each row and centre. There where `machine` has it.
+        """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.decision_function(columns))
 
     @_can("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the linear machine's probabilities, (m, n_classes)."""
+        """Return the linear machine's probabilities.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs a kernel value for each row and centre. There where `machine` has it.
+        """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.predict_proba(columns))
 

@@ -110,6 +110,11 @@ class SVR(VectorRegressor):
     n_features_in_, feature_names_in_
         See scikit-learn.
 
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
     Warns
     -----
     ConvergenceWarning, IndefiniteKernelWarning
@@ -243,6 +248,11 @@ class NuSVR(VectorRegressor):
     fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
         See :class:`SVR`.
 
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
     Warns
     -----
     ConvergenceWarning, IndefiniteKernelWarning
@@ -364,6 +374,11 @@ class QuantileSVR(VectorRegressor):
         See :class:`SVR`.
     fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
         See :class:`SVR`. All rows are support vectors but for some that f goes through.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
 
     Warns
     -----

@@ -161,7 +161,22 @@ class Nystroem(HoldsKernel, DenseMap):
             pass
 
     def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray[np.floating]:
-        """Return the columns of the training rows: the same as `fit` and then `transform`, in one pass."""
+        """Return the columns of the training rows: the same as `fit` and then `transform`, in one pass.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+        y : ignored
+
+        Returns
+        -------
+        ndarray of shape (n, n_components_)
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
         rows = self._training_rows(X)
         self._draw(rows)
         return self._collected(rows, self._measured(rows))

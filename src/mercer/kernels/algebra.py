@@ -391,7 +391,23 @@ class Exp(_Unary):
 
 
 def exp(kernel: Kernel) -> Kernel:
-    """Return the exponential of a kernel; see `Exp`."""
+    """Return the exponential of a kernel, exp(k(x, z)).
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Returns
+    -------
+    Exp
+        Positive semidefinite where `kernel` is; see there for overflow.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> exp(Linear())
+    exp(Linear())
+    """
     return Exp(kernel)
 
 

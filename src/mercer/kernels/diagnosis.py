@@ -271,6 +271,16 @@ def refute(kernel: Kernel, alphabet: Sequence[Hashable] = "01", max_length: int 
 def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
     """Return all strings of at most `max_length` letters, or lists of tokens, the shorter ones first.
 
+    Parameters
+    ----------
+    alphabet : str or sequence
+        Its letters, or tokens.
+    max_length : int
+
+    Returns
+    -------
+    list of str, or of lists of tokens
+
     Raises
     ------
     ValueError

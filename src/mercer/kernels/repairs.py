@@ -116,7 +116,16 @@ def clip(matrix: Any) -> Repaired:
 def flip(matrix: Any) -> Repaired:
     """Turn the sign of negative eigenvalues: what is negative is taken for structure, and kept by its size.
 
-    The result is the square root of the square of the matrix. Parameters, errors and cost are those of :func:`clip`.
+    The result is the square root of the square of the matrix. Errors and cost are those of :func:`clip`.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n, n)
+        Symmetric.
+
+    Returns
+    -------
+    Repaired
 
     Examples
     --------
@@ -131,8 +140,17 @@ def shift(matrix: Any) -> Repaired:
     """Add the size of the most negative eigenvalue to the diagonal: no similarity of two rows changes.
 
     Every row becomes more like itself and no more like the others. In the dual of a machine that is a penalty on the
-    squares of the coefficients, the one that a squared hinge loss has. Parameters and errors are those of
-    :func:`clip`; only eigenvalues are needed, some n³ multiplications.
+    squares of the coefficients, the one that a squared hinge loss has. Errors are those of :func:`clip`; only
+    eigenvalues are needed, some n³ multiplications.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n, n)
+        Symmetric.
+
+    Returns
+    -------
+    Repaired
 
     Examples
     --------

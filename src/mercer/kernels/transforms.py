@@ -203,7 +203,23 @@ class Normalized(OfOne):
 
 
 def normalize(kernel: Kernel) -> Kernel:
-    """Return the kernel divided by the lengths of its points; see `Normalized`."""
+    """Return the kernel divided by the lengths of its points, k(x, z) / sqrt(k(x, x) k(z, z)).
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Returns
+    -------
+    Normalized
+        See there for points of length 0.
+
+    Examples
+    --------
+    >>> from mercer import Linear, gram_matrix
+    >>> gram_matrix(normalize(Linear()), [[3.0, 4.0]], [[0.0, 2.0]])
+    array([[0.8]])
+    """
     return Normalized(kernel)
 
 
@@ -345,5 +361,22 @@ class Centered(OfOne):
 
 
 def center(kernel: Kernel) -> Kernel:
-    """Return the kernel whose points have mean 0; see `Centered`."""
+    """Return the kernel whose training points have mean 0 in its space.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Returns
+    -------
+    Centered
+        It learns the mean where it is resolved: in `fit`, from the training rows.
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> from mercer.kernels import Linear
+    >>> SVC(kernel=center(Linear())).fit([[0.0], [2.0]], [0, 1]).predict([[1.5]])
+    array([1])
+    """
     return Centered(kernel)

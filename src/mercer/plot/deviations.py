@@ -21,6 +21,10 @@ def tube(test: Deviations, epsilon: float) -> Figure:
     test : Deviations
     epsilon : float
         In the target's unit.
+
+    Returns
+    -------
+    Figure
     """
     rows = _drawn(test)
     outside = np.abs(test.residuals[rows]) > epsilon
@@ -44,7 +48,18 @@ def tube(test: Deviations, epsilon: float) -> Figure:
 
 
 def residuals(test: Deviations, epsilon: float) -> Figure:
-    """Residuals (true less predicted) against predictions; dashed lines are the tube's edges."""
+    """Residuals (true less predicted) against predictions; dashed lines are the tube's edges.
+
+    Parameters
+    ----------
+    test : Deviations
+    epsilon : float
+        Half of the tube's width, in the target's unit.
+
+    Returns
+    -------
+    Figure
+    """
     rows = _drawn(test)
     with house_style():
         figure, (axes,) = new_figure(5.2, 3.6)
@@ -58,7 +73,18 @@ def residuals(test: Deviations, epsilon: float) -> Figure:
 
 
 def residual_distribution(train: Deviations, test: Deviations, epsilon: float) -> Figure:
-    """Histograms of residuals on training and on test rows; dashed lines are the tube's edges."""
+    """Histograms of residuals on training and on test rows; dashed lines are the tube's edges.
+
+    Parameters
+    ----------
+    train, test : Deviations
+    epsilon : float
+        Half of the tube's width, in the target's unit.
+
+    Returns
+    -------
+    Figure
+    """
     both = np.concatenate([train.residuals, test.residuals])
     low, high = np.percentile(both, [0.5, 99.5])
     edges = np.linspace(min(low, -1.5 * epsilon), max(high, 1.5 * epsilon), 41)

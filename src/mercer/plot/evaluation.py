@@ -27,6 +27,10 @@ def roc_curves(
         One curve for two classes; one against the rest for each of more classes (the first six are drawn).
     other : (name, sequence of Roc), optional
         Test curve of another classifier, drawn for two classes only.
+
+    Returns
+    -------
+    Figure
     """
     with house_style():
         figure, (axes,) = new_figure(4.8, 4.6)
@@ -51,7 +55,18 @@ def roc_curves(
 
 
 def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
-    """True classes down, predicted classes across; the shade is the share of the true class."""
+    """True classes down, predicted classes across; the shade is the share of the true class.
+
+    Parameters
+    ----------
+    counts : ndarray of int of shape (n_classes, n_classes)
+        Rows of each true class (first axis) and predicted class.
+    labels : sequence of str
+
+    Returns
+    -------
+    Figure
+    """
     n = len(labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     with house_style():
@@ -80,6 +95,14 @@ def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
 
     Between 0 and 1 a row is on the right side but inside the margin; below 0 it is misclassified, if there are two
     classes. With more, a row that one pair of classes decides against may still win the vote.
+
+    Parameters
+    ----------
+    train, test : ndarray of float of shape (n,)
+
+    Returns
+    -------
+    Figure
     """
     low, high = np.percentile(np.concatenate([train, test]), [0.5, 99.5])
     edges = np.linspace(min(low, -0.5), max(high, 1.5), 41)

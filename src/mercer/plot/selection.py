@@ -16,11 +16,20 @@ from mercer.selection.search import Cell, KernelChoice, SearchResult, multiple
 def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figure:
     """Cross-validated figure of merit of every finished cell, one panel a kernel; the chosen cell has a frame.
 
-    `shown` writes the figure: percent of an accuracy, decimals of an R². Of cells that differ in epsilon alone the best
-    one is shown.
+    Of cells that differ in epsilon alone the best one is shown.
 
     Rows are gamma, as a multiple of its usual value 1/(p · variance); columns are C.
     The shade runs from the worst to the best cell. A star marks cells with machines that ended before the optimum.
+
+    Parameters
+    ----------
+    result : SearchResult
+    shown : callable
+        Writes a figure of merit: percent of an accuracy, decimals of an R².
+
+    Returns
+    -------
+    Figure
     """
     cells = _without_epsilon(result.cells)
     families = sorted({cell.choice.simplicity for cell in cells})

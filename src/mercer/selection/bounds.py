@@ -26,6 +26,16 @@ def joachims_bound(machine: Any) -> float:
     max k(x, x) - min k(x, z) over all rows. Where no support vector is free, the bias is a convention that may move
     with any row, and all support vectors count.
 
+    Parameters
+    ----------
+    machine : SVC
+        Fitted, for two classes, with hinge loss.
+
+    Returns
+    -------
+    float
+        A share of the rows, from 0 to 1.
+
     Raises
     ------
     TypeError
@@ -75,6 +85,16 @@ def span_bound(machine: Any) -> float:
     It is the share of rows with y_i f(x_i) <= alpha_i S_i², S_i being the distance of phi(x_i) from the affine span of
     the free support vectors, itself apart. It is the leave-one-out error where leaving a row out makes no other change
     sides; else an estimate, which is no bound but rarely wrong.
+
+    Parameters
+    ----------
+    machine : SVC
+        Fitted, for two classes, with hinge loss.
+
+    Returns
+    -------
+    float
+        A share of the rows, from 0 to 1.
 
     Raises
     ------
