@@ -17,10 +17,19 @@ from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
 
 from generated import mixed_frame, quantities, three_classes, with_missing
-from mercer import cli, load_libsvm_data, load_libsvm_model
+from mercer import (
+    SVC,
+    KernelLogisticRegression,
+    KernelNeighborsClassifier,
+    RBFNetworkClassifier,
+    cli,
+    load_libsvm_data,
+    load_libsvm_model,
+)
 from mercer.cli.progress import ConsoleProgress
-from mercer.io.model_file import load_model
+from mercer.io.model_file import load_model, save_model
 from mercer.io.tables import read_table
+from mercer.model import fit_model
 from mercer.recipes import ForSVR
 from mercer.report import prose
 from mercer.selection.progress import Progress
@@ -278,6 +287,47 @@ def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(merce
     assert err.startswith("error: --C inf needs classes that can be separated, which they cannot with this kernel: ")
     assert err.endswith("; give a finite --C, or another --kernel\n")
     assert err.count("\n") == 1
+
+
+PYTHONS = {
+    "joint": (SVC(multi_class="joint"), "joint", ["KKT violation", "support vectors ", "status"]),
+    "likely": (SVC(probability=True), "ovo", ["KKT violation", "sum of all machines"]),
+    "loss": (KernelLogisticRegression(), "ovr", ["violation", "duality gap", "optimal"]),
+    "network": (RBFNetworkClassifier(5), "ovr", ["violation", "duality gap", "optimal"]),
+    "memory": (KernelNeighborsClassifier(), "ovr", ["claims no optimum. What was checked: the rows that vote, and"]),
+}
+
+
+@pytest.mark.parametrize("case", PYTHONS)
+def test_files_of_every_kind_of_machine_are_predicted_and_verified(case, mercer, tmp_path):
+    machine, scheme, words = PYTHONS[case]
+    frame = three_classes(60)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    made = fit_model(frame, "kind", machine)
+    save_model(tmp_path / "m", made)
+    assert made.outcome.scheme == scheme
+    status, out, _ = mercer("predict", "m", "t.csv")
+    assert status == 0
+    read = pd.read_csv(io.StringIO(out))
+    assert read["label"].tolist() == made.predict(frame).tolist()
+    if made.has_probabilities:
+        columns = read[["probability_a", "probability_b", "probability_c"]].to_numpy()
+        np.testing.assert_array_equal(columns, made.probabilities(frame))
+    assert made.has_probabilities is ("probability_a" in read) is (case != "joint")
+    status, out, err = mercer("verify", "m", "t.csv")
+    assert (status, err) == (0, "")
+    assert "verified: the model is what it says it is" in out
+    for word in words:
+        assert word in " ".join(out.split())
+
+
+def test_the_joint_machine_on_the_command_line(mercer, tmp_path):
+    three_classes(60).to_csv(tmp_path / "t.csv", index=False)
+    status, out, _ = mercer("fit", "t.csv", "--target", "kind", "--multi-class", "joint", "--out", "m")
+    assert status == 0
+    assert "of at least one of the" not in out
+    assert load_model(tmp_path / "m").outcome.scheme == "joint"
+    assert mercer("verify", "m", "t.csv")[0] == 0
 
 
 def test_verify_recognises_another_table(mercer, model, table, tmp_path):

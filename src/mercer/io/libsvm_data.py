@@ -27,7 +27,7 @@ _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 class LibsvmFileError(ValueError):
     """A file that is not one of LIBSVM's, with the line that shows it.
 
-    A `ValueError`, raised by `load_libsvm_data` and `load_libsvm_model`; its message names file, line and what is wrong.
+    A `ValueError` of `load_libsvm_data` and `load_libsvm_model`; its message names file, line and what is wrong.
     """
 
 
