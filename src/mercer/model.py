@@ -515,10 +515,8 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
         if not abs(dual - known) <= 1e-6 * max(1.0, abs(known)):
             raise ValueError(_OTHERS.format("targets"))
         # Of several outputs, rows are counted: bounded where none of their variables is free.
-        free = problem.by_output((box[0] < beta) & (beta < box[1]) & (problem.n_outputs > 1 or beta != 0.0))
-        used = problem.by_output(beta != 0.0)
-        if problem.n_outputs > 1:
-            free, used = free.any(axis=1), used.any(axis=1)
+        free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)
+        used = problem.by_output(beta != 0.0).reshape(-1, problem.n_outputs).any(axis=1)
         n_bounded = np.count_nonzero(used & ~free)
         same = bool(((box[0] <= beta) & (beta <= box[1])).all()) and n_bounded == solution.certificate.n_bounded
     if not same:

@@ -280,7 +280,8 @@ class Quantity(Outcome):
 
     def in_unit(self, values: FloatArray) -> FloatArray:
         """Numbers of the target's unit, from those that machines give."""
-        return self.centre + self.scale * values
+        with np.errstate(over="ignore"):  # beyond float64 is infinity, of a file that somebody has made up
+            return self.centre + self.scale * values
 
     def answers(self, scores: FloatArray) -> Answers:
         """The predictions."""

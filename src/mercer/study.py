@@ -213,8 +213,6 @@ def study(
     intake = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
     sealed = _complete_rows(sealed, known, intake, n_folds)
 
-    if not isinstance(known, Labels):
-        sealed.check(lambda rows: check_judging_numbers(target, intake.truth.values[rows]))
     used = table.select(intake.features).take(intake.rows)
     rest_rows = intake.rows[sealed.rest]
     rest, known_rest = used.take(sealed.rest), intake.truth.of(table, rest_rows)
@@ -224,6 +222,8 @@ def study(
     training = training_set(
         table.select([*intake.features, target]), target, goal.learn, rows=rest_rows, missing=policy
     )
+    if not isinstance(known, Labels):
+        sealed.check(lambda rows: check_judging_numbers(target, intake.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(Progress("comparison"))
     folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
