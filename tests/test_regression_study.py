@@ -173,7 +173,7 @@ REFUSED = {
     "tiny": (dict(target="tiny"), "the target 'tiny' varies by 7.9e-199 only, which is too small to compute with"),
     "one row": (
         dict(target="alone", task="regression"),
-        "the target 'alone' must vary for regression, but is 0 in all .. rows to train on",
+        "the target 'alone' is 0 in all 20 sealed rows, which no prediction of numbers can be judged by",
     ),
     "missing": (dict(target="gone"), "the target 'gone' is missing in every row"),
     "test size": (dict(target="pay", test_size=0.02), "regression needs more than 250 rows for a test part of 0.02"),

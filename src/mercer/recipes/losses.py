@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
 
+from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
 from mercer.kernels import RBF, Kernel, Linear
@@ -77,8 +77,10 @@ class LinearLoss(KernelLoss):
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
         """Return what the certificate of a point is about; see :class:`LossRecipe`."""
         assert point.vectors is not None
-        data: Any = gram.data
+        data = gram.data
         vectors = point.vectors.like(data)
+        assert isinstance(data, Vectors)
+        assert isinstance(vectors, Vectors)
         if self.network:
             rows, w = gram_matrix(gram.kernel, data, vectors), point.beta
         else:
