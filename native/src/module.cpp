@@ -20,6 +20,7 @@
 #include "mercer/binding.hpp"
 #include "mercer/dispatch.hpp"
 #include "mercer/gather.hpp"
+#include "mercer/held_rounds.hpp"
 #include "mercer/machines.hpp"
 #include "mercer/parallel.hpp"
 #include "mercer/working_set.hpp"
@@ -596,6 +597,53 @@ void combine_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional
     combine(kept, weights.data(), out.data(), n_threads);
 }
 
+template <class Kept>
+std::tuple<int, int64_t, double, bool, int64_t> solve_held(
+    const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
+    ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups, int64_t n_groups,
+    Doubles beta, Doubles values, nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> seen, double tol,
+    int64_t max_iter, double max_work, int64_t max_block, bool precise, Doubles workspace, nb::object stop) {
+    const auto size = static_cast<int64_t>(beta.shape(0)), n_rows = static_cast<int64_t>(matrix.shape(0));
+    require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
+            "the matrix must be square and have contiguous rows");
+    require(static_cast<int64_t>(values.shape(0)) == n_rows, "values must have an element for each row of the matrix");
+    const auto is_sized = [size](const auto& array) { return static_cast<int64_t>(array.shape(0)) == size; };
+    require(is_sized(rows) && is_sized(linear) && is_sized(lower) && is_sized(upper) && is_sized(seen) &&
+                (!ridge || is_sized(*ridge)) && (!groups || is_sized(*groups)),
+            "rows, linear, lower, upper, ridge, groups, beta and seen must have the same length");
+    require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
+    Table::check_indices(rows.data(), size, n_rows);
+    if (groups) Table::check_indices(groups->data(), size, n_groups);
+    Stop stopping{std::move(stop)};
+    const bool asks = !stopping.question.is_none();
+    const HeldProblem<Kept> problem{matrix.data(),
+                                    matrix.stride(0),
+                                    n_rows,
+                                    size,
+                                    rows.data(),
+                                    linear.data(),
+                                    lower.data(),
+                                    upper.data(),
+                                    ridge ? ridge->data() : nullptr,
+                                    groups ? groups->data() : nullptr,
+                                    n_groups,
+                                    beta.data(),
+                                    values.data(),
+                                    seen.data(),
+                                    asks ? Stop::ask : nullptr,
+                                    &stopping};
+    const HeldLimits limits{tol, max_iter < 0 ? std::numeric_limits<int64_t>::max() : max_iter, max_work, max_block,
+                            precise};
+    HeldResult result{};
+    {
+        nb::gil_scoped_release release;
+        result = held_rounds(implementation(isa), problem, limits, workspace.data(),
+                             static_cast<int64_t>(workspace.shape(0) * sizeof(double)));
+    }
+    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    return {static_cast<int>(result.end), result.n_iter, result.violation, result.precise, result.wanted};
+}
+
 template <class Kept, class Real>
 void bind_gather(nb::module_& m) {
     m.def("gather_rows", &gather_rows<Kept, Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
@@ -609,6 +657,12 @@ void bind_by_precision(nb::module_& m) {
     m.def("combine_rows", &combine_rows<Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
           nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
+    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
+          nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
+          nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("seen").noconvert(), nb::arg("tol"),
+          nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("precise"),
+          nb::arg("workspace").noconvert(), nb::arg("stop").none() = nb::none());
     m.def("block", &block<Real>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));

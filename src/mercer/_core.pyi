@@ -70,6 +70,27 @@ def gather_rows(values: _Real, slots: _Index, columns: _Index | None, out: _Real
 def combine_rows(
     values: _Real, slots: _Index, columns: _Index | None, weights: _Float, out: _Float, n_threads: int
 ) -> None: ...
+def solve_held(
+    isa: str,
+    matrix: _Real,
+    rows: _Index,
+    linear: _Float,
+    lower: _Float,
+    upper: _Float,
+    ridge: _Float | None,
+    groups: _Index | None,
+    n_groups: int,
+    beta: _Float,
+    values: _Float,
+    seen: npt.NDArray[np.int8],
+    tol: float,
+    max_iter: int,
+    max_work: float,
+    max_block: int,
+    precise: bool,
+    workspace: _Float,
+    stop: Callable[[], bool] | None = None,
+) -> tuple[int, int, float, bool, int]: ...
 def complete_square(matrix: _Single, missing: _Index, square: _Single, n_threads: int) -> None: ...
 def solve_block(
     isa: str,

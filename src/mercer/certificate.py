@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import conditions
-from mercer.backends import BlockBackend
+from mercer.backends import BlockBackend, HeldRows
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
@@ -157,6 +157,7 @@ def evaluate(
     check: Callable[[], None] | None = None,
     hint: FloatArray | None = None,
     before: Evaluation | None = None,
+    claim: FloatArray | None = None,
 ) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
 
@@ -174,6 +175,10 @@ def evaluate(
     before : Evaluation, optional
         Of another point. Where few coefficients differ, their columns are evaluated in double precision and added to
         its values: as true as all columns anew, but for rounding, which adds up and is counted.
+    claim : ndarray, optional
+        K beta, as somebody claims, at every row that kernel values are held of (`mercer.backends.HeldRows`). It is
+        taken where random probes of the matrix confirm it, which costs next to nothing; what they leave in doubt is
+        counted as rounding.
 
     Raises
     ------
@@ -192,6 +197,14 @@ def evaluate(
     positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
+    if claim is not None:
+        assert isinstance(gram.data, HeldRows)
+        rows = gram.held_rows
+        doubt = gram.data.error_of(claim, np.bincount(rows, weights=beta, minlength=claim.size))
+        values = claim[rows]
+        if np.isfinite(doubt):
+            rounding = doubt + _rounding(gram, beta, values)
+            return Evaluation.of(problem, values, values + offset, *_conditions(problem, beta, values), rounding)
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):

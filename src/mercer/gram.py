@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mercer._core import combine_rows, gather_rows
 from mercer.arena import Arena
 from mercer.backends import Backend, Tiles, select_backend
-from mercer.data import Data
+from mercer.data import Data, Precomputed
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose, first_refuted
 
@@ -180,6 +180,13 @@ class Gram:
     def origin_rows(self, idx: IndexArray) -> IndexArray:
         """Return which rows of `data` these are."""
         return idx if self._idx is None else self._idx[idx]
+
+    @property
+    def held_rows(self) -> IndexArray:
+        """Return which rows (and columns) of a matrix in memory these are."""
+        assert isinstance(self.data, Precomputed)
+        own = self.data.own_columns()
+        return np.ascontiguousarray(own if self._idx is None else own[self._idx], dtype=np.int64)
 
     def restrict(self, idx: npt.ArrayLike) -> Gram:
         """Return the view of rows and columns `idx` (indices into this one; repeats are allowed)."""

@@ -154,8 +154,18 @@ class Machines:
             return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
         beta = np.zeros((self.n, len(self.tasks)))
         beta[self.tasks.rows, np.repeat(np.arange(len(self.tasks)), self.tasks.sizes)] = self.solutions.beta
-        beta = beta if self.margins is None else beta / self.margins
-        return beta if self.leanings is None else beta * (1.0 - np.abs(self.leanings))
+        return self._as_they_predict(beta)
+
+    def held_values(self, rows: IndexArray) -> FloatArray | None:
+        """Decision values without biases at rows of a held matrix, (m, n_machines), where solvers have kept them."""
+        columns = [solution.held_values for solution in self.solutions]
+        known = [column[rows] for column in columns if column is not None]
+        return self._as_they_predict(np.column_stack(known)) if len(known) == len(self.tasks) else None
+
+    def _as_they_predict(self, linear: FloatArray) -> FloatArray:
+        """What is linear in each machine that solves a problem, for those that predict."""
+        linear = linear if self.margins is None else linear / self.margins
+        return linear if self.leanings is None else linear * (1.0 - np.abs(self.leanings))
 
     @property
     def biases(self) -> FloatArray:
@@ -254,6 +264,7 @@ def train(
             starts=None
             if warm_start is None
             else [last.start_of(problem) for problem, last in zip(problems, warm_start.solutions, strict=True)],
+            before=None if warm_start is None else [last.product for last in warm_start.solutions],
             callback=callback,
             interruption=shared,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,13 @@ class TraceRow:
     dual: float
 
 
+class Product(NamedTuple):
+    """A point of a problem, and the matrix times it at every row that kernel values are held of."""
+
+    beta: FloatArray
+    values: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Where a solver ended. Nothing in it changes afterwards.
@@ -90,6 +97,8 @@ class Solution:
         What the certificate is about; None once pickled, for it refers to the training data.
     n_kernel_values, peak_memory_bytes : int
         See :class:`mercer.Certificate`.
+    held_values : ndarray or None
+        K beta at every row that kernel values are held of (`mercer.backends.HeldRows`), where they are.
     certified : Certificate or None
         The certificate that came with the fit; None where Ctrl-C skipped it.
     """
@@ -107,6 +116,7 @@ class Solution:
     evidence: Evidence | None = field(repr=False)
     n_kernel_values: int
     peak_memory_bytes: int
+    held_values: FloatArray | None = field(default=None, repr=False)
     certified: Certificate | None = field(default=None, repr=False)
 
     @property
@@ -138,6 +148,11 @@ class Solution:
     def start_of(self, problem: Problem) -> FloatArray:
         """Return where a solver of a like problem, of other bounds perhaps, may go on."""
         return self.beta if self.evidence is None else problem.start_after(self.evidence.problem, self.beta)
+
+    @property
+    def product(self) -> Product | None:
+        """What a solver of a like problem may go on from, where kernel values are held."""
+        return None if self.held_values is None else Product(self.beta, self.held_values)
 
     def certify(self, evaluation: Evaluation) -> Solution:
         """Return it with the certificate that `evaluation` supports, and with the bias that it found."""
@@ -173,7 +188,7 @@ class Solution:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "evidence": None}
+        return {**self.__dict__, "evidence": None, "held_values": None}
 
 
 @final

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
+from mercer.backends.held import HeldRows as HeldRows
 from mercer.backends.held import HeldValues as HeldValues
 from mercer.backends.layout import Layout as Layout
 from mercer.backends.native import MAX_PROGRAM, MAX_STACK

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.certificate import Certificate, combine, worst_status
+from mercer.backends import HeldRows
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
@@ -244,11 +245,20 @@ class DualMachine(Iterated, KernelMachine):
 
     def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Decision values with these biases, (m, n_machines)."""
+        if isinstance(data, HeldRows) and isinstance(self.kernel_, Held):
+            known = self._known_values(data.own_columns())
+            if known is not None:
+                return known + biases
         if isinstance(data, Precomputed) and not isinstance(self.kernel_, Held):
             support: Data = data.standing_for(self.support_)
         else:
             support = self._support_rows()
         return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
+
+    def _known_values(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
+        """Decision values without bias that solvers have kept at rows of a held matrix, (m, n_machines), if they have."""
+        known = self._solutions[0].held_values
+        return None if known is None else known[rows, None]
 
     def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
         """Say how it ended; `depth` calls below the user's."""
@@ -304,7 +314,9 @@ class SingleMachine(DualMachine):
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows)
         problem = recipe.problem(targets[rows], recipe.C * weights[rows], gram)
-        solution = solve(problem, gram, limits=limits, start=self._last_point(problem, rows), callback=listener)
+        last = self._last_solution(problem, rows)
+        start, before = (None, None) if last is None else (last.start_of(problem), last.product)
+        solution = solve(problem, gram, limits=limits, start=start, callback=listener, before=before)
         self.recipe_, self.kernel_, self._rows = recipe, kernel, rows
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
@@ -320,7 +332,7 @@ class SingleMachine(DualMachine):
         self.dual_coef_ = self._as_the_rows(self._coefficients.T)
         self.n_support_ = np.array([len(coefficients)], dtype=np.int32)
 
-    def _last_point(self, problem: Problem, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
+    def _last_solution(self, problem: Problem, rows: npt.NDArray[np.int64]) -> Solution | None:
         if not self.warm_start or not hasattr(self, "_rows"):
             return None
         last = self._solutions[0]
@@ -329,7 +341,7 @@ class SingleMachine(DualMachine):
                 "warm_start=True goes on from the last fit and needs the same rows, zero weights and kind of machine; "
                 "set warm_start=False to start anew."
             )
-        return last.start_of(problem)
+        return last
 
 
 def as_scikit_learn_has_it(rows: Any) -> Any:

@@ -99,6 +99,9 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         del penalties
         return machines
 
+    def _known_values(self, rows: npt.NDArray[np.int64]) -> FloatArray | None:
+        return self.machines_.held_values(rows)
+
     def _has_probabilities(self) -> bool:
         return self.probability is not False and self.probability != "deprecated"  # scikit-learn's default says False
 

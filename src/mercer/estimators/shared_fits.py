@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
-from mercer.backends import n_threads
+from mercer.backends import HeldRows, n_threads
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.novelty import SVDD, OneClassSVM
@@ -293,7 +293,7 @@ class SharedFits:
         for dtype in (np.float32, np.float64) if single else (np.float64,):
             wanted = np.dtype(dtype).itemsize * rows.data.n**2
             if wanted <= self._limit // share and not kept.is_better_than(dtype):
-                yield Precomputed(kept.of(kernel, rows.data, dtype, n_jobs, self._check))
+                yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
         yield None
 
     def _go_on(self, machine: DualMachine, number: int, kernel: Kernel) -> DualMachine:
@@ -341,7 +341,7 @@ class _Matrix:
     """The matrix of one kernel's values, in single precision or in double."""
 
     def __init__(self) -> None:
-        self._values: npt.NDArray[np.floating] | None = None
+        self._values: HeldRows | None = None
         self._lock = Lock()
 
     def forget(self) -> None:
@@ -355,17 +355,17 @@ class _Matrix:
 
     def of(
         self, kernel: Kernel, data: Data, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
-    ) -> npt.NDArray[np.floating]:
+    ) -> HeldRows:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
             values = self._values
             if values is None or values.dtype != dtype:
                 self._values = None  # those in single precision go when those who still use them have finished
-                values = np.empty((data.n, data.n), dtype=dtype)
+                matrix = np.empty((data.n, data.n), dtype=dtype)
                 rows = np.arange(data.n)
-                for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(values, rows, rows):
+                for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(matrix, rows, rows):
                     check()
-                self._values = values
+                self._values = values = HeldRows(matrix)
             return values
 
 

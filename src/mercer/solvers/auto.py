@@ -9,23 +9,27 @@ from typing import Any
 
 import numpy as np
 
+from mercer.backends import HeldRows
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems
-from mercer.solution import Limits, Solution, Solutions
+from mercer.solution import Limits, Product, Solution, Solutions
 from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solver
 from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes_everything
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
+from mercer.solvers.held_rounds import HeldRounds
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.joint import JointRows
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
 
-def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | JointRows | HardMargin, str]:
+def select_solver(
+    problem: Problem, gram: Gram, before: Product | None = None
+) -> tuple[BatchSMO | HeldRounds | JointRows | HardMargin, str]:
     """Return the solver that :func:`solve` uses for this problem, and why.
 
-    Costs nothing: no kernel value is evaluated.
+    Costs nothing: no kernel value is evaluated. `before` is for solvers on matrices that are in memory.
 
     Examples
     --------
@@ -41,6 +45,8 @@ def select_solver(problem: Problem, gram: Gram) -> tuple[BatchSMO | JointRows | 
         return JointRows(), "one problem for all classes: rows one after the other, in all classes at once"
     if HardMargin.solves(problem):
         return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
+    if isinstance(gram.data, HeldRows) and gram.kernel.is_psd:
+        return HeldRounds(before), "all kernel values are in memory, and so are the decision values of all rows"
     if takes_everything(gram):
         return BatchSMO(), all_at_once(problem.n, WHOLE_PROBLEM, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
@@ -56,6 +62,7 @@ def solve(
     start: FloatArray | None = None,
     callback: Callback | None = None,
     interruption: Interruption | None = None,
+    before: Product | None = None,
 ) -> Solution:
     """Solve a problem and certify the result.
 
@@ -72,6 +79,8 @@ def solve(
         Called with a :class:`Progress` every 50 ms or so; returning True stops the solver.
     interruption : Interruption, optional
         Entered by the caller, where one Ctrl-C shall stop more than this. By default Ctrl-C stops this solver.
+    before : Product, optional
+        What is known of a point that `start` follows; see :class:`mercer.solvers.held_rounds.HeldRounds`.
 
     Returns
     -------
@@ -102,7 +111,9 @@ def solve(
         gram = gram.restrict(problem.rows)
     with interruption or Interruption() as shared:
         whole = Problems(problem, [problem.n]), gram, [np.arange(gram.n)], np.array([[0, -1]])
-        return solve_each(*whole, limits=limits, starts=[start], callback=callback, interruption=shared)[0]
+        return solve_each(
+            *whole, limits=limits, starts=[start], before=[before], callback=callback, interruption=shared
+        )[0]
 
 
 def solve_each(
@@ -114,6 +125,7 @@ def solve_each(
     interruption: Interruption,
     limits: Limits | None = None,
     starts: Sequence[FloatArray | None] | None = None,
+    before: Sequence[Product | None] | None = None,
     callback: Callback | None = None,
 ) -> Solutions:
     """Solve and certify several problems on parts of the same rows, such as those of class pairs.
@@ -134,6 +146,8 @@ def solve_each(
         `max_seconds` is for all problems together, `max_iter` for each.
     starts : sequence of ndarray or None, optional
         Warm starts.
+    before : sequence of Product or None, optional
+        What is known of points that these follow.
     callback : callable, optional
         See :func:`solve`; where there are several problems, its `stage` says which one it is about.
 
@@ -176,6 +190,7 @@ def solve_each(
             limits=_remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
             start=given[number] if earlier is None or _is_astray(earlier, problem) else earlier.beta,
             callback=_numbered(callback, number, len(problems)),
+            before=None if before is None else before[number],
             interruption=stopped if stopped.requested and not interruption.requested else interruption,
         )
         if solution.ended is Status.INTERRUPTED and not stopped.requested:
@@ -213,9 +228,10 @@ def _solve_alone(
     limits: Limits,
     start: FloatArray | None,
     callback: Callback | None,
+    before: Product | None,
     interruption: Interruption,
 ) -> Solution:
-    solver, reason = select_solver(problem, gram)
+    solver, reason = select_solver(problem, gram, before)
     if isinstance(solver, HardMargin):
         return solver.solve(
             problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption

@@ -36,6 +36,8 @@ class State:
     stop : callable, optional
         Asked within a piece of work that is long, which is then left unfinished; it comes after the end of a slice that
         nobody wants more of. The point is feasible all the same.
+    claim : ndarray, optional
+        K beta at every row that kernel values are held of, where the solver keeps it up to date.
     finished : bool
         Whether the solver has nothing left to do at its tolerance, by that gradient.
     """
@@ -45,6 +47,7 @@ class State:
     n_iter: int = 0
     violation: float = float("inf")
     dual: float = 0.0
+    claim: FloatArray | None = None
     finished: bool = False
     peak_bytes: int = 0
     stop: Callable[[], bool] | None = None

@@ -113,6 +113,13 @@ def working_sets(gram: Gram) -> tuple[int, ...]:
     return tuple(s for s in _WORKING_SETS if 8 * s * s <= gram.memory_limit) or _WORKING_SETS[:1]
 
 
+def single_precision_helps(problem: Problem, gram: Gram) -> bool:
+    """Whether blocks of kernel values in single precision lead anywhere, and there are enough to be worth it."""
+    largest = float(np.abs(gram.diag()).max(initial=0.0))
+    width = float((problem.upper - problem.lower).max(initial=0.0))
+    return problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * largest * width < _SINGLE_NOISE
+
+
 def takes_everything(gram: Gram) -> bool:
     """Whether all variables at once are the working set: there are few, and their matrix is within the memory limit."""
     return gram.n <= min(WHOLE_PROBLEM, working_sets(gram)[-1])
@@ -163,8 +170,7 @@ class BatchSMO(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.largest = float(np.abs(gram.diag()).max(initial=0.0))
-        width = float((problem.upper - problem.lower).max(initial=0.0))
-        state.single = problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
+        state.single = single_precision_helps(problem, gram)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
         state.work = self._begin(state)

@@ -86,7 +86,7 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before)
+            return evaluate(problem, gram, state.beta, check, state.gradient, before, state.claim)
         except _Skip:
             return None
 
@@ -137,6 +137,7 @@ def drive(
         reason=reason,
         limits=limits,
         evidence=Evidence.of(problem, gram, state.beta, convex=convex),
+        held_values=state.claim,
         n_kernel_values=gram.n_values - values_before,
         peak_memory_bytes=gram.peak_bytes + state.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
     )

@@ -1,0 +1,306 @@
+#include "mercer/held_rounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "mercer/gather.hpp"
+#include "mercer/working_set.hpp"
+
+namespace mercer {
+namespace {
+
+constexpr int64_t kLeastBlock = 384, kSpare = 128;  // variables, and how many more than 5/4 of the free ones
+constexpr double kInnerShare = 0.1;                 // of the violation that a working set comes with
+constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  // with which Newton steps are tried
+constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
+constexpr int64_t kSteps = 2,
+                  kPatientSteps = 100;  // for each variable, before Newton steps in single precision, in double
+constexpr double kInverse = 16.0, kFactor = 256.0;  // pair steps may cost what an inverse does, or a factor
+constexpr double kKnownToDrag = 4.0;                // and this much less once they have cost that much in vain
+constexpr double kNoise = 0x1p-23;         // of a gradient in single precision, relative to the change's length
+constexpr int64_t kPairWork = 20'000'000;  // steps times variables between two looks at the clock: 10 ms
+constexpr double kNewtonWork = 1e8;
+constexpr int kBlockRounds = 10;
+
+int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
+
+template <class Kept>
+class Rounds {
+  public:
+    Rounds(const Implementation& native, const HeldProblem<Kept>& problem, const HeldLimits& limits, void* workspace,
+           int64_t room)
+        : native_(native), p_(problem), limits_(limits), workspace_(workspace), room_(room) {
+        const auto size = static_cast<std::size_t>(problem.size);
+        gradient_.resize(size);
+        everybody_.resize(size);
+        for (std::size_t u = 0; u < size; ++u) {
+            everybody_[u] = static_cast<int64_t>(u);
+            const int64_t row = problem.rows[u];
+            largest_ = std::max(largest_, std::fabs(static_cast<double>(problem.matrix[row * (problem.stride + 1)])));
+        }
+    }
+
+    HeldResult run() {
+        HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, 0};
+        const int64_t most = limits_.max_iter;
+        while (true) {
+            for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
+            const Survey found = survey(variables(everybody_));
+            result.violation = found.violation;
+            if (found.violation <= limits_.tol) {
+                result.end = BlockEnd::solved;
+                return result;
+            }
+            if (result.n_iter >= most || work_ >= limits_.max_work || stopped_) return result;
+            const int64_t size = std::clamp(found.n_free + found.n_free / 4 + kSpare, kLeastBlock, limits_.max_block);
+            const auto n_kept = static_cast<int64_t>(found.kept.size());
+            const int64_t bound = std::min(size, n_kept);
+            result.wanted = bound * padded(bound) * (result.precise ? 8 : 4);
+            if (result.wanted > room_) return result;
+            choose(found, size);
+            const double rise = result.precise ? round<double>(result, most) : round<float>(result, most);
+            if (rise > 0.0 || stopped_ || result.n_iter >= most) continue;
+            if (result.precise) {
+                result.end = BlockEnd::stalled;
+                return result;
+            }
+            result.precise = true;  // rounding has taken over
+        }
+    }
+
+  private:
+    Variables variables(const std::vector<int64_t>& active) const {
+        return {p_.size,     p_.beta,       gradient_.data(),
+                p_.lower,    p_.upper,      p_.groups,
+                p_.n_groups, active.data(), static_cast<int64_t>(active.size())};
+    }
+
+    double gradient_of(int64_t u) const {
+        return p_.values[p_.rows[u]] + p_.linear[u] + (p_.ridge ? p_.ridge[u] * p_.beta[u] : 0.0);
+    }
+
+    // All that may matter, or a working set of them; by group.
+    void choose(const Survey& found, int64_t size) {
+        const auto n_kept = static_cast<int64_t>(found.kept.size());
+        holds_all_ = n_kept <= size;
+        if (holds_all_) {
+            chosen_ = found.kept;
+            if (p_.n_groups > 1)
+                std::stable_sort(chosen_.begin(), chosen_.end(),
+                                 [&](int64_t a, int64_t b) { return p_.groups[a] < p_.groups[b]; });
+        } else {
+            std::vector<int64_t> previous;
+            for (int64_t u = 0; u < p_.size; ++u)
+                if (p_.seen[u] == 2) previous.push_back(u);
+            seen_.assign(p_.seen, p_.seen + p_.size);
+            for (char& flag : seen_) flag = flag != 0;
+            chosen_ = select_working_set(variables(found.kept), reinterpret_cast<const bool*>(seen_.data()),
+                                         previous.data(), static_cast<int64_t>(previous.size()), size);
+            holds_all_ = static_cast<int64_t>(chosen_.size()) < size;
+        }
+        leave_out_twins();
+        for (int64_t u = 0; u < p_.size; ++u) p_.seen[u] = p_.seen[u] != 0;
+        for (const int64_t u : chosen_) p_.seen[u] = 2;
+    }
+
+    // The other variable of a row that has one other than 0 violates less, and repeats its kernel values.
+    void leave_out_twins() {
+        if (p_.size <= p_.n_rows && !repeats()) return;
+        std::vector<char> moving(static_cast<std::size_t>(p_.n_rows), 0);
+        for (const int64_t u : chosen_)
+            if (p_.beta[u] != 0.0) moving[static_cast<std::size_t>(p_.rows[u])] = 1;
+        const auto is_twin = [&](int64_t u) {
+            return p_.beta[u] == 0.0 && moving[static_cast<std::size_t>(p_.rows[u])] != 0;
+        };
+        const auto last = std::remove_if(chosen_.begin(), chosen_.end(), is_twin);
+        holds_all_ = holds_all_ && last == chosen_.end();
+        chosen_.erase(last, chosen_.end());
+    }
+
+    bool repeats() {
+        if (repeats_ < 0) {
+            std::vector<char> taken(static_cast<std::size_t>(p_.n_rows), 0);
+            repeats_ = 0;
+            for (int64_t u = 0; u < p_.size; ++u) {
+                char& flag = taken[static_cast<std::size_t>(p_.rows[u])];
+                repeats_ = repeats_ | flag;
+                flag = 1;
+            }
+        }
+        return repeats_ == 1;
+    }
+
+    // Solves the problem on the working set and follows it; returns by how much the dual objective rises.
+    template <class Real>
+    double round(HeldResult& result, int64_t most) {
+        const auto size = static_cast<int64_t>(chosen_.size());
+        const std::size_t count = chosen_.size();
+        const int64_t stride = padded(size);
+        auto* matrix = static_cast<Real*>(workspace_);
+        std::vector<int64_t> rows(count), starts;
+        std::vector<double> beta(count), gradient(count), lower(count), upper(count);
+        for (std::size_t k = 0; k < count; ++k) {
+            const int64_t u = chosen_[k];
+            rows[k] = p_.rows[u];
+            beta[k] = p_.beta[u], gradient[k] = gradient_[static_cast<std::size_t>(u)];
+            lower[k] = p_.lower[u], upper[k] = p_.upper[u];
+        }
+        gather<Kept, Real>({p_.matrix, p_.stride, rows.data(), size, rows.data(), size}, matrix, stride, 1);
+        for (int64_t i = 0; i < size; ++i) {
+            std::fill(matrix + i * stride + size, matrix + (i + 1) * stride, Real{0});
+            if (p_.ridge) matrix[i * stride + i] += static_cast<Real>(p_.ridge[chosen_[static_cast<std::size_t>(i)]]);
+        }
+        starts.push_back(0);
+        for (int64_t g = 0; g < p_.n_groups; ++g) {
+            int64_t end = starts.back();
+            while (end < size && p_.groups[chosen_[static_cast<std::size_t>(end)]] == g) ++end;
+            starts.push_back(end);
+        }
+        const BlockProblem<Real> block{size,         matrix,         stride,        beta.data(), gradient.data(),
+                                       lower.data(), upper.data(),   starts.data(), p_.n_groups, 1,
+                                       p_.stop,      p_.stop_context};
+        before_ = beta;
+        solve(block, result, most);
+        return follow(rows, beta);
+    }
+
+    template <class Real>
+    void solve(const BlockProblem<Real>& block, HeldResult& result, int64_t most) {
+        constexpr bool single = sizeof(Real) == sizeof(float);
+        const double tol = std::max(limits_.tol, kInnerShare * result.violation);
+        const double newton_tol = holds_all_ ? limits_.tol : tol;  // the last ones cost least
+        for (int k = 0; k < kBlockRounds; ++k) {
+            BlockEnd end = BlockEnd::limit;
+            const int64_t patience = patience_of(block);
+            for (int64_t done = 0; end == BlockEnd::limit && done < patience;) {
+                const int64_t part = std::max<int64_t>(1, kPairWork / std::max<int64_t>(1, block.size));
+                const int64_t steps = std::min({part, patience - done, most - result.n_iter});
+                if (steps <= 0 || is_stopped()) return;
+                const double floor = std::max(tol, noise(block));
+                const BlockResult found = single_or_double(block, false, floor, steps);
+                end = found.end, result.n_iter += found.n_iter, done += steps;
+                work_ += static_cast<double>(found.n_iter * block.size);
+            }
+            const int64_t n_free = count_free(block);
+            const bool exact = !single && holds_all_ && n_free <= kExactFree;
+            if ((exact || end == BlockEnd::limit) && n_free <= most_free<Real>()) {
+                drags_ = true;
+                const auto free = static_cast<double>(n_free);
+                const double step = 4.0 * free * free + free * static_cast<double>(block.size) + 1.0;
+                int64_t steps =
+                    single ? n_free + 64 : static_cast<int64_t>(std::clamp(kNewtonWork / step, 8.0, 2000.0));
+                steps = std::min(steps, most - result.n_iter);
+                if (steps <= 0 || is_stopped()) return;
+                const double floor = exact ? rounding(block) : std::max(newton_tol, noise(block));
+                const BlockResult found = single_or_double(block, true, floor, steps);
+                end = found.end, result.n_iter += found.n_iter;
+                work_ += free * free * free / 6.0;
+            }
+            if (end == BlockEnd::solved || exact || (end == BlockEnd::stalled && !single)) return;
+        }
+    }
+
+    BlockResult single_or_double(const BlockProblem<float>& block, bool newton, double tol, int64_t steps) const {
+        return newton ? native_.newton_steps_single(block, tol, steps) : native_.pair_steps_single(block, tol, steps);
+    }
+    BlockResult single_or_double(const BlockProblem<double>& block, bool newton, double tol, int64_t steps) const {
+        return newton ? native_.newton_steps(block, tol, steps) : native_.pair_steps(block, tol, steps);
+    }
+
+    template <class Real>
+    int64_t most_free() const {
+        if (sizeof(Real) == sizeof(double)) return kManyFreePrecise;
+        return holds_all_ ? kManyFree : kFewFree;
+    }
+
+    // How many pair steps to make before Newton steps.
+    template <class Real>
+    int64_t patience_of(const BlockProblem<Real>& block) const {
+        const int64_t size = std::max<int64_t>(1, block.size), n_free = count_free(block);
+        const bool single = sizeof(Real) == sizeof(float);
+        if (n_free > most_free<Real>() || !(single || drags_)) return kPatientSteps * size + 2000;
+        const auto free = static_cast<double>(n_free);
+        const double cost = free * free * free / (n_free <= kFewFree ? kInverse : kFactor);
+        return kSteps * size + static_cast<int64_t>(cost / ((drags_ ? kKnownToDrag : 1.0) * static_cast<double>(size)));
+    }
+
+    template <class Real>
+    static int64_t count_free(const BlockProblem<Real>& block) {
+        int64_t count = 0;
+        for (int64_t u = 0; u < block.size; ++u)
+            count += block.lower[u] < block.beta[u] && block.beta[u] < block.upper[u] ? 1 : 0;
+        return count;
+    }
+
+    // About the smallest violation that double precision can tell from 0.
+    template <class Real>
+    double rounding(const BlockProblem<Real>& block) const {
+        double mass = 0.0;
+        for (int64_t u = 0; u < block.size; ++u) mass += std::fabs(block.beta[u]);
+        return 16.0 * std::numeric_limits<double>::epsilon() * (1.0 + largest_ * mass);
+    }
+
+    // About the violation below which single precision cannot bring the block.
+    template <class Real>
+    double noise(const BlockProblem<Real>& block) const {
+        if (sizeof(Real) == sizeof(double)) return 0.0;
+        double squares = 0.0;
+        for (std::size_t k = 0; k < before_.size(); ++k) {
+            const double change = block.beta[k] - before_[k];
+            squares += change * change;
+        }
+        return kNoise * largest_ * std::sqrt(squares);
+    }
+
+    // Adds the columns of what has moved to the values.
+    double follow(const std::vector<int64_t>& rows, const std::vector<double>& beta) {
+        std::vector<int64_t> moved;
+        std::vector<double> changes;
+        for (std::size_t k = 0; k < chosen_.size(); ++k) {
+            if (beta[k] == before_[k]) continue;
+            moved.push_back(rows[k]), changes.push_back(beta[k] - before_[k]);
+            p_.beta[chosen_[k]] = beta[k];
+        }
+        combine<Kept>({p_.matrix, p_.stride, moved.data(), static_cast<int64_t>(moved.size()), nullptr, p_.n_rows},
+                      changes.data(), p_.values, 1);
+        work_ += static_cast<double>(chosen_.size() * chosen_.size()) +
+                 static_cast<double>(moved.size()) * static_cast<double>(p_.n_rows);
+        double rise = 0.0;
+        for (std::size_t k = 0; k < chosen_.size(); ++k) {
+            const double change = beta[k] - before_[k];
+            if (change == 0.0) continue;
+            const int64_t u = chosen_[k];
+            rise -= 0.5 * change * (gradient_[static_cast<std::size_t>(u)] + gradient_of(u));
+        }
+        return rise;
+    }
+
+    bool is_stopped() { return stopped_ = stopped_ || (p_.stop != nullptr && p_.stop(p_.stop_context)); }
+
+    const Implementation& native_;
+    const HeldProblem<Kept>& p_;
+    const HeldLimits& limits_;
+    void* workspace_;
+    int64_t room_;
+    std::vector<double> gradient_, before_;
+    std::vector<int64_t> everybody_, chosen_;
+    std::vector<char> seen_;
+    double largest_ = 0.0, work_ = 0.0;
+    int repeats_ = -1;
+    bool holds_all_ = false, drags_ = false, stopped_ = false;
+};
+
+}  // namespace
+
+template <class Kept>
+HeldResult held_rounds(const Implementation& native, const HeldProblem<Kept>& problem, const HeldLimits& limits,
+                       void* workspace, int64_t room) {
+    return Rounds<Kept>(native, problem, limits, workspace, room).run();
+}
+
+template HeldResult held_rounds(const Implementation&, const HeldProblem<float>&, const HeldLimits&, void*, int64_t);
+template HeldResult held_rounds(const Implementation&, const HeldProblem<double>&, const HeldLimits&, void*, int64_t);
+
+}  // namespace mercer
