@@ -177,8 +177,8 @@ def evaluate(
         its values: as true as all columns anew, but for rounding, which adds up and is counted.
     claim : ndarray, optional
         K beta, as somebody claims, at every row that kernel values are held of (`mercer.backends.HeldRows`). It is
-        taken where random probes of the matrix confirm it, which costs next to nothing; what they leave in doubt is
-        counted as rounding.
+        taken where random probes of the matrix, which cost next to nothing, leave no more in doubt than rounding
+        does, and that is counted as rounding.
 
     Raises
     ------
@@ -200,11 +200,12 @@ def evaluate(
     if claim is not None:
         assert isinstance(gram.data, HeldRows)
         rows = gram.held_rows
-        doubt = gram.data.error_of(claim, np.bincount(rows, weights=beta, minlength=claim.size))
-        values = claim[rows]
-        if np.isfinite(doubt):
-            rounding = doubt + _rounding(gram, beta, values)
-            return Evaluation.of(problem, values, values + offset, *_conditions(problem, beta, values), rounding)
+        rounding = _rounding(gram, beta, claim[rows])
+        unsettled = gram.data.error_of(claim, np.bincount(rows, beta, claim.size).astype(np.float64, copy=False))
+        if unsettled <= rounding:
+            values = claim[rows]
+            found = _conditions(problem, beta, values)
+            return Evaluation.of(problem, values, values + offset, *found, rounding + unsettled)
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):

@@ -18,7 +18,6 @@ _SINGLE = (
     2.0**26
 )  # units of roundoff: a value in single precision is off by 2^-24 of it, and the bound has a factor of 8
 _PROBES, _UNLIKELY = 4, 10.0  # an error is larger than so many times what all probes show of it once in 25,000 times
-_EXPLAINED = 1e-12  # of the terms of a sum: what rounding makes of values that thousands of sums have changed
 _MANY = 4  # columns wanted of so many: adding up whole rows, one after the other, costs less than picking from them
 
 
@@ -40,7 +39,6 @@ class HeldRows(Precomputed):
 
         For a random r, r'K times the coefficients must be r'values; where values are off by e, these differ by r'e,
         which is as large as a normal random number as wide as e is long. [Freivalds (1977), with real numbers]
-        Infinite where that is more than rounding explains.
         Costs n² multiplications for the first point, 8 n for any other.
         """
         return self._probes.error_of(values, coefficients)
@@ -54,10 +52,8 @@ class _Probes:
 
     def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:
         vectors, products = self._known
-        left, right = vectors * values, products * coefficients
-        apart = np.abs(left.sum(axis=1) - right.sum(axis=1))
-        explained = _EXPLAINED * (np.abs(left).sum(axis=1) + np.abs(right).sum(axis=1))
-        return _UNLIKELY * float(apart.max()) if (apart <= explained).all() else float("inf")
+        apart = np.einsum("ki,i->k", vectors, values) - np.einsum("ki,i->k", products, coefficients)
+        return _UNLIKELY * float(np.abs(apart).max())
 
     @cached_property
     def _known(self) -> tuple[FloatArray, FloatArray]:

@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.certificate import Certificate, combine, worst_status
 from mercer.backends import HeldRows
+from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
@@ -256,7 +256,7 @@ class DualMachine(Iterated, KernelMachine):
         return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
 
     def _known_values(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
-        """Decision values without bias that solvers have kept at rows of a held matrix, (m, n_machines), if they have."""
+        """Decision values without bias, (m, n_machines), where solvers have kept those of rows of a held matrix."""
         known = self._solutions[0].held_values
         return None if known is None else known[rows, None]
 

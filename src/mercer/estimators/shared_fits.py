@@ -35,6 +35,9 @@ IndexArray = npt.NDArray[np.int64]
 MOST_STEPS, STEPS_PER_ROW = 1_000_000, 100
 """Steps after which a machine of a search is judged as it stands, where it sets no limit: the larger one counts."""
 
+CAUTION = 8.0
+"""A certificate counts so many times the rounding that is likely: up to there, values stay in single precision."""
+
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
 _OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
@@ -217,7 +220,9 @@ class SharedFits:
             used = rows if held is None else replace(rows, data=held)
             machine = self._go_on(clone(given), number, kernel if held is None else Held(kernel))
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
-            if held is None or held.whole.dtype == np.float64 or machine.certificate_.rounding <= machine.tol:
+            if held is None or held.whole.dtype == np.float64:
+                break
+            if machine.certificate_.rounding <= CAUTION * machine.tol:
                 break
         assert machine is not None
         self._last[number] = fitted = machine

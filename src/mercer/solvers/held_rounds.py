@@ -109,7 +109,7 @@ class HeldRounds(Solver[HeldState]):
                 _WORK,
                 _LARGEST_SET,
                 state.precise,
-                room,
+                room.astype(np.float64, copy=False),
                 state.stop,
             )
             state.n_iter += n_iter
@@ -142,10 +142,10 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
     data = gram.data
     assert isinstance(data, HeldRows)
     n = data.whole.shape[0]
-    wanted = np.bincount(rows, weights=beta, minlength=n)
+    wanted = _at_rows(rows, beta, n)
     values, rest = np.zeros(n), wanted
     if before is not None and before.beta.size == beta.size:
-        last = np.bincount(rows, weights=before.beta, minlength=n)
+        last = _at_rows(rows, before.beta, n)
         largest = int(np.argmax(np.abs(last)))
         for factor in (1.0, wanted[largest] / last[largest] if last[largest] else 1.0):
             apart = wanted - factor * last
@@ -155,6 +155,11 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
     used = np.flatnonzero(rest)
     combine_rows(data.whole, used, None, rest[used], values, 1)
     return values
+
+
+def _at_rows(rows: IndexArray, beta: FloatArray, n: int) -> FloatArray:
+    """The coefficient of each row of the matrix."""
+    return np.bincount(rows, beta, n).astype(np.float64, copy=False)
 
 
 def _power_of_two(size: int) -> int:
