@@ -422,10 +422,9 @@ def test_matrices_stay_within_the_limit():
     kept = []
 
     class Watching(SharedFits):
-        def fit(self, estimator, path):
-            done = super().fit(estimator, path)
-            kept.append(sum(one._values.nbytes for one in self._matrices.values() if one._values is not None))
-            return done
+        def _finish(self, path, folds):
+            yield from super()._finish(path, folds)
+            kept.append(path.nbytes)
 
     limit = 3 * 4 * 90 * 90
     fits = Watching(
@@ -440,6 +439,6 @@ def test_matrices_stay_within_the_limit():
         until=None,
         interruption=Interruption(),
     )
-    for number, gamma in enumerate(["scale", 0.1, "scale"]):
-        assert all(fold.error is None for fold in fits.fit(SVC(gamma=gamma), number))
+    for folds in fits.run([SVC(gamma=gamma)] for gamma in ["scale", 0.1, "scale"]):
+        assert all(fold.error is None for fold in folds)
     assert kept == [limit, limit // 3, limit]

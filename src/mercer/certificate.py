@@ -158,6 +158,7 @@ def evaluate(
     hint: FloatArray | None = None,
     before: Evaluation | None = None,
     claim: FloatArray | None = None,
+    doubt: float = 0.0,
 ) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
 
@@ -177,8 +178,8 @@ def evaluate(
         its values: as true as all columns anew, but for rounding, which adds up and is counted.
     claim : ndarray, optional
         K beta, as somebody claims, at every row that kernel values are held of (`mercer.backends.HeldRows`). It is
-        taken where random probes of the matrix, which cost next to nothing, leave no more in doubt than rounding
-        does, and that is counted as rounding.
+        taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and that
+        is counted as rounding.
 
     Raises
     ------
@@ -202,21 +203,22 @@ def evaluate(
         rows = gram.held_rows
         rounding = _rounding(gram, beta, claim[rows])
         unsettled = gram.data.error_of(claim, np.bincount(rows, beta, claim.size).astype(np.float64, copy=False))
-        if unsettled <= rounding:
+        if unsettled <= doubt:
             values = claim[rows]
             found = _conditions(problem, beta, values)
             return Evaluation.of(problem, values, values + offset, *found, rounding + unsettled)
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
-        values, doubt = _values(problem, gram, beta, offset, check, hint)
+        values, open_by = _values(problem, gram, beta, offset, check, hint)
         rounding = _rounding(gram, problem.by_output(beta), values)
     else:
-        values, doubt = finite(gram.kernel, before.values + _product(problem, gram, change, check)), known.doubt.copy()
-        _settle(problem, gram, beta, offset, values, doubt, check)
+        values = finite(gram.kernel, before.values + _product(problem, gram, change, check))
+        open_by = known.doubt.copy()
+        _settle(problem, gram, beta, offset, values, open_by, check)
         rounding = before.rounding + _rounding(gram, problem.by_output(change), values)
     found = _conditions(problem, beta, values)
-    return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), doubt))
+    return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), open_by))
 
 
 def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
+from mercer.backends import HeldRows
 from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, evaluate
 from mercer.problems import Problem
 from mercer.status import Status
@@ -63,10 +64,11 @@ class TraceRow:
 
 
 class Product(NamedTuple):
-    """A point of a problem, and the matrix times it at every row that kernel values are held of."""
+    """A point of a problem, and a matrix that is held times it, at every row of that."""
 
     beta: FloatArray
     values: FloatArray
+    matrix: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +154,10 @@ class Solution:
     @property
     def product(self) -> Product | None:
         """What a solver of a like problem may go on from, where kernel values are held."""
-        return None if self.held_values is None else Product(self.beta, self.held_values)
+        if self.held_values is None or self.evidence is None:
+            return None
+        assert isinstance(self.evidence.data, HeldRows)
+        return Product(self.beta, self.held_values, self.evidence.data.whole)
 
     def certify(self, evaluation: Evaluation) -> Solution:
         """Return it with the certificate that `evaluation` supports, and with the bias that it found."""

@@ -14,9 +14,6 @@ from mercer.backends.threads import n_threads
 from mercer.data import Data, Precomputed
 
 _VALUES = 1 << 24  # some 20 ms of one thread
-_SINGLE = (
-    2.0**26
-)  # units of roundoff: a value in single precision is off by 2^-24 of it, and the bound has a factor of 8
 _PROBES, _UNLIKELY = 4, 10.0  # an error is larger than so many times what all probes show of it once in 25,000 times
 _MANY = 4  # columns wanted of so many: adding up whole rows, one after the other, costs less than picking from them
 
@@ -82,7 +79,8 @@ class HeldValues(Backend):
 
     def __init__(self, data: Precomputed, *, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)
-        self.roundoff = _SINGLE if data.dtype == np.float32 else 1.0
+        del data
+        self.roundoff = 1.0  # values are what they are
         self._largest = 0.0
 
     def block(

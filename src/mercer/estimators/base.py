@@ -162,6 +162,12 @@ class DualMachine(Iterated, KernelMachine):
             as_scikit_learn_has_it(support.stored) if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
         )
 
+    def _go_on_from(self, last: DualMachine) -> None:
+        """Have the next fit, with `warm_start`, go on from that of another machine on the same rows."""
+        for name in ("_rows", "_codes", "_solutions", "machines_"):
+            if name in vars(last):
+                setattr(self, name, getattr(last, name))
+
     def _solved(self) -> Solutions:
         """The solutions, of which a machine that somebody else has trained has none."""
         check_is_fitted(self, "kernel_")

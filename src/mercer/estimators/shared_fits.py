@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -35,9 +36,7 @@ IndexArray = npt.NDArray[np.int64]
 MOST_STEPS, STEPS_PER_ROW = 1_000_000, 100
 """Steps after which a machine of a search is judged as it stands, where it sets no limit: the larger one counts."""
 
-CAUTION = 8.0
-"""A certificate counts so many times the rounding that is likely: up to there, values stay in single precision."""
-
+_SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: evenly within 2^-25
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
 _OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
@@ -93,7 +92,7 @@ class SharedFits:
     A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values that is
     evaluated once for all settings that differ in penalties alone, and for all folds where their rows and kernels are
     the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) It is
-    in single precision as long as its rounding is below the tolerance of the machines, then in double. Each
+    in single precision as long as what its rounding is likely to make is below the tolerance, then in double. Each
     machine starts from the one before on the same fold. Where the matrix does not fit the memory limit, and for any
     other estimator, each fit is what it would be without a search.
 
@@ -137,9 +136,7 @@ class SharedFits:
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
         self._rows: dict[tuple[int, bool, bool], Rows] = {}
         self._before: dict[int, Pipeline] = {}
-        self._matrices: dict[int, _Matrix] = {}
-        self._last: dict[int, DualMachine] = {}
-        self._path: object = None
+        self._is_over = False
         self._lock = Lock()
         self._shares, self.reason = _why(estimator, X, self._params)
 
@@ -159,45 +156,71 @@ class SharedFits:
             return "interrupted"
         return "time limit" if self._until is not None and time.perf_counter() >= self._until else ""
 
-    def fit(self, estimator: Any, path: object) -> list[FoldFit]:
-        """Fit clones of the estimator on the training rows of every fold.
+    def run(self, paths: Iterable[Sequence[Any]]) -> Generator[list[FoldFit], None, None]:
+        """Fit estimators on the training rows of every fold.
 
         Parameters
         ----------
-        estimator : estimator
-        path : object
-            Equal for settings that follow each other and differ in penalties alone.
+        paths : iterable of sequences of estimators
+            Those of a sequence differ in penalties alone. Each fold goes along it by itself; while the last folds of
+            one are trained, the first ones of the next are, where the memory limit has room for the matrices of both.
 
-        Returns
-        -------
+        Yields
+        ------
         list of FoldFit
+            For each estimator in order, those of all folds.
         """
         numbers = range(len(self._splits))
-        if path != self._path:
-            self._path = path
-            self._last.clear()
-            for matrix in self._matrices.values():
-                matrix.forget()
-            self._shares, reason = _why(estimator, self._X, self._params)
-            self.reason = reason if not self._shares else self.reason
-        if self._n_threads == 1 or not self._shares:
-            return [self._fit_fold(estimator, number) for number in numbers]
-        with ThreadPoolExecutor(self._n_threads) as pool:
-            return list(pool.map(lambda number: self._fit_fold(estimator, number), numbers))
+        pool = ThreadPoolExecutor(self._n_threads)
+        try:
+            begun: deque[tuple[_Path, list[Future[list[FoldFit]]]]] = deque()
+            for estimators in paths:
+                path = _Path(estimators, *_why(estimators[0], self._X, self._params))
+                self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
+                begun.append((path, [pool.submit(self._fit_path, path, k) for k in numbers if path.shares]))
+                if len(begun) > 1 or not path.shares or not self._has_room_for_two(estimators[0]):
+                    yield from self._finish(*begun.popleft())
+            while begun:
+                yield from self._finish(*begun.popleft())
+        finally:
+            self._is_over = True
+            pool.shutdown(cancel_futures=True)
 
-    def _fit_fold(self, estimator: Any, number: int) -> FoldFit:
+    def _finish(self, path: _Path, folds: list[Future[list[FoldFit]]]) -> Iterator[list[FoldFit]]:
+        if path.shares:
+            yield from map(list, zip(*[fold.result() for fold in folds], strict=True))
+        else:
+            for estimator in path.estimators:
+                yield [self._fit_fold(_Course(path, number), estimator) for number in range(len(self._splits))]
+
+    def _has_room_for_two(self, estimator: Any) -> bool:
+        """Whether matrices of two kernels fit the limit, were it in double precision."""
+        if machine_of(estimator)._takes_values():
+            return True
+        by_folds = (
+            estimator is not machine_of(estimator)
+            or machine_of(estimator).get_params().get("gamma", 0.0).__class__ is str
+        )
+        return 2 * _Matrices.bytes_of(np.float64, self._n) * (len(self._splits) if by_folds else 1) <= self._limit
+
+    def _fit_path(self, path: _Path, number: int) -> list[FoldFit]:
+        """The estimators of a path on one fold; each goes on from the one before."""
+        course = _Course(path, number)
+        return [self._fit_fold(course, estimator) for estimator in path.estimators]
+
+    def _fit_fold(self, course: _Course, estimator: Any) -> FoldFit:
         began = time.perf_counter()
         try:
             self._check()
             own = clone(estimator)
-            fitted, machine, rows = self._shared(own, number) if self._shares else self._alone(own, number)
+            fit = self._shared(own, course) if course.path.shares else self._alone(own, course.number)
             self._check()  # a fit that was stopped is no result
         except Exception as error:  # whatever it is, it is the result of this fit
             return FoldFit(None, None, None, error, time.perf_counter() - began)
-        return FoldFit(fitted, machine, rows, None, time.perf_counter() - began)
+        return FoldFit(*fit, None, time.perf_counter() - began)
 
     def _check(self) -> None:
-        if self.stopped:
+        if self.stopped or self._is_over:
             raise StoppedError(f"the search was stopped ({self.stopped})")
 
     def _alone(self, estimator: Any, number: int) -> tuple[Any, DualMachine | None, Rows | None]:
@@ -207,8 +230,9 @@ class SharedFits:
         machine = machine_of(fitted)
         return fitted, machine if isinstance(machine, DualMachine) else None, None
 
-    def _shared(self, estimator: Any, number: int) -> tuple[Any, DualMachine | None, Rows | None]:
+    def _shared(self, estimator: Any, course: _Course) -> tuple[Any, DualMachine | None, Rows | None]:
         given: DualMachine = machine_of(estimator)
+        number = course.number
         rows = self._rows_of(estimator, number)
         training = rows.data.rows(rows.train)
         weights = next((self._part(value, number) for value in self._params.values()), None)
@@ -216,16 +240,17 @@ class SharedFits:
         kernel = spec.resolve(training, None if weights is None else check_sample_weight(weights, training.n))
         by_folds = estimator is not given or kernel != spec
         machine = None
-        for held in self._ways_of(kernel, rows, number, by_folds=by_folds):
+        for held in self._ways_of(kernel, rows, course, by_folds=by_folds):
             used = rows if held is None else replace(rows, data=held)
-            machine = self._go_on(clone(given), number, kernel if held is None else Held(kernel))
+            machine = self._go_on(clone(given), course, kernel if held is None else Held(kernel))
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
             if held is None or held.whole.dtype == np.float64:
                 break
-            if machine.certificate_.rounding <= CAUTION * machine.tol:
+            if _likely_rounding(machine, kernel, rows.data) <= machine.tol:
                 break
+            course.in_single, course.last = False, machine
         assert machine is not None
-        self._last[number] = fitted = machine
+        course.last = fitted = machine
         if isinstance(machine.kernel_, Held) and not kernel.takes_values:
             fitted = machine._of_rows(kernel, training)
         fitted = copy(fitted)
@@ -278,7 +303,7 @@ class SharedFits:
             self._rows[key] = found
             return found
 
-    def _ways_of(self, kernel: Kernel, rows: Rows, number: int, *, by_folds: bool) -> Iterator[Precomputed | None]:
+    def _ways_of(self, kernel: Kernel, rows: Rows, course: _Course, *, by_folds: bool) -> Iterator[Precomputed | None]:
         """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
 
         Folds share one matrix where the rows are the same and the kernel depends on no rows; else each has its own.
@@ -286,34 +311,30 @@ class SharedFits:
         if kernel.takes_values:
             yield rows.data  # type: ignore[misc]
             return
-        key, share = (number + 1, len(self._splits)) if by_folds else (0, 1)
-        with self._lock:
-            for other in [other for other in self._matrices if (other > 0) != by_folds]:
-                del self._matrices[other]
-            kept = self._matrices.setdefault(key, _Matrix())
+        share = len(self._splits) if by_folds else 1
+        kept = course.path.matrices(course.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
         size = float(np.abs(kernel.diag(rows.data)).max(initial=0.0))
         # Where a kernel is indefinite, rounding decides which of its stationary points is found.
         single = kernel.is_psd and _LEAST < size < 1.0 / _LEAST
-        for dtype in (np.float32, np.float64) if single else (np.float64,):
-            wanted = np.dtype(dtype).itemsize * rows.data.n**2
-            if wanted <= self._limit // share and not kept.is_better_than(dtype):
+        for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
+            if _Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single)) <= self._limit // share:
                 yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
         yield None
 
-    def _go_on(self, machine: DualMachine, number: int, kernel: Kernel) -> DualMachine:
+    def _go_on(self, machine: DualMachine, course: _Course, kernel: Kernel) -> DualMachine:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
         if machine.max_iter == -1:
-            machine.max_iter = max(MOST_STEPS, STEPS_PER_ROW * len(self._splits[number][0]))
+            machine.max_iter = max(MOST_STEPS, STEPS_PER_ROW * len(self._splits[course.number][0]))
         left = None if self._until is None else max(0.0, self._until - time.perf_counter())
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
         machine.callback = _Stop(self._interruption, machine.callback)
         machine._silent = True  # how each fit ended is told with the results
-        last = self._last.get(number)
+        last = course.last
         if last is not None and kernel.is_psd and _alike(last, machine):  # of an indefinite one the start decides
-            machine.__dict__ = {**vars(last), **vars(machine)}
+            machine._go_on_from(last)
         return machine
 
 
@@ -342,36 +363,64 @@ class _Stop:
         return None if self._also is None else self._also(progress)
 
 
-class _Matrix:
-    """The matrix of one kernel's values, in single precision or in double."""
+class _Matrices:
+    """The matrix of one kernel's values, in single precision and, where some fold needs it, in double."""
 
     def __init__(self) -> None:
-        self._values: HeldRows | None = None
+        self._by_dtype: dict[type[np.floating], HeldRows] = {}
         self._lock = Lock()
 
-    def forget(self) -> None:
-        """Drop the values: another kernel comes."""
-        self._values = None
+    @staticmethod
+    def bytes_of(dtype: type[np.floating], n: int, *, after_single: bool = True) -> int:
+        """What they take, for n rows, once the one in this precision is there."""
+        return n * n * (4 if dtype is np.float32 else 12 if after_single else 8)
 
-    def is_better_than(self, dtype: type[np.floating]) -> bool:
-        """Whether values of more digits are at hand."""
-        values = self._values
-        return values is not None and values.dtype.itemsize > np.dtype(dtype).itemsize
+    @property
+    def nbytes(self) -> int:
+        """What they take."""
+        return sum(int(rows.whole.nbytes) for rows in self._by_dtype.values())
 
     def of(
         self, kernel: Kernel, data: Data, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
     ) -> HeldRows:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
-            values = self._values
-            if values is None or values.dtype != dtype:
-                self._values = None  # those in single precision go when those who still use them have finished
+            if dtype not in self._by_dtype:
                 matrix = np.empty((data.n, data.n), dtype=dtype)
                 rows = np.arange(data.n)
                 for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(matrix, rows, rows):
                     check()
-                self._values = values = HeldRows(matrix)
-            return values
+                self._by_dtype[dtype] = HeldRows(matrix)
+            return self._by_dtype[dtype]
+
+
+class _Path:
+    """Estimators that differ in penalties alone, whether their fits share anything and why, and what they share."""
+
+    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str) -> None:
+        self.estimators, self.shares, self.reason = estimators, shares, reason
+        self._matrices: dict[int | None, _Matrices] = {}
+        self._lock = Lock()
+
+    def matrices(self, fold: int | None) -> _Matrices:
+        """Those of one fold, or of all."""
+        with self._lock:
+            return self._matrices.setdefault(fold, _Matrices())
+
+    @property
+    def nbytes(self) -> int:
+        """What the matrices take."""
+        return sum(one.nbytes for one in self._matrices.values())
+
+
+@dataclass
+class _Course:
+    """How far one fold has come along a path."""
+
+    path: _Path
+    number: int
+    last: DualMachine | None = None
+    in_single: bool = True  # whether single precision has been enough
 
 
 def _steps(estimator: Any) -> list[tuple[str, Any]]:
@@ -407,6 +456,12 @@ def _remembers(estimator: Any) -> bool:
 def _is_symmetric(X: Any) -> bool:
     dense = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64)
     return dense and X.shape[0] == X.shape[1] and X.flags.c_contiguous and np.array_equal(X, X.T)
+
+
+def _likely_rounding(machine: DualMachine, kernel: Kernel, data: Data) -> float:
+    """About how far single precision of kernel values puts decision values off: the width of sums of random errors."""
+    largest = float(np.abs(kernel.diag(data)).max(initial=0.0))
+    return _SPREAD * largest * float(np.sqrt(np.square(machine._coefficients).sum(axis=0)).max(initial=0.0))
 
 
 def _alike(last: DualMachine, machine: DualMachine) -> bool:

@@ -17,7 +17,8 @@ class Held(Precomputed):
     """Values of `kernel` between all rows of a table, in single precision: what many machines on these rows share.
 
     The rows are a `mercer.data.Precomputed` of a square matrix that is symmetric to the bit. That they are a kernel's
-    need not be looked at: what is proved of the kernel holds for them, but for rounding.
+    need not be looked at: what is proved of the kernel holds for them, but for their own rounding, which nothing here
+    counts: they are what they are.
 
     Parameters
     ----------

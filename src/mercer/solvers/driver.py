@@ -22,6 +22,7 @@ _PATIENT_WORK = 5e8  # steps times variables: some tenths of a second; or
 _IDLE_ROUNDS = 20  # such rounds, if they take no steps
 _GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
 _PROGRESS = 0.8  # nor does a violation that falls by less than this factor
+_DOUBT = 1e-3  # of the tolerance: how far a solver's own values may be off to be taken
 _STATE_ARRAYS = 16  # arrays of length n that problem, state, selection and evaluation hold at a time
 
 
@@ -86,7 +87,7 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check, state.gradient, before, state.claim)
+            return evaluate(problem, gram, state.beta, check, state.gradient, before, state.claim, _DOUBT * limits.tol)
         except _Skip:
             return None
 

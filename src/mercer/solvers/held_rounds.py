@@ -53,8 +53,8 @@ class HeldRounds(Solver[HeldState]):
     Parameters
     ----------
     before : Product, optional
-        A point of the same rows. A start that is a multiple of it costs no pass over the matrix; any other costs its
-        rows where it differs.
+        A point of the same rows, on the same matrix. A start that is a multiple of it costs no pass over the matrix;
+        any other costs its rows where it differs.
 
     Notes
     -----
@@ -144,7 +144,7 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
     n = data.whole.shape[0]
     wanted = _at_rows(rows, beta, n)
     values, rest = np.zeros(n), wanted
-    if before is not None and before.beta.size == beta.size:
+    if before is not None and before.matrix is data.whole and before.beta.size == beta.size:
         last = _at_rows(rows, before.beta, n)
         largest = int(np.argmax(np.abs(last)))
         for factor in (1.0, wanted[largest] / last[largest] if last[largest] else 1.0):

@@ -1,0 +1,257 @@
+"""Fits that have been made, scored by scikit-learn as if it had made them itself."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import get_tags
+
+from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
+from mercer.selection.progress import CostEstimate, Progress
+from mercer.status import Status
+
+if TYPE_CHECKING:
+    from mercer.estimators.search import KernelSearchCV
+
+_ASKED_BY = ("predict", "decision_function", "score", "score_samples")
+_ABSENT = object()
+
+
+class Walk(BaseSearchCV):
+    """scikit-learn's own search, whose fits have been made before it asks for them: it splits, scores and averages."""
+
+    def __init__(
+        self,
+        search: KernelSearchCV,
+        fits: SharedFits,
+        candidates: list[dict[str, Any]],
+        heads: list[tuple[int, int]],
+        splits: list[tuple[Any, Any]],
+    ) -> None:
+        super().__init__(
+            _Cell(clone(search.estimator), self),
+            scoring=search.scoring,
+            cv=splits,
+            n_jobs=1,
+            refit=False,
+            error_score=search.error_score,
+            return_train_score=search.return_train_score,
+        )
+        self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
+        self._path = path_of(search.estimator)
+        self._made: Iterator[FoldFit] = iter(())
+        self._summaries: dict[int, _Summary] = {}  # by place in the grid
+        self._scored: list[int] = []
+        self._errors: list[Exception] = []
+
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
+        paths = self._paths()
+        estimate = CostEstimate(len(self.splits))
+        estimate.plan(paths)
+        fits = self.fits.run([self._estimator(place) for place in path] for path in paths)
+        for path in paths:
+            made: list[list[FoldFit]] = []
+            for place in path:
+                folds = [] if self.fits.stopped else next(fits)
+                if not folds or any(isinstance(fold.error, StoppedError) for fold in folds):
+                    break
+                made.append(folds)
+                self._summaries[place] = _Summary.of(folds)
+                for fold in folds:
+                    estimate.measured(place, fold.seconds)
+                self._tell(estimate, place)
+            self._errors += [fold.error for folds in made for fold in folds if fold.error is not None]
+            if any(fold.error is None for folds in made for fold in folds):
+                self._made = iter([fold for folds in made for fold in folds])
+                evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
+                self._scored += path[: len(made)]
+            elif made and self.error_score == "raise":
+                raise self._errors[0]
+            if len(made) < len(path):
+                break
+        fits.close()
+        if not self._scored:
+            if self._errors:
+                self._errors[0].add_note(f"all {len(self._errors)} fits failed; this is how the first one did.")
+                raise self._errors[0]
+            raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished")
+
+    def _estimator(self, place: int) -> Any:
+        return clone(self.search.estimator).set_params(**clone(self.candidates[place], safe=False))
+
+    def warn(self) -> None:
+        """Tell what failed that scikit-learn has not told, and what is missing; two calls below the user's."""
+        if len(self._scored) < len(self._summaries):
+            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=3)
+        if self.fits.stopped:
+            warnings.warn(
+                f"the search was stopped ({self.fits.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
+                "were finished; the others have no score.",
+                stacklevel=3,
+            )
+
+    def next_fit(self) -> FoldFit:
+        """The next fit: settings come in the order in which they are evaluated, and the folds of each in theirs."""
+        return next(self._made)
+
+    def _paths(self) -> list[list[int]]:
+        """Places in the grid, by kernel and gamma; C ascends along each, for solutions to follow it."""
+        paths: dict[tuple[int, int], list[int]] = {}
+        for place, head in enumerate(self.heads):
+            paths.setdefault(head, []).append(place)
+        return [sorted(path, key=self._penalties) for path in paths.values()]
+
+    def _penalties(self, place: int) -> tuple[float, ...]:
+        """What a path goes along; what is no number is the machine's to refuse."""
+        values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
+        return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
+
+    def _tell(self, estimate: CostEstimate, place: int) -> None:
+        """Tell how far the search is."""
+        setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
+        progress = Progress(
+            "search",
+            estimate.n_done,
+            estimate.n_total,
+            estimate.seconds_left() / self.fits.n_at_a_time,
+            ", ".join(f"{name} = {value}" for name, value in setting.items()),
+        )
+        if self.search.verbose:
+            print(
+                f"{progress.done} of {progress.total} fits, about {progress.seconds_left:.0f} s left: {progress.note}",
+                file=sys.stderr,
+            )
+        if self.search.callback is not None and self.search.callback(progress) is True:
+            self.fits.stop()
+
+    def results_of_all(self) -> dict[str, Any]:
+        """`cv_results_` in the order of the grid; what was not tried has no score."""
+        found, n = self.cv_results_, len(self.candidates)
+        summaries = [self._summaries.get(place, _NOTHING) for place in range(n)]
+        results: dict[str, Any] = {
+            "mean_fit_time": np.array([summary.mean_seconds for summary in summaries]),
+            "std_fit_time": np.array([summary.std_seconds for summary in summaries]),
+        }
+        for name, values in found.items():
+            if name == "params":
+                results[name] = self.candidates
+            elif name.startswith("rank_"):
+                results[name] = _ranks(results[f"mean_{name[5:]}"])
+            elif name not in results and not name.startswith("param_"):
+                results[name] = np.full(n, np.nan)
+                if name.startswith(("split", "mean_t")) and self.error_score != "raise":
+                    results[name][list(self._summaries)] = self.error_score  # where every fit of a path has failed
+                results[name][self._scored] = values
+        for name in sorted({name for candidate in self.candidates for name in candidate}):
+            results[f"param_{name}"] = _column([candidate.get(name, _ABSENT) for candidate in self.candidates])
+        results["status"] = np.array([summary.status for summary in summaries])
+        results["kkt_violation"] = np.array([summary.violation for summary in summaries])
+        return results
+
+
+class _Summary(NamedTuple):
+    """How the fits of one setting went."""
+
+    mean_seconds: float
+    std_seconds: float
+    status: str
+    violation: float
+
+    @classmethod
+    def of(cls, folds: Sequence[FoldFit]) -> _Summary:
+        seconds = np.array([fold.seconds for fold in folds])
+        ended = [fold.machine.certificate_ for fold in folds if fold.machine is not None]
+        worst = max(ended, key=lambda one: (one.status is not Status.OPTIMAL, one.kkt_violation), default=None)
+        return cls(
+            float(seconds.mean()),
+            float(seconds.std()),
+            "" if worst is None else str(worst.status),
+            max((one.kkt_violation for one in ended), default=np.nan),
+        )
+
+
+_NOTHING = _Summary(np.nan, np.nan, "", np.nan)
+
+
+class _Cell(BaseEstimator):
+    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it."""
+
+    def __init__(self, estimator: Any, walk: Walk) -> None:
+        self.estimator, self.walk = estimator, walk
+
+    def __sklearn_clone__(self) -> _Cell:
+        return _Cell(clone(self.estimator), self.walk)
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return dict(self.estimator.get_params(deep=deep))
+
+    def set_params(self, **params: Any) -> _Cell:
+        self.estimator.set_params(**params)
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        return self.estimator.get_metadata_routing()
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> _Cell:
+        del y, params
+        self._fold = self.walk.next_fit()
+        if self._fold.error is not None:
+            raise self._fold.error
+        self._trained_on = X
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._fold.fitted[index]
+
+    def __len__(self) -> int:
+        return len(self._fold.fitted)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if "_fold" not in vars(self):
+            return getattr(self.estimator, name)
+        found = getattr(self._fold.fitted, name)
+        held = self._fold.rows
+        if name not in _ASKED_BY or held is None:
+            return found
+
+        def ask(X: Any, *args: Any, **params: Any) -> Any:
+            rows = held.which(X)
+            if rows is None:
+                return found(X, *args, **params)
+            return getattr(self._fold.machine, name)(rows, *args, **params)
+
+        ask.__name__ = name  # scikit-learn goes by it
+        return ask
+
+
+def _column(values: list[Any]) -> Any:
+    """A column of `cv_results_`, masked where a setting has no such parameter; of numbers where all are such."""
+    mask = [value is _ABSENT for value in values]
+    known = [value for value in values if value is not _ABSENT]
+    numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in known)
+    column = np.ma.MaskedArray(np.empty(len(values), dtype=np.result_type(*known) if numeric else object), mask=mask)
+    for place, value in enumerate(values):
+        if value is not _ABSENT:
+            column[place] = value
+    return column
+
+
+def _ranks(means: Any) -> Any:
+    """Ranks, the largest mean first; what has none comes last."""
+    known = np.where(np.isnan(means), -np.inf, means)
+    return rankdata(-known, method="min").astype(np.int32)
