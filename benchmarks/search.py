@@ -2,7 +2,9 @@
 
 Run from the root of the repository: `make bench-search`, or
 
-    python -m benchmarks.search [--only REGEX] [--peers NAMES] [--repeat N]
+    python -m benchmarks.search [--only REGEX] [--peers NAMES] [--repeat N] [--whole]
+
+What is measured is kept, so that tables and contenders can be measured in pieces.
 
 Every contender searches 10 values of C times 10 of gamma by 5 folds (the same ones; liquidSVM its own, on its own grid)
 in a process of its own that has made a small search before the clock runs, and then predicts rows that nobody has seen.
@@ -27,64 +29,83 @@ from . import datasets, machine
 
 HERE = Path(__file__).parent
 TABLES = {"covtype 5k": ("covtype 5k", 4858), "magic-like 10k": ("magic-like", 10_000), "usps": ("usps", 5_000)}
-PEERS = ("mercer", "scikit-learn", "intelex", "liquidSVM")
-VALUES_OF_C = tuple(np.logspace(-2.0, 4.0, 10))
-TIMES_USUAL = tuple(2.0 ** np.arange(-6.0, 4.0))
+PEERS = ("price", "mercer", "scikit-learn", "intelex", "liquidSVM")
+SAMPLED = ("scikit-learn", "intelex")
+MEASURED = HERE.parent / "build" / "bench_search.json"
+VALUES_OF_C = tuple(np.logspace(-2.0, 3.0, 10))
+TIMES_USUAL = tuple(2.0 ** np.arange(-5.0, 5.0))
 """Multiples of 1 / (p · variance) for gamma."""
 N_FOLDS, N_NEW, N_JOBS = 5, 2000, 2
 
 
 def main() -> None:
-    """Race, print a table and write it to a file unless it is a part only."""
+    """Race, keep what was measured, and write the table of all that has been."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="tables, by a regular expression")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument(
+        "--whole", action="store_true", help="scikit-learn's searches whole, not a sample of their fits"
+    )
     parser.add_argument("--alone", nargs=2, metavar=("CONTENDER", "TABLE"), help="one search, as JSON; for the races")
     options = parser.parse_args()
     if options.alone:
-        print(json.dumps(_search(*options.alone)))
+        contender, table = options.alone
+        sampled = contender in SAMPLED and not options.whole
+        print(json.dumps({"price": _price(table)} if contender == "price" else _search(contender, table, sampled)))
         return
-    chosen = [name for name in TABLES if re.search(options.only, name)]
+    measured: dict[str, Any] = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    for table in [name for name in TABLES if re.search(options.only, name)]:
+        for contender in options.peers.split(","):
+            repeat = options.repeat if contender == "mercer" else 1
+            runs = [_run(contender, table, options.whole) for _ in range(repeat)]
+            measured[f"{table}/{contender}"] = sorted(runs, key=lambda run: run.get("seconds", 0.0))[len(runs) // 2]
+            MEASURED.parent.mkdir(exist_ok=True)
+            MEASURED.write_text(json.dumps(measured))
+    document = _document(measured)
+    (HERE / "SEARCH.md").write_text(document, encoding="utf-8")
+    print(document)
+
+
+def _document(measured: dict[str, Any]) -> str:
     lines = [
         "# make bench-search: time of a whole search",
         "",
         f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {_machine()}",
-        f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; mercer: median of "
-        f"{options.repeat} runs, the others: one.",
+        f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; C from "
+        f"{VALUES_OF_C[0]:g} to {VALUES_OF_C[-1]:g}, gamma from {TIMES_USUAL[0]:g} to {TIMES_USUAL[-1]:g} times 1 / (p "
+        "variance). liquidSVM: its own grid and folds. mercer: the median of several runs; the others: one.",
         "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*:"
-        " of the best setting, by cross-validation; *new rows*: share right among rows that nobody has seen.",
+        " of the best setting, by cross-validation; *new rows*: share right among rows that nobody has seen. *CPU*:"
+        " seconds of both processors.",
+        "- ~ stands before times of searches that were not run whole: ten of their 500 fits, each C and each gamma once,"
+        " times 50, shared by two processors without loss.",
         "",
-        "| table | n x p | contender | seconds | x mercer | fits | score | new rows |",
-        "|---|---|---|---:|---:|---:|---:|---:|",
+        "| table | n x p | contender | seconds | CPU | x mercer | fits | score | new rows |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for table in chosen:
-        price = _price(table)
-        ours = None
-        for contender in options.peers.split(","):
-            runs = [_run(contender, table) for _ in range(options.repeat if contender == "mercer" else 1)]
-            failed = [run["error"] for run in runs if "error" in run]
-            if failed:
-                lines.append(f"| {table} | | {contender} | - | - | - | - | {failed[0]} |")
+    for table in TABLES:
+        ours, price = measured.get(f"{table}/mercer", {}), measured.get(f"{table}/price", {})
+        for contender in PEERS[1:]:
+            run = measured.get(f"{table}/{contender}")
+            if run is None:
                 continue
-            seconds = float(np.median([run["seconds"] for run in runs]))
-            ours = seconds if contender == "mercer" else ours
-            last = runs[-1]
-            ratio = "-" if ours is None else f"{seconds / ours:.1f}"
-            size = f"{last['n']:,} x {last['p']}"
+            if "error" in run:
+                lines.append(f"| {table} | | {contender} | - | - | - | - | - | {run['error']} |")
+                continue
+            seconds, about = run["seconds"], "~" if run["sampled"] else ""
+            ratio = f"{seconds / ours['seconds']:.1f}" if "seconds" in ours else "-"
+            fits = f"{seconds / price['price']:.1f}" if "price" in price else "-"
+            score, new = (f"{run[key]:.4f}" if run[key] == run[key] else "-" for key in ("score", "new"))
             lines.append(
-                f"| {table} | {size} | {contender} | {seconds:.2f} | {ratio} | {seconds / price:.1f} "
-                f"| {last['score']:.4f} | {last['new']:.4f} |"
+                f"| {table} | {run['n']:,} x {run['p']} | {contender} | {about}{seconds:.2f} | {run['cpu']:.2f} "
+                f"| {ratio} | {fits} | {score} | {new} |"
             )
-            print(lines[-1], flush=True)
-    document = "\n".join(lines) + "\n"
-    if chosen == list(TABLES) and options.peers == ",".join(PEERS):
-        (HERE / "SEARCH.md").write_text(document, encoding="utf-8")
-    print(document)
+    return "\n".join(lines) + "\n"
 
 
-def _run(contender: str, table: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.search", "--alone", contender, table]
+def _run(contender: str, table: str, whole: bool) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.search", "--alone", contender, table, *(["--whole"] if whole else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1]}
@@ -118,22 +139,41 @@ def _price(table: str) -> float:
     X, y, _, _, usual = _rows(table)
     seconds = []
     for C, times in zip(VALUES_OF_C, TIMES_USUAL, strict=True):
-        began = time.perf_counter()
+        began = time.process_time()
         SVC(C=C, gamma=times * usual, cache_size=2000).fit(X.astype(np.float64), y)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     return float(np.median(seconds))
 
 
-def _search(contender: str, table: str) -> dict[str, Any]:
+def _search(contender: str, table: str, sampled: bool) -> dict[str, Any]:
     X, y, X_new, y_new, usual = _rows(table)
+    size = {"n": X.shape[0], "p": X.shape[1], "sampled": sampled}
+    if sampled:
+        seconds = _sample(contender, X, y, usual)
+        return {"seconds": seconds / N_JOBS, "cpu": seconds, "score": float("nan"), "new": float("nan"), **size}
     search = {"liquidSVM": _liquid}.get(contender, _grid)
     few = np.random.default_rng(0).permutation(y.size)[:400]
     search(contender, X[few], y[few], usual, n_values=2)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     score, predict = search(contender, X, y, usual, n_values=len(VALUES_OF_C))
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     new = float(np.mean(predict(X_new) == y_new))
-    return {"seconds": seconds, "score": score, "new": new, "n": X.shape[0], "p": X.shape[1]}
+    return {"seconds": seconds, "cpu": cpu, "score": score, "new": new, **size}
+
+
+def _sample(contender: str, X: Any, y: Any, usual: float) -> float:
+    """Seconds of one processor for a whole search, from a fit and a score for each C and each gamma."""
+    from sklearn.model_selection import StratifiedKFold
+
+    machine_of = import_module("sklearnex.svm" if contender == "intelex" else "sklearn.svm").SVC
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
+    train, test = next(iter(folds.split(X, y)))
+    n = len(VALUES_OF_C)
+    began = time.process_time()
+    for number, C in enumerate(VALUES_OF_C):
+        gamma = TIMES_USUAL[3 * number % n] * usual
+        machine_of(C=C, gamma=gamma, cache_size=2000).fit(X[train], y[train]).score(X[test], y[test])
+    return (time.process_time() - began) * len(TIMES_USUAL) * N_FOLDS
 
 
 def _grid(contender: str, X: Any, y: Any, usual: float, n_values: int) -> tuple[float, Any]:

@@ -94,10 +94,11 @@ class KernelSearchCV(BaseSearchCV):
 
     Notes
     -----
-    Kernel values are in single precision, and so conditions are met for the rounded matrix: violation and status in
-    `cv_results_` are of that. The machine that is trained on all rows in the end is solved and certified as always. A
-    fit that takes more than 1,000,000 steps (or 100 a row, where that is more) is scored as it stands, unless the
-    machine sets a limit itself; its status says so.
+    Kernel values are in single precision as long as that is likely to put decision values off by less than the
+    tolerance; so conditions are met for the rounded matrix: violation and status in `cv_results_` are of that. The
+    machine that is trained on all rows in the end is solved and certified as always. A fit that takes more than
+    1,000,000 steps (or 100 a row, where that is more) is scored as it stands, unless the machine sets a limit itself;
+    its status says so.
 
     Parameters that depend on rows (gamma="scale", class_weight="balanced") are found anew on the training rows of each
     fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
@@ -105,8 +106,9 @@ class KernelSearchCV(BaseSearchCV):
 
     Ctrl-C ends the search and leaves the best setting so far.
 
-    Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near; memory 4 n²
-    bytes.
+    Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near, with n
+    multiplications for each coefficient that moves; memory 4 n² bytes, twice that where the limit has room for it, for
+    the folds of the next kernel begin while the last ones of this end.
 
     References
     ----------
