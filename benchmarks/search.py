@@ -78,7 +78,7 @@ def _document(measured: dict[str, Any]) -> str:
         "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*:"
         " of the best setting, by cross-validation; *new rows*: share right among rows that nobody has seen. *CPU*:"
         " seconds of both processors.",
-        "- ~ stands before times of searches that were not run whole: ten of their 500 fits, each C and each gamma once,"
+        "- ~ stands before times of searches that were not run whole: ten of their 500 fits, each C and gamma once,"
         " times 50, shared by two processors without loss.",
         "",
         "| table | n x p | contender | seconds | CPU | x mercer | fits | score | new rows |",
