@@ -35,11 +35,7 @@ class Rounds {
         const auto size = static_cast<std::size_t>(problem.size);
         gradient_.resize(size);
         everybody_.resize(size);
-        for (std::size_t u = 0; u < size; ++u) {
-            everybody_[u] = static_cast<int64_t>(u);
-            const int64_t row = problem.rows[u];
-            largest_ = std::max(largest_, std::fabs(static_cast<double>(problem.matrix[row * (problem.stride + 1)])));
-        }
+        for (std::size_t u = 0; u < size; ++u) everybody_[u] = static_cast<int64_t>(u);
     }
 
     HeldResult run() {
@@ -239,7 +235,7 @@ class Rounds {
     double rounding(const BlockProblem<Real>& block) const {
         double mass = 0.0;
         for (int64_t u = 0; u < block.size; ++u) mass += std::fabs(block.beta[u]);
-        return 16.0 * std::numeric_limits<double>::epsilon() * (1.0 + largest_ * mass);
+        return 16.0 * std::numeric_limits<double>::epsilon() * (1.0 + p_.largest * mass);
     }
 
     // About the violation below which single precision cannot bring the block.
@@ -251,7 +247,7 @@ class Rounds {
             const double change = block.beta[k] - before_[k];
             squares += change * change;
         }
-        return kNoise * largest_ * std::sqrt(squares);
+        return kNoise * p_.largest * std::sqrt(squares);
     }
 
     // Adds the columns of what has moved to the values.
@@ -287,7 +283,7 @@ class Rounds {
     std::vector<double> gradient_, before_;
     std::vector<int64_t> everybody_, chosen_;
     std::vector<char> seen_;
-    double largest_ = 0.0, work_ = 0.0;
+    double work_ = 0.0;
     int repeats_ = -1;
     bool holds_all_ = false, drags_ = false, stopped_ = false;
 };

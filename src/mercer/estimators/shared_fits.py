@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -170,12 +171,12 @@ class SharedFits:
         list of FoldFit
             For each estimator in order, those of all folds.
         """
-        numbers = range(len(self._splits))
+        numbers, memory = range(len(self._splits)), _Memory()
         pool = ThreadPoolExecutor(self._n_threads)
         try:
             begun: deque[tuple[_Path, list[Future[list[FoldFit]]]]] = deque()
             for estimators in paths:
-                path = _Path(estimators, *_why(estimators[0], self._X, self._params))
+                path = _Path(estimators, *_why(estimators[0], self._X, self._params), memory)
                 self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
                 begun.append((path, [pool.submit(self._fit_path, path, k) for k in numbers if path.shares]))
                 if len(begun) > 1 or not path.shares or not self._has_room_for_two(estimators[0]):
@@ -363,10 +364,27 @@ class _Stop:
         return None if self._also is None else self._also(progress)
 
 
+class _Memory:
+    """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it."""
+
+    def __init__(self) -> None:
+        self._idle: list[npt.NDArray[np.uint8]] = []
+
+    def square(self, n: int, dtype: type[np.floating]) -> npt.NDArray[np.floating]:
+        """Return an uninitialised matrix, whose memory comes back when nothing refers to it any more."""
+        wanted = n * n * np.dtype(dtype).itemsize
+        kept = next((k for k, memory in enumerate(self._idle) if memory.nbytes == wanted), None)
+        memory = np.empty(wanted, dtype=np.uint8) if kept is None else self._idle.pop(kept)
+        matrix = memory.view(dtype).reshape(n, n)
+        weakref.finalize(matrix, self._idle.append, memory).atexit = False
+        return matrix
+
+
 class _Matrices:
     """The matrix of one kernel's values, in single precision and, where some fold needs it, in double."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
         self._by_dtype: dict[type[np.floating], HeldRows] = {}
         self._lock = Lock()
 
@@ -386,7 +404,7 @@ class _Matrices:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
             if dtype not in self._by_dtype:
-                matrix = np.empty((data.n, data.n), dtype=dtype)
+                matrix = self._memory.square(data.n, dtype)
                 rows = np.arange(data.n)
                 for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(matrix, rows, rows):
                     check()
@@ -397,15 +415,15 @@ class _Matrices:
 class _Path:
     """Estimators that differ in penalties alone, whether their fits share anything and why, and what they share."""
 
-    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str) -> None:
-        self.estimators, self.shares, self.reason = estimators, shares, reason
+    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str, memory: _Memory) -> None:
+        self.estimators, self.shares, self.reason, self._memory = estimators, shares, reason, memory
         self._matrices: dict[int | None, _Matrices] = {}
         self._lock = Lock()
 
     def matrices(self, fold: int | None) -> _Matrices:
         """Those of one fold, or of all."""
         with self._lock:
-            return self._matrices.setdefault(fold, _Matrices())
+            return self._matrices.setdefault(fold, _Matrices(self._memory))
 
     @property
     def nbytes(self) -> int:

@@ -238,7 +238,11 @@ class Problem:
             return beta
         widths, last = self.upper - self.lower, before.upper - before.lower
         factor = float(widths.sum() / last.sum())
-        return factor * beta if np.allclose(widths, factor * last, rtol=1e-9, atol=0.0) else beta
+        if not np.allclose(widths, factor * last, rtol=1e-9, atol=0.0):
+            return beta
+        # At a bound, not next to it: what rounding leaves free would be a variable more for every round to look at.
+        grown = np.where(beta <= before.lower, self.lower, factor * beta)
+        return np.where(beta >= before.upper, self.upper, grown)
 
     def make_feasible(self, beta: FloatArray) -> FloatArray:
         """Return a feasible point near `beta`: clipped to the box, then each group's total restored.

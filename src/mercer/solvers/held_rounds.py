@@ -18,7 +18,7 @@ from mercer.solution import Product
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
 from mercer.solvers.batch_smo import single_precision_helps
 
-_LEAST_ROOM = 1 << 17  # numbers to work in: a working set of 512, and many are not larger
+_LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
 _LARGEST_SET = 6144  # variables: beyond, Newton steps would take too long all the same
 _SAME = 1e-14  # of a coefficient: rounding of a factor that all of them have
@@ -35,6 +35,7 @@ class HeldState(State):
     rows: IndexArray = field(kw_only=True)
     values: FloatArray = field(kw_only=True)
     seen: npt.NDArray[np.int8] = field(kw_only=True)
+    largest: float = field(kw_only=True)
     precise: bool = False
 
 
@@ -81,6 +82,7 @@ class HeldRounds(Solver[HeldState]):
             values=values,
             claim=values,
             seen=np.zeros(problem.n, dtype=np.int8),
+            largest=float(np.abs(gram.diag()).max(initial=0.0)),
             precise=not single_precision_helps(problem, gram),
         )
 
@@ -94,6 +96,7 @@ class HeldRounds(Solver[HeldState]):
             end, n_iter, state.violation, state.precise, wanted = solve_held(
                 select_isa(),
                 state.gram.data.whole,  # type: ignore[attr-defined]
+                state.largest,
                 state.rows,
                 p.linear,
                 p.lower,
