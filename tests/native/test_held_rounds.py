@@ -34,7 +34,17 @@ def native(K, given, *, isa=None, tol=TOL, max_iter=-1, max_block=6144, precise=
     beta, values = np.zeros(given["rows"].size), np.zeros(len(K))
     seen, workspace = np.zeros(beta.size, dtype=np.int8), np.empty(room)
     limits = tol, max_iter, work, max_block, precise
-    ended = _core.solve_held(isa or _core.best_isa(), K, 1.0, *given.values(), beta, values, seen, *limits, workspace)
+    ended = _core.solve_held(
+        isa or _core.best_isa(),
+        K,
+        float(np.abs(np.diagonal(K)).max()),
+        *given.values(),
+        beta,
+        values,
+        seen,
+        *limits,
+        workspace,
+    )
     return beta, values, ended
 
 
@@ -98,7 +108,9 @@ def test_goes_on_where_it_was_left():
     seen, workspace = np.zeros(40, dtype=np.int8), np.empty(1 << 14)
     for _ in range(1000):
         state = beta, values, seen, TOL, 3, 1e12, 6144, True, workspace
-        end, n_iter, _, _, _ = _core.solve_held(_core.best_isa(), K, 1.0, *given.values(), *state)
+        end, n_iter, _, _, _ = _core.solve_held(
+            _core.best_isa(), K, float(np.abs(np.diagonal(K)).max()), *given.values(), *state
+        )
         assert n_iter <= 3
         if end == SOLVED:
             break
@@ -118,7 +130,9 @@ def test_stops_when_asked():
     K, given = problem()
     beta, values, seen = np.zeros(40), np.zeros(60), np.zeros(40, dtype=np.int8)
     state = beta, values, seen, TOL, -1, 1e12, 6144, True, np.empty(1 << 14)
-    ended = _core.solve_held(_core.best_isa(), K, 1.0, *given.values(), *state, lambda: True)
+    ended = _core.solve_held(
+        _core.best_isa(), K, float(np.abs(np.diagonal(K)).max()), *given.values(), *state, lambda: True
+    )
     assert ended[0] == LIMIT
     assert ended[1] == 0
 
