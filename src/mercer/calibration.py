@@ -346,10 +346,10 @@ class Calibration:
     method : {"sigmoid", "isotonic"}
     free : bool
         False: the predicted class always has the largest probability.
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
     n_classes : int
     maps : tuple of Sigmoid or Isotonic
-        One for each machine.
+        One for each pair of classes, or for each class.
     n_rows : tuple of int
         How many rows each map was fitted on.
     fitted_on : str
@@ -391,7 +391,7 @@ class Calibration:
         ----------
         raw : ndarray of shape (m, n_machines)
             Of two classes one column, positive for class 1; of more, one for each pair (i, j), i < j, positive for
-            class i, or with one-versus-rest one for each class.
+            class i; with the other schemes one for each class, the largest of which wins.
 
         Returns
         -------
@@ -405,10 +405,11 @@ class Calibration:
         """
         if raw.ndim != 2 or raw.shape[1] != len(self.maps):
             raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
-        two_sided = [find(column) for find, column in zip(self.maps, raw.T, strict=True)]
+        values = _told_apart(raw, self.n_classes, self.scheme)
+        two_sided = [find(column) for find, column in zip(self.maps, values.T, strict=True)]
         if self.n_classes == 2:
             p = two_sided[0]
-        elif self.scheme == "ovr":
+        elif self.scheme != "ovo":
             p = normalised(np.column_stack([sides[:, 1] for sides in two_sided]))
         else:
             pairs = np.empty((len(raw), self.n_classes, self.n_classes))
@@ -418,6 +419,15 @@ class Calibration:
         if self.free:
             return p, np.zeros(len(p), dtype=bool)
         return made_largest(p, winners(class_scores(raw, self.n_classes, self.scheme)))
+
+
+def _told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
+    """What maps read: decision values, or by how much the score of each class is ahead of the largest of the others."""
+    if scheme == "ovo" or n_classes == 2:
+        return raw
+    rising = np.sort(raw, axis=1)
+    first, second = rising[:, -1:], rising[:, -2:-1]
+    return raw - np.where(raw == first, second, first)
 
 
 def calibrate(
@@ -442,7 +452,8 @@ def calibrate(
     codes : ndarray of int64 of shape (n,)
         Class of each row, 0 .. n_classes - 1.
     n_classes : int
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
+        All but the first have a score for each class, of which the largest wins: maps read by how much each is ahead.
     method : {"sigmoid", "isotonic"}
         See :func:`fit_sigmoid` and :func:`fit_isotonic`.
     free : bool, default=False
@@ -477,7 +488,7 @@ def calibrate(
         raise ValueError(
             f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
         )
-    counts = checked_weights(weights, n)
+    values, counts = _told_apart(raw, n_classes, scheme), checked_weights(weights, n)
     fit: Any = fit_sigmoid if method == "sigmoid" else fit_isotonic
     maps: list[Map] = []
     n_rows: list[int] = []
@@ -486,7 +497,7 @@ def calibrate(
         if class_weight is not None:
             weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[task.rows]]
             own = weighted * (own.sum() / weighted.sum())
-        maps.append(fit(raw[task.rows, column], task.signs > 0.0, own, free=free))
+        maps.append(fit(values[task.rows, column], task.signs > 0.0, own, free=free))
         n_rows.append(int(np.count_nonzero(own)))
     found = Calibration(method, free, scheme, n_classes, tuple(maps), tuple(n_rows), fitted_on)
     if free:
