@@ -67,7 +67,8 @@ class Sigmoid:
         f = np.asarray(values, dtype=np.float64)
         z = np.full_like(f, self.intercept)
         if self.slope > 0.0:
-            z += self.slope * f
+            with np.errstate(over="ignore"):  # of what a model file may say; the limits are right
+                z += self.slope * f
         if self.is_bound:
             z = np.where(f > 0.0, np.maximum(z, 0.0), np.where(f < 0.0, np.minimum(z, 0.0), 0.0))
         return np.column_stack([expit(-z), expit(z)])
