@@ -10,15 +10,16 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import assert_all_finite, get_tags, indexable
 
+from mercer.estimators.cv_results import ABSENT, column, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, machine_of, path_of
 from mercer.estimators.validation import check_callback, check_number, check_whole
+from mercer.estimators.zoom import zoom, zooms
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.solvers import Interruption
@@ -42,9 +43,11 @@ class KernelSearchCV(BaseSearchCV):
         of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself.
     kernels : sequence of str, Kernel or callable, optional
         Values of the machine's `kernel`; by default its own.
-    C, gamma, epsilon, nu : sequence, optional
+    C, gamma, epsilon, nu : sequence or "zoom", optional
         Values of these parameters; by default the machine's own. `gamma` is left out for kernels that have none. Of a
-        Kernel object it is ``kernel__gamma``.
+        Kernel object it is ``kernel__gamma``. "zoom" for C, gamma or epsilon looks for them on a coarse grid, and then
+        twice among the neighbours of the best cell at the root of the factor before; gamma around what "scale" says of
+        all rows, as the steps before the machine make them.
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
@@ -74,7 +77,7 @@ class KernelSearchCV(BaseSearchCV):
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
         the worst fit of each setting ended ("" where the estimator does not say) and ``kkt_violation`` the largest
-        violation of its optimality conditions.
+        violation of its optimality conditions. With "zoom", ``stage`` is 0 for cells of the coarse grid.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
@@ -134,9 +137,9 @@ class KernelSearchCV(BaseSearchCV):
         estimator: Any,
         *,
         kernels: Sequence[Any] | None = None,
-        C: Sequence[float] | None = None,
-        gamma: Sequence[Any] | None = None,
-        epsilon: Sequence[float] | None = None,
+        C: Sequence[float] | str | None = None,
+        gamma: Sequence[Any] | str | None = None,
+        epsilon: Sequence[float] | str | None = None,
         nu: Sequence[float] | None = None,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -222,9 +225,35 @@ class KernelSearchCV(BaseSearchCV):
         if isinstance(y, np.ndarray) and y.dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         routed = self._get_routed_params_for_fit(params)
-        candidates, heads = _settings(self.param_grid)
+        candidates, heads = ([], []) if zooms(self) else _settings(self.param_grid)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
+        if zooms(self):
+            zoom(self, X, y, splits, params, metric)
+        else:
+            self._search_grid(X, y, splits, params, routed, scorers, metric, candidates, heads)
+        if self.refit:
+            began = time.perf_counter()
+            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **routed.estimator.fit)
+            self.refit_time_ = time.perf_counter() - began
+            if hasattr(best, "feature_names_in_"):
+                self.feature_names_in_ = best.feature_names_in_
+        return self
+
+    def _search_grid(
+        self,
+        X: Any,
+        y: Any,
+        splits: list[tuple[Any, Any]],
+        params: dict[str, Any],
+        routed: Any,
+        scorers: Any,
+        metric: Any,
+        candidates: list[dict[str, Any]],
+        heads: list[tuple[int, int]],
+    ) -> None:
+        """Try every setting on every fold."""
         seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
         per_fit = self.max_seconds_per_fit
         with Interruption() as interruption:
@@ -255,14 +284,6 @@ class KernelSearchCV(BaseSearchCV):
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = candidates[self.best_index_]
-        if self.refit:
-            began = time.perf_counter()
-            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **routed.estimator.fit)
-            self.refit_time_ = time.perf_counter() - began
-            if hasattr(best, "feature_names_in_"):
-                self.feature_names_in_ = best.feature_names_in_
-        return self
 
     def _run_search(self, evaluate_candidates: Any) -> None:
         """Never called: see :class:`_Walk`."""
@@ -383,14 +404,14 @@ class _Walk(BaseSearchCV):
             if name == "params":
                 results[name] = self.candidates
             elif name.startswith("rank_"):
-                results[name] = _ranks(results[f"mean_{name[5:]}"])
+                results[name] = ranks(results[f"mean_{name[5:]}"])
             elif name not in results and not name.startswith("param_"):
                 results[name] = np.full(n, np.nan)
                 if name.startswith(("split", "mean_t")) and self.error_score != "raise":
                     results[name][list(self._summaries)] = self.error_score  # where every fit of a path has failed
                 results[name][self._scored] = values
         for name in sorted({name for candidate in self.candidates for name in candidate}):
-            results[f"param_{name}"] = _column([candidate.get(name, _ABSENT) for candidate in self.candidates])
+            results[f"param_{name}"] = column([candidate.get(name, ABSENT) for candidate in self.candidates])
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
         return results
@@ -417,7 +438,6 @@ class _Summary(NamedTuple):
         )
 
 
-_ABSENT = object()
 _NOTHING = _Summary(np.nan, np.nan, "", np.nan)
 
 
@@ -508,21 +528,3 @@ def _gamma_of(kernel: Any) -> str:
     if not isinstance(kernel, str):
         return ""
     return "gamma" if as_kernel(kernel, gamma=1.0) != as_kernel(kernel, gamma=2.0) else ""
-
-
-def _column(values: list[Any]) -> Any:
-    """A column of `cv_results_`, masked where a setting has no such parameter; of numbers where all are such."""
-    mask = [value is _ABSENT for value in values]
-    known = [value for value in values if value is not _ABSENT]
-    numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in known)
-    column = np.ma.MaskedArray(np.empty(len(values), dtype=np.result_type(*known) if numeric else object), mask=mask)
-    for place, value in enumerate(values):
-        if value is not _ABSENT:
-            column[place] = value
-    return column
-
-
-def _ranks(means: Any) -> Any:
-    """Ranks, the largest mean first; what has none comes last."""
-    known = np.where(np.isnan(means), -np.inf, means)
-    return rankdata(-known, method="min").astype(np.int32)

@@ -52,8 +52,8 @@ class SVC(MarginClassifier):
         Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
         the memory of kernel values here.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. Not
-        for the joint machine.
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. The
+        joint machine is solved anew without each support vector, from the solution that there is.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in the sense of LIBSVM.
     class_weight : {"balanced"} or dict, optional
@@ -133,6 +133,9 @@ class SVC(MarginClassifier):
         pickling leaves them behind. Reading it changes nothing: it is of the machine as it predicts.
         ``certificate_.examples()`` lists the training examples: their KKT cases, slacks and categories (outside the
         margin, on it, violating it, misclassified), and the `margin` 2 / ||w||; one listing for each machine.
+    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
+        With ``probability=True``: decision values of each row by machines trained without it, as scores of classes; NaN
+        for rows of weight 0.
     calibration_ : mercer.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     n_features_in_, feature_names_in_
@@ -291,11 +294,6 @@ class SVC(MarginClassifier):
 
     def _check_joint(self, C: float) -> None:
         """Refuse what the joint machine does not have."""
-        if self._has_probabilities():
-            raise ValueError(
-                "probability=True follows machines for two classes, and multi_class='joint' has one for all: set "
-                "multi_class='ovo' or 'ovr', or probability=False."
-            )
         if self.loss == "squared_hinge":
             raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
         if np.isinf(C):

@@ -19,7 +19,6 @@ from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Problem
 from mercer.selection.bounds import joachims_terms
 from mercer.selection.following import Followed, follow
-from mercer.solvers import Interruption
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -280,32 +279,6 @@ def left_out(
             stacklevel=3,
         )
     return raw, rule, found
-
-
-class _Ended(Exception):  # noqa: N818
-    """What ends a pass; no error."""
-
-
-def left_out_in_time(
-    problems: Sequence[Problem],
-    starts: Sequence[FloatArray],
-    parts: Sequence[IndexArray],
-    gram: Gram,
-    *,
-    deadline: float | None,
-) -> FloatArray | None:
-    """Return the `raw` of :func:`left_out` for all rows of a Gram matrix, or None after `deadline` or Ctrl-C."""
-    with Interruption() as interruption:
-
-        def check() -> None:
-            if interruption.requested or (deadline is not None and time.perf_counter() > deadline):
-                raise _Ended
-
-        try:
-            check()
-            return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
-        except _Ended:
-            return None
 
 
 def _require_kind(estimator: Any) -> None:
