@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import svd
 
+from mercer.backends.threads import blas_threads
 from mercer.machines.certificate import LossCertificate, certify
 from mercer.machines.columns import CONSTANT
 from mercer.machines.linear import LinearEvidence
@@ -50,6 +51,11 @@ def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) 
     Costs a thin singular value decomposition, some 4 n p min(n, p) multiplications, and as many numbers as three
     copies of the rows. The leave-one-out residuals are (y - f) / (1 - h), h the leverages; NaN where h is 1.
     """
+    with blas_threads(4 * rows.size * min(rows.shape)):
+        return _solved(rows, Y, penalty, weights)
+
+
+def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) -> Fitted:
     began = time.perf_counter()
     total, roots = weights.sum(), np.sqrt(weights)[:, None]
     level, centred = weights @ Y / total, rows
