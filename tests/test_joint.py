@@ -209,7 +209,7 @@ def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, 
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])  # three columns: most directions of the one are without curvature
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("C", [0.3, 1e3])
 def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
     rng = np.random.default_rng(4)
@@ -230,6 +230,21 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
         np.testing.assert_allclose(gradient, twin_gradient, atol=1e-6 * C)
         moved += np.count_nonzero(np.abs(beta - before) > 1e-3 * C)
     assert moved > 30
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
+    y, C = np.arange(8) % 3, np.linspace(0.5, 2.0, 8)
+    own = y[:, None] == np.arange(3)
+    beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # every class has a third
+    gradient = np.random.default_rng(0).normal(size=(8, 3))
+    twin, twin_gradient = beta.copy(), gradient.copy()
+    ended = _core.solve_joint_block(isa, True, np.zeros((8, 16)), beta, gradient, y, C, 1e-9, 5, 1e12)
+    assert ended[:2] == _reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
+    np.testing.assert_allclose(beta, twin, atol=1e-12)
+    assert ended[1] == 1
+    shares = np.where(own, C[:, None], 0.0) - beta
+    assert (np.abs(shares).max(axis=1) > 0.99 * C).any()
 
 
 def test_wrong_arguments_of_native_steps():
