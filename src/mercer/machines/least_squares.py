@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import svd
 
+from mercer.backends.threads import blas_threads
 from mercer.machines.certificate import LossCertificate, certify
 from mercer.machines.columns import CONSTANT
 from mercer.machines.linear import LinearEvidence
@@ -54,6 +55,11 @@ def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) 
     u'z and u'e, with z the scaled targets, e the row's unit vector and u = U (S² + penalty)⁻¹ U'e: with a penalty of 0
     the limit, which is the residual of the solution of least norm.
     """
+    with blas_threads(4 * rows.size * min(rows.shape)):
+        return _solved(rows, Y, penalty, weights)
+
+
+def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) -> Fitted:
     began = time.perf_counter()
     total, roots = weights.sum(), np.sqrt(weights)[:, None]
     level, centred = weights @ Y / total, rows

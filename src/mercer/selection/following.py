@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import threadpoolctl
 
 from mercer._core import leave_out
+from mercer.backends.threads import blas_threads
 from mercer.certificate import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
@@ -42,7 +40,6 @@ _HAIR = 1e-11
 
 
 _EMPTIED = 2  # times that room is made for rows while one block of points is followed
-_SMALL = 2048  # variables, whose algebra is one thread's work
 _FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
 _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
 
@@ -101,13 +98,8 @@ def follow(
         Called between pieces of work; what it raises ends it.
     """
     began, before = time.perf_counter(), gram.n_values
-    with _few_threads(problem.n):
+    with blas_threads(problem.n**3 / 3):
         return _followed(problem, gram, start, wanted, check, began, before)
-
-
-def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
-    """One thread for the algebra of small problems: several wait longer for each other than the work takes."""
-    return threadpoolctl.threadpool_limits(1, user_api="blas") if n <= _SMALL else contextlib.nullcontext()
 
 
 def _followed(
