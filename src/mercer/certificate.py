@@ -205,6 +205,60 @@ def evaluate(
     return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), doubt))
 
 
+def carry_over(
+    before: Evaluation,
+    problem: Problem,
+    gram: Gram,
+    later: Problem,
+    later_gram: Gram,
+    origin: IndexArray,
+    check: Callable[[], None] | None = None,
+) -> Evaluation:
+    """Evaluate the coefficients of a problem in another one, of which some rows are gone and others new.
+
+    Parameters
+    ----------
+    before : Evaluation
+        Of a point of `problem`.
+    problem, later : Problem
+        The old one and the new one.
+    gram, later_gram : Gram
+        Of their rows.
+    origin : ndarray of int64 of shape (later.n,)
+        Which variable of `problem` each variable is; -1 for new ones, whose coefficient is 0.
+    check : callable, optional
+        See :func:`evaluate`.
+
+    Returns
+    -------
+    Evaluation
+        Of a point whose sums may be off, which its `dual_infeasibility` says.
+
+    Notes
+    -----
+    Costs a kernel value for each row that stays and each gone one with a coefficient other than 0, and for each new row
+    and each support vector; all in double precision. Rounding adds up and is counted.
+    """
+    assert before.known is not None
+    stays, new = origin >= 0, np.flatnonzero(origin < 0)
+    old = origin[stays]
+    beta, values, doubt = np.zeros(later.n), np.zeros(later.n), np.zeros(later.n)
+    beta[stays], values[stays], doubt[stays] = before.known.beta[old], before.values[old], before.known.doubt[old]
+    gone = before.known.beta.copy()
+    gone[old] = 0.0
+    rounding = before.rounding
+    if gone.any():
+        values[stays] -= gram.matvec(gone, old, check)
+        rounding += _rounding(gram, gone, values)
+    if new.size:
+        values[new] = later_gram.matvec(beta, new, check)
+        rounding = max(rounding, _rounding(later_gram, beta, values))
+    values = finite(later_gram.kernel, values)
+    offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
+    found = _conditions(later, beta, values)
+    return Evaluation.of(later, values, values + offset, *found, rounding, Known(beta, doubt))
+
+
 def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:
     """Multiplier of each group, and what else K beta settles."""
     multipliers, numbers = conditions(

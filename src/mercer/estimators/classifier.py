@@ -45,27 +45,26 @@ class MarginClassifier(HasProbabilities, DualMachine):
         C: float,
         duals: Callable[[Labels], multiclass.Duals],
         margin: multiclass.Margin | None = None,
+        classes: Any = None,
     ) -> None:
-        """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights."""
+        """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights.
+
+        Where `classes` are named, some of them may have no rows yet.
+        """
         began = time.perf_counter()
         self._begin_probabilities()
         limits, listener = self._limits(), self._listener()
         check_choice("multi_class", self.multi_class, self._schemes)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
+        labels = read_labels(y, sample_weight, self.class_weight, data.n, classes)
         classes, codes, rows, weights = labels.classes, labels.codes, labels.rows, labels.sample_weight
-        penalties = C * labels.class_weight[codes[rows]] * weights[rows] if np.isfinite(C) else np.full(rows.size, C)
+        penalties = labels.penalties(C)
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         several = classes.size > 2
         gram = self._gram(kernel, data, rows, keep_rows=several, evaluate_once=several)
-        if self._has_probabilities() and not gram.is_convex:
-            raise ValueError(
-                f"probability=True needs a kernel that is positive semidefinite, but {kernel!r} is not known to be on "
-                f"these rows ({gram.diagnosis}), so that solutions without a row are not unique. Use another kernel, "
-                f"or CalibratedClassifierCV({type(self).__name__}(...), ensemble=False) from sklearn.calibration."
-            )
+        self._check_probabilities(gram, labels)
         machines = multiclass.train(
             gram,
             codes[rows],
@@ -79,6 +78,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             callback=listener,
         )
         self.classes_, self.class_weight_, self.kernel_ = classes, labels.class_weight, kernel
+        self._weights = None if sample_weight is None else weights
         self._take(self._adjusted(machines, penalties), data, rows, codes)
         self._warn(gram, data, depth=4)
         if self._has_probabilities():
@@ -89,10 +89,38 @@ class MarginClassifier(HasProbabilities, DualMachine):
         del penalties
         return machines
 
+    def _check_probabilities(self, gram: Gram, labels: Labels) -> None:
+        """Refuse to promise probabilities where there can be none."""
+        if not self._has_probabilities():
+            return
+        if not gram.is_convex:
+            raise ValueError(
+                f"probability=True needs a kernel that is positive semidefinite, but {gram.kernel!r} is not known to "
+                f"be on these rows ({gram.diagnosis}), so that solutions without a row are not unique. Use another "
+                f"kernel, or CalibratedClassifierCV({type(self).__name__}(...), ensemble=False) from "
+                "sklearn.calibration."
+            )
+        missing = np.setdiff1d(np.arange(labels.classes.size), labels.codes[labels.rows])
+        if missing.size:
+            raise ValueError(
+                "probability=True calibrates on rows of every class, but there is none yet of class "
+                f"{labels.classes[missing].tolist()[0]!r}: set probability=False until there is."
+            )
+
     def _calibrate_in_time(
-        self, gram: Gram, labels: Labels, penalties: FloatArray, max_seconds: float | None, began: float
+        self,
+        gram: Gram,
+        labels: Labels,
+        penalties: FloatArray,
+        max_seconds: float | None,
+        began: float,
+        *,
+        depth: int = 4,
     ) -> None:
-        """Fit the map from decision values to probabilities, where there is an optimum and time is left."""
+        """Fit the map from decision values to probabilities, where there is an optimum and time is left.
+
+        The user is `depth` calls above.
+        """
         if any(solution.status not in (Status.OPTIMAL, Status.STALLED) for solution in self._solutions):
             return  # decision values without a row would be of other machines than these
         problems, starts = self._followed_problems(penalties)
@@ -103,7 +131,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 return joint_left_out(problems[0], starts[0], gram, check=check)
             return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
 
-        raw = self._left_out_in_time(without_rows, max_seconds, began, depth=4)
+        raw = self._left_out_in_time(without_rows, max_seconds, began, depth=depth)
         if raw is not None:
             self._calibrate(self._as_predicted(raw), labels, self.multi_class)
 

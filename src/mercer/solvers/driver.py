@@ -39,6 +39,7 @@ def drive(
     start: FloatArray | None = None,
     callback: Callback | None = None,
     interruption: Interruption | None = None,
+    before: Evaluation | None = None,
 ) -> Solution:
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
 
@@ -57,6 +58,8 @@ def drive(
         See :func:`mercer.solvers.solve`.
     interruption : Interruption, optional
         Entered by the caller, so that Ctrl-C is one for all the machines of a fit.
+    before : Evaluation, optional
+        Of `start`, a feasible point: its gradient is then known, and evaluations go on from it.
 
     Returns
     -------
@@ -74,7 +77,6 @@ def drive(
     tol, convex = limits.tol, gram.kernel.is_psd is True
     trace: list[TraceRow] = []
     evaluation: Evaluation | None = None
-    before: Evaluation | None = None  # of the last point that was not good enough
     patience = _Patience()
 
     def check() -> None:
@@ -100,7 +102,11 @@ def drive(
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
     else:
         state = working = solver.init(problem, gram, tol, start)
+        if before is not None:
+            solver.refresh(working, before.gradient, tol)
         state.stop = lambda: out_of_time(limits, began, interruption) is not None
+    if start is not None and before is not None:
+        state.beta[:] = start
     while ended is None:
         solver.advance(working, _slice(limits, began), limits.max_iter)
         trace.append(_trace_row(state, began))

@@ -55,7 +55,7 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
         max(_ALWAYS, isqrt(gram.memory_limit // 16)),
         isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
-    return problems.sizes <= most
+    return (problems.sizes <= most) & (problems.sizes > 0)
 
 
 @final
