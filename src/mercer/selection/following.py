@@ -191,10 +191,13 @@ class _Passes:
         self.others = np.flatnonzero(~self.is_basic)
         self.inverse = tableau.inverse()
         self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
-        for piece in tableau.chunks(self.others):
-            part = tableau.part(piece)
+        self.kept: Part | None = None  # of all others, where there is room
+        if 16 * tableau.basic.size * self.others.size <= work.gram.memory_limit // 4:
+            self.kept = tableau.part(self.others)
+        for piece in [self.others] if self.kept is not None else tableau.chunks(self.others):
+            part = self.part(piece)
             self.lengths[piece] = np.sqrt(part.diagonal())
-            self.answer[piece] = np.sqrt(np.square(part.answers()).sum(axis=0))
+            self.answer[piece] = np.sqrt(np.einsum("fj,fj->j", part.answers(), part.answers()))
             work.check()
         # How far a variable is from changing sides, in units of what a move of length 1 does to it at most.
         slack = _slack(problem, beta, tableau.gradient)
@@ -204,6 +207,12 @@ class _Passes:
             self.distance = np.where(slack > 0.0, slack / self.lengths, 0.0)
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
+
+    def part(self, variables: IndexArray) -> Part:
+        """Return what the tableau says of some of the others."""
+        if self.kept is None or variables is self.others:
+            return self.kept or self.tableau.part(variables)
+        return self.kept[np.searchsorted(self.others, variables)]
 
     def run(self, chosen: IndexArray) -> dict[int, tuple[float, int, float]]:
         beta, basic = self.beta[chosen], self.is_basic[chosen]
@@ -241,11 +250,11 @@ class _Passes:
         problem, tableau, f = self.work.problem, self.tableau, self.tableau.basic.size
         if 24 * (f + 64) * (f + watched.size) > self.work.gram.memory_limit:
             return {}  # each is refitted
-        part = tableau.part(watched)
+        part = self.part(watched)
         universe = np.concatenate([tableau.basic, watched])
         position = np.full(problem.n, -1, dtype=np.int64)
         position[universe] = np.arange(universe.size)
-        store = _Rows(tableau, self.inverse, part)
+        store = _Rows(self, part)
         values = np.concatenate([self.beta[tableau.basic], tableau.gradient[watched]])
         drift = np.concatenate([self.drift, part.drift() if self.shares.any() else np.zeros(watched.size)])
         partner = _partners(problem, self.beta)
@@ -255,11 +264,12 @@ class _Passes:
         width = max(1, min(_BLOCK_BYTES, self.work.gram.memory_limit // 8) // (8 * max(1, universe.size)))
         for first in range(0, chosen.size, width):
             block = chosen[first : first + width]
-            own, corner = store.of(block, self.place)
+            block = block[np.argsort(~self.is_basic[block], kind="stable")]
+            own, corner = store.of(block, int(self.is_basic[block].sum()))
             own_drift = np.zeros(block.size)
             if self.shares.any():
                 outside = ~self.is_basic[block]
-                own_drift[outside] = tableau.part(block[outside]).drift()
+                own_drift[outside] = self.part(block[outside]).drift()
             pending, before = np.arange(block.size), store.n_emptied
             while pending.size and store.n_emptied <= before + _EMPTIED:  # else their rows do not fit together
                 rows = block[pending]
@@ -272,7 +282,8 @@ class _Passes:
                     problem.upper[universe],
                     store.rows,
                     store.slots,
-                    own if pending.size == block.size else own[pending],
+                    own,
+                    pending,
                     corner[pending],
                     tableau.gradient[rows],
                     position[rows],
@@ -302,47 +313,48 @@ class _Passes:
 class _Rows:
     """Rows of the tableau over the basic and the watched variables, made when asked for."""
 
-    def __init__(self, tableau: Tableau, inverse: FloatArray, part: Part) -> None:
-        self.tableau, self.part, self.f = tableau, part, tableau.basic.size
+    def __init__(self, passes: _Passes, part: Part) -> None:
+        self.passes, self.part, self.f = passes, part, passes.tableau.basic.size
         self.answers = part.answers()
         self.slots = np.full(self.f + part.variables.size, -1, dtype=np.int64)
-        self.inverse = inverse
         self.rows = np.zeros((64, self.slots.size))
         self.n_rows = self.n_emptied = 0
 
     def add(self, places: IndexArray) -> None:
         """Keep the rows of variables at these places."""
-        if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > self.tableau.gram.memory_limit // 2:
+        limit = self.passes.work.gram.memory_limit
+        if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > limit // 2:
             self.slots[:], self.n_rows = -1, 0
             self.n_emptied += 1
-        last = self.n_rows + places.size
-        self.slots[places] = np.arange(self.n_rows, last)
-        basic, other = places[places < self.f], places[places >= self.f] - self.f
-        fresh = np.empty((places.size, self.slots.size))
-        fresh[places < self.f] = self.basic_rows(basic)
-        fresh[places >= self.f] = self.other_rows(self.part[other], self.answers[:, other])
+        first, last = self.n_rows, self.n_rows + places.size
         if last > self.rows.shape[0]:
-            grown = np.empty((max(last, 2 * self.n_rows), self.slots.size))
-            grown[: self.n_rows] = self.rows[: self.n_rows]
+            grown = np.empty((max(last, 2 * first), self.slots.size))
+            grown[:first] = self.rows[:first]
             self.rows = grown
-        self.rows[self.n_rows : last] = fresh
+        middle = first + int(np.searchsorted(places, self.f))  # places are sorted: the basic ones come first
+        self.basic_rows(places[: middle - first], self.rows[first:middle])
+        self.other_rows(self.part[places[middle - first :] - self.f], self.rows[middle:last])
+        self.slots[places] = np.arange(first, last)
         self.n_rows = last
 
-    def basic_rows(self, places: IndexArray) -> FloatArray:
-        return np.hstack([self.inverse[places], self.answers[places]])
+    def basic_rows(self, places: IndexArray, out: FloatArray) -> None:
+        out[:, : self.f] = self.passes.inverse[places]
+        out[:, self.f :] = self.answers[places]
 
-    def other_rows(self, some: Part, answers: FloatArray) -> FloatArray:
-        return np.hstack([answers.T, some.rows(self.part)])
+    def other_rows(self, some: Part, out: FloatArray) -> None:
+        out[:, : self.f] = some.answers().T
+        out[:, self.f :] = some.rows(self.part)
 
-    def of(self, variables: IndexArray, place: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of any variables, and the elements on the diagonal."""
-        basic = place[variables] >= 0
+    def of(self, variables: IndexArray, n_basic: int) -> tuple[FloatArray, FloatArray]:
+        """Return the rows of variables, of which so many are basic and come first, and the elements on the diagonal."""
         rows, corner = np.empty((variables.size, self.slots.size)), np.empty(variables.size)
-        places = place[variables[basic]]
-        rows[basic], corner[basic] = self.basic_rows(places), self.inverse[places, places]
-        if not basic.all():
-            some = self.tableau.part(variables[~basic])
-            rows[~basic], corner[~basic] = self.other_rows(some, some.answers()), some.diagonal()
+        places = self.passes.place[variables[:n_basic]]
+        self.basic_rows(places, rows[:n_basic])
+        corner[:n_basic] = self.passes.inverse[places, places]
+        if n_basic < variables.size:
+            some = self.passes.part(variables[n_basic:])
+            self.other_rows(some, rows[n_basic:])
+            corner[n_basic:] = some.diagonal()
         return rows, corner
 
 
