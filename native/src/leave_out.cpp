@@ -13,7 +13,8 @@ constexpr int kRounds = 12;                           // _reference._ROUNDS
 constexpr std::size_t kSpreading = 4, kAtFirst = 16;  // _reference._SPREADING, _AT_FIRST
 constexpr double kShortest = 1.0 / 4096.0;            // _reference._SHORTEST
 constexpr double kNoPivot = 1e-11;                    // _reference._NO_PIVOT
-constexpr double kNear = 2.0;                         // _reference._NEAR
+constexpr double kNear = 0.5;                         // _reference._NEAR
+constexpr std::size_t kMany = 4;                      // of all places near: all are evaluated, which is quicker
 constexpr int64_t kTogether = 4;                      // rows that are added at a time
 
 enum class Role : char { given, solved, moved };
@@ -144,7 +145,7 @@ class Search {
 
     // The values at this exchange: those of the known solution, and what all that moves changes of them.
     void evaluate(double share, bool everywhere) {
-        if (!everywhere) {
+        if (!everywhere && kMany * near_.size() < value_.size()) {
             for (int64_t a : near_) value_[a] = value_of(a, share);
             for (int64_t a : now_.moved) value_[a] = value_of(a, share);
             return;

@@ -50,6 +50,18 @@ _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
 _LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # mercer::LeaveOutEnd
 
 
+UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
+"""What `Followed.pivots` says of rows that were not followed."""
+
+
+class Ended(Exception):  # noqa: N818
+    """Raised by a `check` that wants no more than has been found so far; no error."""
+
+
+Chooser = Callable[[FloatArray, float], IndexArray]
+"""Which rows' values are wanted, given beta and the bias of all rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class Followed:
     """Solutions without each row of a problem.
@@ -60,9 +72,10 @@ class Followed:
     bias : float
         The solution with all rows.
     values : ndarray of shape (n_rows,)
-        Decision value of each row by the machine trained without it.
+        Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
     pivots : ndarray of int64 of shape (n_rows,)
-        Variables that changed places on the way; -1 where the row is no support vector, -2 where it was refitted.
+        Variables that changed places on the way; or NO_SUPPORT, REFITTED, or UNWANTED, which is also said of rows that
+        were not found in time.
     violation : float
         Largest by which the optimality conditions of a problem without a row are violated.
     n_kernel_values : int
@@ -76,14 +89,16 @@ class Followed:
     violation: float
     n_kernel_values: int
     seconds: float
+    is_ended: bool = False
 
 
 def follow(
     problem: Problem,
     gram: Gram,
     start: FloatArray,
-    wanted: IndexArray | None = None,
+    wanted: IndexArray | Chooser | None = None,
     check: Callable[[], None] | None = None,
+    tell: Callable[[float], None] | None = None,
 ) -> Followed:
     """Return the decision value of each row by the machine that the other rows train.
 
@@ -95,14 +110,20 @@ def follow(
         Of the same rows (not variables, where rows have two).
     start : ndarray of shape (n,)
         A solution, as good as it may be: it is solved to float64's precision first.
-    wanted : ndarray of int64, optional
+    wanted : ndarray of int64 or Chooser, optional
         Rows whose values are wanted; all by default. Others have NaN where they are support vectors.
     check : callable, optional
-        Called between pieces of work; what it raises ends it.
+        Called between pieces of work; what it raises ends it. After :class:`Ended`, what has been found is returned.
+    tell : callable, optional
+        Told which share of the work is done.
     """
     began, before = time.perf_counter(), gram.n_values
     with _few_threads(problem.n):
-        return _followed(problem, gram, start, wanted, check, began, before)
+        work = _Work(problem, gram, start, check or (lambda: None), tell or (lambda share: None))
+        rows = wanted(work.tableau.beta, -work.level) if callable(wanted) else wanted
+        values, pivots, violation = work.run(np.arange(problem.n_rows) if rows is None else rows)
+    seconds, n_values = time.perf_counter() - began, gram.n_values - before
+    return Followed(work.tableau.beta, -work.level, values, pivots, violation, n_values, seconds, work.is_ended)
 
 
 def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
@@ -110,26 +131,18 @@ def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
     return threadpoolctl.threadpool_limits(1, user_api="blas") if n <= _SMALL else contextlib.nullcontext()
 
 
-def _followed(
-    problem: Problem,
-    gram: Gram,
-    start: FloatArray,
-    wanted: IndexArray | None,
-    check: Callable[[], None] | None,
-    began: float,
-    before: int,
-) -> Followed:
-    work = _Work(problem, gram, start, check or (lambda: None))
-    values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    beta = work.tableau.beta
-    return Followed(beta, -work.level, values, pivots, violation, gram.n_values - before, time.perf_counter() - began)
-
-
 class _Work:
     """The full solution, and what is left to do."""
 
-    def __init__(self, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None]) -> None:
-        self.problem, self.gram, self.check = problem, gram, check
+    def __init__(
+        self,
+        problem: Problem,
+        gram: Gram,
+        start: FloatArray,
+        check: Callable[[], None],
+        tell: Callable[[float], None],
+    ) -> None:
+        self.problem, self.gram, self.check, self.tell, self.is_ended = problem, gram, check, tell, False
         self.own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
         rough = float(np.abs(problem.linear).max(initial=0.0)) or float(np.abs(gram.diag()).max())
         self.scale = rough
@@ -148,25 +161,33 @@ class _Work:
         values[rows] = gradient - problem.linear
         if is_loose:
             self.move_levels(values, gradient)
-        pivots = np.full(problem.n_rows, -1, dtype=np.int64)
+        pivots = np.full(problem.n_rows, NO_SUPPORT, dtype=np.int64)
         shares = total_shares(problem)
         inside = _inside(problem, beta)
         alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
         support = np.flatnonzero((beta != 0.0) | (shares != 0.0) | alone)
-        values[rows[support]] = np.nan
+        values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
         support = support[np.isin(rows[support], wanted)]
         worst = self.evaluation.violation
-        found = _Passes(self, tableau, shares).run(support[~is_forced(problem, support)])
+        found: dict[int, tuple[float, int, float]] = {}
+        try:
+            _Passes(self, tableau, shares, found).run(support[~is_forced(problem, support)])
+            self.refit([variable for variable in support.tolist() if variable not in found], found)
+        except Ended:
+            self.is_ended = True
         for variable, (gradient_there, n_pivots, violation) in found.items():
             values[rows[variable]] = gradient_there - problem.linear[variable]
             pivots[rows[variable]] = n_pivots
             worst = max(worst, violation)
-        for row in rows[[variable for variable in support.tolist() if variable not in found]].tolist():
-            values[row], violation = refit(problem, self.gram, beta, row, TIGHT * self.scale)
-            pivots[row] = -2
-            worst = max(worst, violation)
-            self.check()
         return values, pivots, worst
+
+    def refit(self, variables: list[int], found: dict[int, tuple[float, int, float]]) -> None:
+        """Train anew without each of these."""
+        problem, rows = self.problem, _rows_of(self.problem)
+        for variable in variables:
+            self.check()
+            value, violation = refit(problem, self.gram, self.tableau.beta, int(rows[variable]), TIGHT * self.scale)
+            found[variable] = value + float(problem.linear[variable]), REFITTED, violation
 
     def move_levels(self, values: FloatArray, gradient: FloatArray) -> None:
         """Where an interval of levels is left, put right the values of rows that are an end of it by themselves."""
@@ -180,8 +201,10 @@ class _Work:
 class _Passes:
     """Points that are followed together, because they can reach about as many others."""
 
-    def __init__(self, work: _Work, tableau: Tableau, shares: FloatArray) -> None:
-        beta = tableau.beta
+    def __init__(
+        self, work: _Work, tableau: Tableau, shares: FloatArray, found: dict[int, tuple[float, int, float]]
+    ) -> None:
+        beta, self.found = tableau.beta, found
         self.work, self.tableau, self.beta, self.shares = work, tableau, beta, shares
         problem = work.problem
         self.is_basic = np.zeros(problem.n, dtype=bool)
@@ -214,7 +237,7 @@ class _Passes:
             return self.kept or self.tableau.part(variables)
         return self.kept[np.searchsorted(self.others, variables)]
 
-    def run(self, chosen: IndexArray) -> dict[int, tuple[float, int, float]]:
+    def run(self, chosen: IndexArray) -> None:
         beta, basic = self.beta[chosen], self.is_basic[chosen]
         lengths = self.lengths[chosen]
         with np.errstate(divide="ignore"):
@@ -223,33 +246,36 @@ class _Passes:
         order = np.argsort(reach, kind="stable")
         left, reach = chosen[order], reach[order]
         nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
-        found: dict[int, tuple[float, int, float]] = {}
-        size = _FIRST_WATCH
-        while left.size:
-            size = min(size, nearest.size)
-            last = size == nearest.size
-            limit = np.inf if last else self.near[nearest[size]]
-            if self.shares.any() and not last:
-                limit = -1.0
+        sizes, limits = self.sizes(nearest)
+        done, price = 0.0, np.asarray(sizes, dtype=np.float64) + self.tableau.basic.size
+        for level, (size, limit) in enumerate(zip(sizes, limits, strict=True)):
             fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
-            watched, rest = np.sort(nearest[:size]), nearest[size:]
             if fits:
-                found.update(self.watch(left[:fits], watched, rest))
-            done = np.isin(left, list(found))
-            if last:
-                break
-            left, reach = left[~done], reach[~done]
-            size *= 4
-        return found
+                later = np.searchsorted(limits, _NEAR * reach[fits:], side="left")
+                left_over = float(price[later].sum())
+                self.plan = done, price[level] * fits, left_over
+                self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
+                done += price[level] * fits
+            open_ = ~np.isin(left, list(self.found))
+            left, reach = left[open_], reach[open_]
 
-    def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> dict[int, tuple[float, int, float]]:
+    def sizes(self, nearest: IndexArray) -> tuple[list[int], list[float]]:
+        """How many of the nearest are watched, and how far points may reach to be followed among them."""
+        sizes = [_FIRST_WATCH]
+        while sizes[-1] < nearest.size:
+            sizes.append(4 * sizes[-1])
+        sizes[-1] = nearest.size
+        limits = [-1.0 if self.shares.any() else float(self.near[nearest[size]]) for size in sizes[:-1]]
+        return sizes, [*limits, np.inf]
+
+    def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> None:
         """Follow these points, with all basic variables and the `watched` ones free to change places.
 
-        Those whose bound does not prove that no other variable does are left out of the answer.
+        Those whose bound does not prove that no other variable does are not found.
         """
         problem, tableau, f = self.work.problem, self.tableau, self.tableau.basic.size
         if 24 * (f + 64) * (f + watched.size) > self.work.gram.memory_limit:
-            return {}  # each is refitted
+            return  # each is refitted
         part = self.part(watched)
         universe = np.concatenate([tableau.basic, watched])
         position = np.full(problem.n, -1, dtype=np.int64)
@@ -260,7 +286,6 @@ class _Passes:
         partner = _partners(problem, self.beta)
         far = self.distance[rest].min(initial=np.inf)
         stiff = self.stiffness[rest].max(initial=0.0)
-        found: dict[int, tuple[float, int, float]] = {}
         width = max(1, min(_BLOCK_BYTES, self.work.gram.memory_limit // 8) // (8 * max(1, universe.size)))
         for first in range(0, chosen.size, width):
             block = chosen[first : first + width]
@@ -303,11 +328,13 @@ class _Passes:
                 gradient, pivots, squared, outs, violation = numbers.T
                 settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
                 for k in np.flatnonzero(settled).tolist():
-                    found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
+                    self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
                 store.add(missing)
                 pending = pending[ends == _NEEDS_ROWS]
+                before_, here, after = self.plan
+                share = min(first + width - pending.size, chosen.size) / chosen.size
+                self.work.tell((before_ + share * here) / (before_ + here + after))
                 self.work.check()
-        return found
 
 
 class _Rows:
