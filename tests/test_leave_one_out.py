@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.preprocessing import scale
 
@@ -267,6 +269,101 @@ def test_what_cannot_be_followed_is_refused(estimator, error, message):
     X, y, _, _ = table(0, 30, 2, "random")
     with pytest.raises(error, match=re.escape(message)):
         leave_one_out(estimator, X, y)
+
+
+@pytest.mark.parametrize("C", [0.3, 1.0, 100.0])
+def test_errors_alone_are_those_of_the_values(C):
+    X, y, _, _ = table(4, 200, 3, "random")
+    X[:4] *= 30.0  # rows far from all others
+    values, errors = (leave_one_out(SVC(C=C), X, y, what=what) for what in ("values", "errors"))
+    np.testing.assert_array_equal(errors.wrong, values.wrong)
+    np.testing.assert_array_equal(errors.predicted, values.predicted)
+    assert errors.error == values.error
+    np.testing.assert_array_equal(errors.error_rule, values.error_rule)
+    settled = np.isin(errors.rule[:, 0], ["Joachims", "misclassified in training"])
+    assert settled.any()
+    assert np.isnan(errors.decision[settled]).all()
+    np.testing.assert_allclose(errors.decision[~settled], values.decision[~settled], atol=1e-9)
+    assert errors.known.all()
+
+
+def test_errors_of_machines_without_rules_come_from_values():
+    X, y = load_iris(return_X_y=True)
+    found = leave_one_out(SVC(), X, y, what="errors")
+    assert np.isfinite(found.decision).all()
+    assert found.error == leave_one_out(SVC(), X, y).error
+
+
+@pytest.mark.parametrize(("settings", "why"), [({"max_seconds": 0.0}, "time limit"), ({}, "interrupted")])
+def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
+    X, y, _, _ = table(5, 600, 3, "random")
+    whole = leave_one_out(SVC(), X, y)
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        return True
+
+    with pytest.warns(ConvergenceWarning, match=rf"ended \({why}\) when \d+ of 600 rows were known"):
+        found = leave_one_out(SVC(memory_limit=2_000_000), X, y, callback=None if settings else stop, **settings)
+    assert found.stopped == why
+    assert np.isnan(found.error)
+    low, high = found.error_bounds
+    assert low <= whole.error <= high
+    assert high - low == pytest.approx(np.mean(~found.known))
+    np.testing.assert_array_equal(found.wrong[found.known], whole.wrong[found.known])
+    valued = found.rule[:, 0] != "unknown"
+    np.testing.assert_allclose(found.decision[valued], whole.decision[valued], atol=1e-6)
+    assert np.isnan(found.decision[~valued]).all()
+    assert (~valued).any()
+    assert f"between {low:.4g} and {high:.4g}, {why}" in str(found)
+    if told:
+        assert 0 < told[0].done < 100 == told[0].total
+        assert told[0].seconds_left > 0.0
+        assert valued.any()
+        assert (found.rule == "followed").any()
+
+
+def test_ctrl_c_ends_a_pass_of_several_machines():
+    X, y = load_iris(return_X_y=True)
+    X = np.vstack([X + 0.01 * np.random.default_rng(k).normal(size=X.shape) for k in range(8)])
+
+    def interrupt(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        found = leave_one_out(SVC(C=100.0, multi_class="ovr"), X, np.tile(y, 8), callback=interrupt)
+    assert found.stopped == "interrupted"
+    assert not found.known.all()
+    assert np.isnan(found.decision[~found.known]).any(axis=1).all()
+    X, _, score, _ = table(5, 400, 3, "random")
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        found = leave_one_out(SVR(), X, score, max_seconds=0.0)
+    assert np.isnan(found.error)
+    assert np.isnan(found.error_bounds).all()
+
+
+def test_progress_runs_to_the_end(capsys):
+    X, y, _, _ = table(5, 300, 3, "random")
+    told = []
+    leave_one_out(SVC(), X, y, verbose=1, callback=told.append)
+    assert (told[-1].stage, told[-1].done, told[-1].total) == ("leave-one-out", 100, 100)
+    assert [one.done for one in told] == sorted(one.done for one in told)
+    assert "leave-one-out: 100 % done, about 0 s left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"what": "count"}, "what must be 'values' or 'errors', got 'count'"),
+        ({"max_seconds": -1.0}, "max_seconds must be a number >= 0 or None, got -1.0"),
+        ({"callback": 3}, "callback must be a function of one argument, the progress, or None, got 3"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, message):
+    X, y, _, _ = table(0, 30, 2, "random")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        leave_one_out(SVC(), X, y, **settings)
 
 
 @pytest.mark.parametrize("bound", [joachims_bound, span_bound])
