@@ -239,6 +239,7 @@ def leave_one_out(
     began = time.perf_counter()
     rows: IndexArray = machine._rows
     whole: Gram = machine._solutions[0].certificate.evidence.whole()
+    n_before = whole.n_values
     gram = whole if rows.size == whole.n else whole.restrict(rows)
     if not gram.is_convex:
         raise ValueError(
@@ -276,7 +277,7 @@ def leave_one_out(
         error_rule=error_rule,
         pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
         violation=max((one.violation for one in found), default=np.inf),
-        n_kernel_values=whole.n_values,
+        n_kernel_values=whole.n_values - n_before,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
         known=known,
