@@ -302,7 +302,7 @@ def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
 
     def stop(progress):
         told.append(progress)
-        return True
+        return progress.done >= 10
 
     with pytest.warns(ConvergenceWarning, match=rf"ended \({why}\) when \d+ of 600 rows were known"):
         found = leave_one_out(SVC(memory_limit=2_000_000), X, y, callback=None if settings else stop, **settings)
@@ -318,9 +318,8 @@ def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
     assert (~valued).any()
     assert f"between {low:.4g} and {high:.4g}, {why}" in str(found)
     if told:
-        assert 0 < told[0].done < 100 == told[0].total
-        assert told[0].seconds_left > 0.0
-        assert valued.any()
+        assert 10 <= told[-1].done < 100 == told[-1].total
+        assert told[-1].seconds_left > 0.0
         assert (found.rule == "followed").any()
 
 
