@@ -12,11 +12,12 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_linnerud, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.preprocessing import scale
 
+from cases import KERNELS
 from mercer import (
     SVC,
     SVDD,
@@ -97,6 +98,57 @@ def test_leaving_a_row_out_is_training_without_it(name, seed, n, p, kind, log_C,
     largest = max(1.0, np.abs(plain).max())
     np.testing.assert_allclose(found.values, plain, rtol=0, atol=1e-6 * largest)
     assert found.violation <= 1e-6 * largest
+
+
+@pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
+def test_every_kernel_is_followed(case):
+    X, y, score, weights = table(3, 32, 4, "weighted")
+    for machine, target in ((SVC(C=2.0, kernel=case.kernel), y), (SVR(C=2.0, kernel=case.kernel), score)):
+        found = leave_one_out(machine, case.rows(X), target, sample_weight=weights)
+        evidence = clone(machine).fit(case.rows(X), target, sample_weight=weights).solution_.certificate.evidence
+        plain = [refit(evidence.problem, evidence.whole(), evidence.beta, i, TIGHT)[0] for i in range(32)]
+        np.testing.assert_allclose(found.decision, plain, rtol=0, atol=1e-6 * max(1.0, np.abs(plain).max()))
+
+
+REAL = {
+    "iris": (load_iris, SVC(C=5.0, class_weight="balanced"), lambda y: y == 1),
+    "wine": (load_wine, SVC(C=100.0, gamma=0.02), lambda y: y == 1),
+    "breast cancer": (load_breast_cancer, SVC(C=1.0, loss="squared_hinge"), lambda y: y),
+    "breast cancer, large C": (load_breast_cancer, SVC(C=1000.0, kernel="poly", coef0=1.0), lambda y: y),
+    "digits": (load_digits, SVC(C=1.0, gamma=0.005), lambda y: y == 8),
+    "digits, linear": (load_digits, SVC(C=100.0, kernel="linear"), lambda y: y % 2),
+    "diabetes": (load_diabetes, SVR(C=30.0, epsilon=5.0), lambda y: y),
+    "diabetes, median": (load_diabetes, QuantileSVR(C=30.0, quantile=0.5), lambda y: y),
+    "linnerud": (load_linnerud, SVR(C=10.0, epsilon=1.0, kernel="laplacian"), lambda y: y[:, 0]),
+    "wine, one class": (load_wine, OneClassSVM(nu=0.2), lambda y: y),
+    "iris, ball": (load_iris, SVDD(C=0.05), lambda y: y),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):
+    load, machine, target = REAL[name]
+    X, y = load(return_X_y=True)
+    X = scale(X)
+    if isinstance(machine, SVC):
+        y = np.asarray(target(y)).astype(int)
+        if machine.class_weight is not None:  # held at what they are with all rows
+            shares = np.bincount(y) / y.size
+            machine = clone(machine).set_params(class_weight={k: 0.5 / shares[k] for k in (0, 1)})
+    else:
+        y = np.asarray(target(y), dtype=float)
+    weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if is_weighted else None
+    found = leave_one_out(machine, X, y, sample_weight=weights)
+    fitted = clone(machine).fit(X, y, sample_weight=weights)
+    held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
+    support = np.flatnonzero(found.rule[:, 0] != "not a support vector")
+    for i in [*np.random.default_rng(0).permutation(support)[:25].tolist(), 0, len(y) - 1]:
+        others = np.delete(np.arange(len(y)), i)
+        own = held.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        value = (own.predict if isinstance(own, SVR) else own.decision_function)(X[[i]])[0]
+        assert found.decision[i] == pytest.approx(value, rel=0, abs=1e-6 * max(1.0, np.abs(found.decision).max()))
 
 
 @pytest.mark.parametrize("seed", range(4))
