@@ -83,9 +83,9 @@ PREAMBLE = """# make bench-loo: exact leave-one-out
 
 - Seconds are of the processor, all threads together: ours has two, and takes little more than half as long by the clock
   where both are free; scikit-learn has one.
-- *values*: exact decision values of all rows, after the *fit*; *errors*: `what="errors"`; *sklearn*: one fit, not measured
-  for the linear kernel; *fits*: *values* in such fits; *n refits*: each row left out by itself, independently, by this
-  library; *his*: Joachims' algorithm on our solver, warm starts. The last two are extrapolated from up to 50 rows, or
+- *values*: exact decision values of all rows, after the *fit*; *errors*: `what="errors"`; *sklearn*: one fit, not
+  measured for the linear kernel; *fits*: *values* in such fits; *n refits*: each row left out by itself, independently,
+  by this library; *his*: Joachims' algorithm on our solver, warm starts. The last two are extrapolated from 50 rows, or
   what 3 s allow, and stop at a violation of 1e-3.
 - *misclassified*, *Joachims*, *open*: shares of the rows that are training errors, that his lemma settles as right, and
   that it leaves to be trained anew. Ours leaves *refitted*.
@@ -116,8 +116,8 @@ def line(case: Case) -> str:
     if found.error_rule is not None:
         his = beside(case, table, found, own)
     cells = [
-        case.name, f"{n:,}", f"{found.error:.4f}", f"{fit:.2f}", f"{own:.2f}", f"{max(0.0, quick - fit):.2f}", peer, fits,
-        n_refits(case, table), *his,
+        case.name, f"{n:,}", f"{found.error:.4f}", f"{fit:.2f}", f"{own:.2f}", f"{max(0.0, quick - fit):.2f}", peer,
+        fits, n_refits(case, table), *his,
     ]  # fmt: skip
     refitted = f"{found.counts.get('refitted', 0) / found.rule.size:.2%}"
     cells.insert(13, refitted)
