@@ -58,15 +58,15 @@ def joachims_bound(machine: Any) -> float:
     0.5
     """
     problem, gram, beta, bias = _of(machine, "joachims_bound")
-    settled, _ = joachims_terms(problem, gram, beta, bias)
+    settled, _ = joachims_terms(problem, gram, beta, gram.matvec(beta) + bias)
     return float(np.mean(~settled))
 
 
-def joachims_terms(problem: Problem, gram: Gram, beta: FloatArray, bias: float) -> tuple[BoolArray, BoolArray]:
+def joachims_terms(problem: Problem, gram: Gram, beta: FloatArray, decision: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Return which rows are no leave-one-out errors by Joachims' lemma, and which are misclassified in training."""
     loss = problem.loss
     assert isinstance(loss, Hinge)
-    slack = np.maximum(0.0, 1.0 - loss.y * (gram.matvec(beta) + bias))
+    slack = np.maximum(0.0, 1.0 - loss.y * decision)
     radius = float(gram.diag().max()) - _smallest_value(gram)
     settled = 2.0 * np.abs(beta) * radius + slack < 1.0 - _ROUNDED
     if problem.groups is not None and not ((problem.lower < beta) & (beta < problem.upper)).any():

@@ -20,6 +20,7 @@ from mercer.problems.base import filled
 from mercer.selection.tableau import Part, Tableau
 from mercer.solution import Limits
 from mercer.solvers import solve
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -58,8 +59,8 @@ class Ended(Exception):  # noqa: N818
     """Raised by a `check` that wants no more than has been found so far; no error."""
 
 
-Chooser = Callable[[FloatArray, float], IndexArray]
-"""Which rows' values are wanted, given beta and the bias of all rows."""
+Chooser = Callable[[FloatArray, FloatArray], IndexArray]
+"""Which rows' values are wanted, given beta and the gradient of the solution with all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +69,9 @@ class Followed:
 
     Attributes
     ----------
-    beta : ndarray of shape (n,)
+    beta, gradient : ndarray of shape (n,)
     bias : float
-        The solution with all rows.
+        The solution with all rows; its gradient, less the level of the group.
     values : ndarray of shape (n_rows,)
         Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
     pivots : ndarray of int64 of shape (n_rows,)
@@ -83,6 +84,7 @@ class Followed:
     """
 
     beta: FloatArray
+    gradient: FloatArray
     bias: float
     values: FloatArray
     pivots: IndexArray
@@ -120,10 +122,11 @@ def follow(
     began, before = time.perf_counter(), gram.n_values
     with _few_threads(problem.n):
         work = _Work(problem, gram, start, check or (lambda: None), tell or (lambda share: None))
-        rows = wanted(work.tableau.beta, -work.level) if callable(wanted) else wanted
+        rows = wanted(work.tableau.beta, work.gradient) if callable(wanted) else wanted
         values, pivots, violation = work.run(np.arange(problem.n_rows) if rows is None else rows)
     seconds, n_values = time.perf_counter() - began, gram.n_values - before
-    return Followed(work.tableau.beta, -work.level, values, pivots, violation, n_values, seconds, work.is_ended)
+    found = work.tableau.beta, work.gradient, -work.level, values, pivots
+    return Followed(*found, violation, n_values, seconds, work.is_ended)
 
 
 def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
@@ -498,7 +501,10 @@ def refit(problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float) 
 
 def _solved(problem: Problem, gram: Gram, start: FloatArray, tol: float) -> FloatArray:
     """Solve a problem, and put variables at the bound that only rounding keeps from it."""
-    beta = solve(problem, gram, start=start, limits=Limits(tol=tol)).beta.copy()
+    solution = solve(problem, gram, start=start, limits=Limits(tol=tol))
+    if solution.status is Status.INTERRUPTED:
+        raise Ended
+    beta = solution.beta.copy()
     width = problem.upper - problem.lower
     hair = _HAIR * np.where(np.isfinite(width), width, np.abs(beta).max(initial=0.0))
     beta = np.where(beta - problem.lower <= hair, problem.lower, beta)

@@ -20,7 +20,7 @@ from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Hinge, Problem
 from mercer.selection.bounds import joachims_terms
-from mercer.selection.following import NO_SUPPORT, REFITTED, UNWANTED, Ended, Followed, follow
+from mercer.selection.following import NO_SUPPORT, REFITTED, UNWANTED, Chooser, Ended, Followed, follow
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 from mercer.status import Status
@@ -281,7 +281,7 @@ def leave_one_out(
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
         known=known,
-        stopped="" if known.all() else watch.stopped,
+        stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
     if result.stopped:
         warnings.warn(
@@ -337,18 +337,18 @@ class _Rules:
         self.problem, self.gram = problem, gram
         self._terms: tuple[BoolArray, BoolArray] | None = None
 
-    def terms(self, beta: FloatArray, bias: float) -> tuple[BoolArray, BoolArray]:
+    def terms(self, beta: FloatArray, gradient: FloatArray) -> tuple[BoolArray, BoolArray]:
         if self._terms is None:
-            self._terms = joachims_terms(self.problem, self.gram, beta, bias)
+            self._terms = joachims_terms(self.problem, self.gram, beta, gradient - self.problem.linear)
         return self._terms
 
-    def open_rows(self, beta: FloatArray, bias: float) -> IndexArray:
-        settled, misclassified = self.terms(beta, bias)
+    def open_rows(self, beta: FloatArray, gradient: FloatArray) -> IndexArray:
+        settled, misclassified = self.terms(beta, gradient)
         return np.flatnonzero(~settled & ~misclassified)
 
     def named(self, rule: TextArray, one: Followed) -> TextArray:
         """Which rule settles first whether each row is an error."""
-        settled, misclassified = self.terms(one.beta, one.bias)
+        settled, misclassified = self.terms(one.beta, one.gradient)
         support = rule != "not a support vector"
         return np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], rule)
 
@@ -361,7 +361,7 @@ def left_out(
     rows: IndexArray,
     *,
     name: str = "leave_one_out",
-    wanted: Callable[[FloatArray, float], IndexArray] | None = None,
+    wanted: Chooser | None = None,
     check: Callable[[], None] = lambda: None,
     tell: Callable[[float], None] = lambda share: None,
 ) -> tuple[FloatArray, TextArray, list[Followed]]:
