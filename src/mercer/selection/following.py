@@ -236,8 +236,10 @@ class _Passes:
 
     def part(self, variables: IndexArray) -> Part:
         """Return what the tableau says of some of the others."""
-        if self.kept is None or variables is self.others:
-            return self.kept or self.tableau.part(variables)
+        if self.kept is None:
+            return self.tableau.part(variables)
+        if np.array_equal(variables, self.others):
+            return self.kept
         return self.kept[np.searchsorted(self.others, variables)]
 
     def run(self, chosen: IndexArray) -> None:
