@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test check test-slow bench bench-search bench-full docs asan wheel dev format clean
+.PHONY: demo test check test-slow bench bench-search bench-loo bench-full docs asan wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -46,6 +46,9 @@ bench: .venv-bench/.mercer .venv-bench/.peers
 
 bench-search: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.search
+
+bench-loo: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.leave_one_out
 
 # Hours; goes on where it was interrupted.
 bench-full: .venv-bench/.mercer .venv-bench/.peers

@@ -49,7 +49,7 @@ def main() -> None:
     lines = [
         "# make bench-search: time of a whole search",
         "",
-        f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {_machine()}",
+        f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {described_machine()}",
         f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; mercer: median of "
         f"{options.repeat} runs, the others: one.",
         "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*:"
@@ -105,7 +105,7 @@ def _rows(table: str) -> tuple[Any, Any, Any, Any, float]:
     return X, y, X_new, y_new, 1.0 / (X.shape[1] * float(X.var()))
 
 
-def _machine() -> str:
+def described_machine() -> str:
     facts = machine.describe(N_JOBS)
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     return f"{facts['processor']}, {facts['cores']} cores; {versions}; build {facts['build']}."
