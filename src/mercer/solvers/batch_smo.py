@@ -29,7 +29,10 @@ EXACT_PROBLEM = 300
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
 _WORKING_SETS = (512, 1024, 2048, 4096, 6144)
-_SOFT = 10.0  # C times k(x, x), up to which 150 MB and twice the input are enough for 50,000 rows:
+_MANY_ROWS, _SOFT = (
+    20_000,
+    10.0,
+)  # beyond, and up to this C k(x, x), 150 MB and twice the input are enough for 50,000 rows:
 _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
@@ -182,7 +185,7 @@ class BatchSMO(Solver[BatchState]):
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
         state.sizes = working_sets(gram)
-        if state.largest * width <= _SOFT:
+        if problem.n_rows > _MANY_ROWS and state.largest * width <= _SOFT:
             most = _SOFT_SET if state.cache is None else _SOFT_SET_BESIDE_ROWS
             state.sizes = tuple(min(size, most) for size in state.sizes)
         state.work = self._begin(state)
