@@ -5,7 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF
+from mercer.solvers.batch_smo import working_sets
+from mercer.solvers.row_cache import RowCache
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="the system does not tell the peak of a process"
@@ -71,6 +78,24 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     assert peak <= told + 20 * MEGABYTE  # that the system's allocator keeps
     assert told <= limit * MEGABYTE
     assert told <= 1.5 * peak + 8 * MEGABYTE
+
+
+@pytest.mark.parametrize("limit", [0, 30, 60, 200, 1000])
+@pytest.mark.parametrize("keep_rows", [True, False])
+def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep_rows):
+    data = as_data(np.random.default_rng(0).normal(size=(5000, 100)))
+    one, many = (
+        Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep_rows=keep_rows, n_jobs=n) for n in (1, 16)
+    )
+    assert one.room == many.room
+    kept = 8 * one.n * one._store._capacity
+    assert kept + one.room + one.peak_bytes <= max(limit * MEGABYTE, one.peak_bytes)
+    largest = working_sets(one)[-1]
+    assert largest == 512 or 8 * largest**2 <= one.room // 2
+    cache = RowCache(one)
+    for _ in cache.accumulate(np.zeros(one.n), np.arange(600), np.ones(600), None):
+        pass
+    assert cache.nbytes <= one.room // 2
 
 
 @pytest.mark.slow

@@ -656,7 +656,7 @@ class _Store:
                     self._evaluate_block(rows_now, None, self._arena[places[0] : places[-1] + 1])
                     continue
                 if not fresh.size:
-                    fresh = np.empty((height, self.data.n))
+                    fresh = np.empty((min(height, missing.size), self.data.n))
                 self._evaluate_block(rows_now, None, fresh[: rows_now.size])
                 self._arena[places] = fresh[: rows_now.size]
             self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
