@@ -350,14 +350,14 @@ def test_the_model_of_an_interrupted_fit_verifies(presses):
 @pytest.mark.parametrize("way", ["whole", "working sets"])
 def test_whenever_it_ends_the_certificate_is_true(way, monkeypatch):
     monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)  # a moment after each piece of work
-    X, y = noise(n=150, p=3)
+    X, y = noise(n=60, p=3)
     signs, K = np.where(y > 0, 1.0, -1.0), plain.gaussian(X, X, 0.5)
 
     def stopped_at(moment):
         seen = []
         stop = lambda progress: seen.append(progress) or len(seen) == moment  # noqa: E731
         with going(way):
-            solution = solve(c_svc(signs, 1e3), Gram(RBF(gamma=0.5), as_data(X)), callback=stop)
+            solution = solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), callback=stop)
         return solution, len(seen)
 
     whole, n_moments = stopped_at(None)
@@ -365,7 +365,7 @@ def test_whenever_it_ends_the_certificate_is_true(way, monkeypatch):
     assert n_moments >= 3
     for moment in sorted({1, 2, *np.linspace(1, n_moments, 12).astype(int).tolist()}):
         solution, _ = stopped_at(moment)
-        said, found = solution.certificate, plain.figures(K, signs, 1e3, solution.beta, solution.bias)
+        said, found = solution.certificate, plain.figures(K, signs, 30.0, solution.beta, solution.bias)
         assert said.status is (Status.OPTIMAL if found.violation <= 1e-3 else Status.INTERRUPTED)
         assert found.infeasibility <= 1e-9
         for name, value in (("kkt_violation", found.violation), ("primal", found.primal), ("dual", found.dual)):
