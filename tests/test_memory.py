@@ -69,8 +69,16 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("limit", [40, 100, 1000])
-@pytest.mark.parametrize("name", FITS)
+QUICK = {("many free, kept rows", 40), ("factors, kept rows", 40), ("factors, kept rows", 1000), ("pairs", 40)}
+CASES = [
+    pytest.param(name, limit, marks=() if (name, limit) in QUICK else pytest.mark.slow)
+    for name in FITS
+    for limit in (40, 100, 1000)
+    if name != "joint" or limit == 1000  # with less, working sets are so small that it takes half a minute
+]
+
+
+@pytest.mark.parametrize(("name", "limit"), CASES)
 def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     machine, n, p, noise, settings = FITS[name]
     peak, told, _ = peak_of(machine, n, p, noise, memory_limit=limit * MEGABYTE, **settings)

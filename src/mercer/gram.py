@@ -552,6 +552,7 @@ class _Store:
         self._owners = np.full(self._capacity, -1, dtype=np.int64)
         self._last_used = np.zeros(self._capacity, dtype=np.int64)
         self._arena: FloatArray | None = None
+        self._fresh: FloatArray | None = None  # rows on the way to their places there
         self._by_thread = threading.local()
         self._clock = 0
 
@@ -649,16 +650,17 @@ class _Store:
             evicted = self._owners[free]
             self._slots[evicted[evicted >= 0]] = -1
             height = max(1, min(_FRESH_ROWS, _FRESH_BYTES // (8 * self.data.n)))
-            fresh = np.empty((0, self.data.n))
             for first in range(0, missing.size, height):
                 rows_now, places = missing[first : first + height], free[first : first + height]
                 if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
                     self._evaluate_block(rows_now, None, self._arena[places[0] : places[-1] + 1])
                     continue
-                if not fresh.size:
-                    fresh = np.empty((min(height, missing.size), self.data.n))
-                self._evaluate_block(rows_now, None, fresh[: rows_now.size])
-                self._arena[places] = fresh[: rows_now.size]
+                if self._fresh is None:
+                    self._fresh = np.empty((min(height, self._capacity), self.data.n))
+                self._evaluate_block(rows_now, None, self._fresh[: rows_now.size])
+                self._arena[places] = self._fresh[: rows_now.size]
             self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
-            self.peak_bytes = max(self.peak_bytes, self._kept_bytes() + fresh.nbytes)
+            self.peak_bytes = max(
+                self.peak_bytes, self._kept_bytes() + (0 if self._fresh is None else self._fresh.nbytes)
+            )
         return self._slots[rows]
