@@ -494,7 +494,8 @@ class Certificate:
     seconds : float
         Of the fit, this certificate's included.
     peak_memory_bytes : int
-        Most memory that the engine held at a time beyond the input.
+        Most memory that the engine held at a time beyond the input: arrays, kept rows, matrices, factors, and native
+        scratch. What the system's allocator keeps of freed memory, 16 MiB at most in tests, comes on top.
     tol, tol_gap : float, float or None
         What was asked for.
     parts : tuple of Certificate

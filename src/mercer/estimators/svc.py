@@ -83,8 +83,10 @@ class SVC(ChangesRows, MarginClassifier):
     max_seconds : float, optional
         Wall-clock limit of the training; the certificate comes on top.
     memory_limit : int, optional
-        Bytes that kept rows of the Gram matrix may take, and likewise the matrix of a working set, whose smallest size
-        of 512 rows (2 MiB) is always taken; default 1 GiB.
+        Bytes that everything beyond the input may take together: kept rows of the Gram matrix, the matrix of a working
+        set, factors, other forms of the input, arrays of length n, and 16 MiB that the system's allocator keeps. The
+        least that a fit needs (a working set of 512 rows, some 10 MB) is taken in any case. Default 1 GiB, of which few
+        fits take a fifth. What is free has no say, for it would decide how a fit proceeds.
     warm_start : bool, default=False
         Whether `fit` goes on from the last solution, which must be of the same rows and labels.
     n_jobs : int, optional

@@ -29,6 +29,11 @@ EXACT_PROBLEM = 300
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
 _WORKING_SETS = (512, 1024, 2048, 4096, 6144)
+_MANY_ROWS, _SOFT = (
+    20_000,
+    10.0,
+)  # beyond, and up to this C k(x, x), 150 MB and twice the input are enough for 50,000 rows:
+_SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _FEW_FREE = 2048  # free variables that Newton steps are always tried with: their inverse costs free^3 / 2
@@ -69,6 +74,7 @@ class BatchState(State):
     active_rows: IndexArray | None = None  # of `values` that these belong to
     covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
     single: bool = False  # whether kernel values are evaluated in single precision
+    sizes: tuple[int, ...] = _WORKING_SETS  # of working sets
     largest: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
@@ -103,14 +109,25 @@ class BatchState(State):
 
     def count_memory(self, more: int = 0) -> None:
         """Note what blocks of kernel values take now, and `more` bytes beside them."""
-        held = self.gram.arena.nbytes
-        held += 0 if self.cache is None else self.cache.nbytes
+        held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes)
         self.peak_bytes = max(self.peak_bytes, held + more)
 
 
 def working_sets(gram: Gram) -> tuple[int, ...]:
-    """Return the sizes of working sets whose matrix in double precision is within the memory limit; one at least."""
-    return tuple(s for s in _WORKING_SETS if 8 * s * s <= gram.memory_limit) or _WORKING_SETS[:1]
+    """Return the sizes of working sets whose matrix in double precision takes half of the room; one at least.
+
+    In single precision it takes a quarter; half is for rows that are kept then, and a quarter for the factor of the
+    free variables. In double precision that has the other half.
+    """
+    return tuple(s for s in _WORKING_SETS if 16 * s * s <= gram.room) or _WORKING_SETS[:1]
+
+
+def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
+    """Return what a native call of Newton steps takes, to a few per cent (native/include/mercer/newton_steps.hpp)."""
+    capacity = min(size, n_free + n_free // 4 + 64) + 96  # with padding for any instruction set
+    if single and n_free > _FEW_FREE:
+        return 2 * capacity * capacity + 3100 * capacity
+    return 8 * capacity * (capacity + 257)
 
 
 def takes_everything(gram: Gram) -> bool:
@@ -167,6 +184,10 @@ class BatchSMO(Solver[BatchState]):
         state.single = problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * state.largest * width < _SINGLE_NOISE
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
+        state.sizes = working_sets(gram)
+        if problem.n_rows > _MANY_ROWS and state.largest * width <= _SOFT:
+            most = _SOFT_SET if state.cache is None else _SOFT_SET_BESIDE_ROWS
+            state.sizes = tuple(min(size, most) for size in state.sizes)
         state.work = self._begin(state)
         return state
 
@@ -191,6 +212,8 @@ class BatchSMO(Solver[BatchState]):
         state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
         if state.cache is not None:
             state.cache.forget()
+        if not state.single:
+            state.cache = None
         state.work = self._rounds(state)
 
     def _begin(self, state: BatchState) -> Iterator[None]:
@@ -239,6 +262,7 @@ class BatchSMO(Solver[BatchState]):
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         if state.single and state.cache is not None:
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, state.active_rows)
+            state.count_memory()
         else:
             rows, single = state.active_rows, state.single
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=single)
@@ -267,8 +291,7 @@ class BatchSMO(Solver[BatchState]):
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
         wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH))
-        sizes = working_sets(state.gram)
-        size = next((s for s in sizes if s >= wanted), sizes[-1])
+        size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
         if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
             state.holds_all = True
             return self._everything(state)
@@ -392,9 +415,11 @@ class _Block:
 
     @property
     def max_free(self) -> int:
-        if not self.is_single:
-            return _MAX_FREE_DOUBLE
-        return _MAX_FREE if self._state.holds_all else _FEW_FREE
+        size, single, room = self._chosen.size, self.is_single, self._state.gram.room
+        most = (_MAX_FREE if self._state.holds_all else _FEW_FREE) if single else _MAX_FREE_DOUBLE
+        while most > _WORKING_SETS[0] and newton_bytes(most, size, single=single) > room // (4 if single else 2):
+            most = max(_WORKING_SETS[0], most // 2)
+        return most
 
     @property
     def rounding(self) -> float:
@@ -443,7 +468,7 @@ class _Block:
             if left == 0:
                 return _LIMIT
             self._state.drags = self._state.drags or self.is_single
-            self._state.count_memory((8 if n_free <= _FEW_FREE else 2) * n_free * n_free)
+            self._state.count_memory(newton_bytes(n_free, self._chosen.size, single=self.is_single))
             end = self._run(newton=True, tol=max(tol, self._noise()), max_iter=left)
             yield
             if end != _LIMIT:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from mercer.certificate import Evaluation, Evidence, conclude, evaluate
-from mercer.gram import Gram
+from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
@@ -22,7 +22,6 @@ _PATIENT_WORK = 5e8  # steps times variables: some tenths of a second; or
 _IDLE_ROUNDS = 20  # such rounds, if they take no steps
 _GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
 _PROGRESS = 0.8  # nor does a violation that falls by less than this factor
-_STATE_ARRAYS = 16  # arrays of length n that problem, state, selection and evaluation hold at a time
 
 
 class _Skip(Exception):  # noqa: N818 - a request, not an error
@@ -144,7 +143,7 @@ def drive(
         limits=limits,
         evidence=Evidence.of(problem, gram, state.beta, convex=convex),
         n_kernel_values=gram.n_values - values_before,
-        peak_memory_bytes=gram.peak_bytes + state.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
+        peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,
     )
     return solution if evaluation is None else solution.certify(evaluation)
 
