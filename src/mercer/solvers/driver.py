@@ -86,7 +86,8 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before)
+            kept = None if working is None else solver.kept(working)
+            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before, kept=kept)
         except _Skip:
             return None
 
@@ -96,6 +97,7 @@ def drive(
         convex = gram.is_convex
         ended = out_of_time(limits, began, interruption)
     state: State
+    working: StateT | None = None
     if ended is not None:
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
     else:
