@@ -75,7 +75,7 @@ class Solver(ABC, Generic[StateT]):
         """Go on from the true gradient at `state.beta`, to the tolerance `tol`."""
 
     def kept(self, state: StateT) -> Kept | None:
-        """Return values of K beta that the solver has kept up to date, if it has, for the certificate to make use of."""
+        """Return values of K beta that the solver has kept up to date, if it has any, for the certificate."""
         del state
         return None
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, conclude, evaluate
+from mercer.certificate import Evaluation, Evidence, Kept, conclude, evaluate
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
@@ -86,8 +88,8 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            kept = None if working is None else solver.kept(working)
-            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before, kept=kept)
+            known = None if kept is None else kept()
+            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before, kept=known)
         except _Skip:
             return None
 
@@ -97,11 +99,12 @@ def drive(
         convex = gram.is_convex
         ended = out_of_time(limits, began, interruption)
     state: State
-    working: StateT | None = None
+    kept: Callable[[], Kept | None] | None = None
     if ended is not None:
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
     else:
         state = working = solver.init(problem, gram, tol, start)
+        kept = partial(solver.kept, working)
         state.stop = lambda: out_of_time(limits, began, interruption) is not None
     while ended is None:
         solver.advance(working, _slice(limits, began), limits.max_iter)
