@@ -353,10 +353,15 @@ def _from_kept(
     None where they do not pay, for their bound leaves more than half of them open; or are not what they are said to be.
     """
     doubt = gram.single_precision_bound(kept.travelled)
-    if doubt is None or not np.isfinite(doubt).all():
+    if doubt is None:
         return None
-    size = gram.value_bound() * float(kept.travelled.sum()) + float(np.abs(problem.linear).max(initial=0.0))
+    added = np.abs(problem.linear)  # and taken off again
+    if problem.ridge is not None:
+        added = added + problem.ridge * kept.travelled
+    size = gram.value_bound() * float(kept.travelled.sum()) + float(added.max(initial=0.0))
     doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
+    if not np.isfinite(doubt).all():
+        return None
     open_ones = ~exact & ~_settled(problem, beta, hint, doubt)
     others = int(np.count_nonzero(~exact))
     exact = gram.with_repeats(exact | open_ones)
