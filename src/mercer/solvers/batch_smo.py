@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows, gather_rows, select_working_set, solve_block, survey
+from mercer.certificate import Kept, Plan
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
+from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 
 Array = npt.NDArray[np.floating]
@@ -35,6 +37,7 @@ _MANY_ROWS, _SOFT = (
 )  # beyond, and up to this C k(x, x), 150 MB and twice the input are enough for 50,000 rows:
 _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
+_PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _FEW_FREE = 2048  # free variables that Newton steps are always tried with: their inverse costs free^3 / 2
 _MAX_FREE = 6144  # and where nobody else violates: beyond _FEW_FREE they have a Cholesky factor, in two threads
@@ -82,6 +85,8 @@ class BatchState(State):
     holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether Newton steps have been needed in single precision
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    n_moved: int = _ENOUGH  # in the last round
+    ledger: Ledger | None = None  # until the first true gradient
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
     values: Gram = field(init=False)  # of each row once, where some have two variables
     rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
@@ -97,6 +102,8 @@ class BatchState(State):
     def leave_out_all_but(self, active: IndexArray | None) -> None:
         """Note whose gradient is kept up to date from now on."""
         self.active = self.active_rows = active
+        if self.ledger is not None and active is not None:
+            self.ledger.leave_out_all_but(active)
         if self.rows is not None and active is not None:
             wanted = np.zeros(self.values.n, dtype=bool)
             wanted[self.rows[active]] = True
@@ -109,7 +116,9 @@ class BatchState(State):
 
     def count_memory(self, more: int = 0) -> None:
         """Note what blocks of kernel values take now, and `more` bytes beside them."""
-        held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes)
+        held = self.gram.arena.nbytes
+        held += 0 if self.cache is None else self.cache.nbytes
+        held += 0 if self.ledger is None else self.ledger.nbytes
         self.peak_bytes = max(self.peak_bytes, held + more)
 
 
@@ -188,6 +197,8 @@ class BatchSMO(Solver[BatchState]):
         if problem.n_rows > _MANY_ROWS and state.largest * width <= _SOFT:
             most = _SOFT_SET if state.cache is None else _SOFT_SET_BESIDE_ROWS
             state.sizes = tuple(min(size, most) for size in state.sizes)
+        if not state.takes_everything:
+            state.ledger = Ledger(state.values, state.rows, beta)
         state.work = self._begin(state)
         return state
 
@@ -205,6 +216,7 @@ class BatchSMO(Solver[BatchState]):
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
+        state.ledger = None
         state.leave_out_all_but(None)
         state.covered = None
         state.moved = 0.0
@@ -215,6 +227,21 @@ class BatchSMO(Solver[BatchState]):
         if not state.single:
             state.cache = None
         state.work = self._rounds(state)
+
+    def kept(self, state: BatchState) -> Kept | None:
+        """Return the values that the steps have kept up to date; see :class:`Solver`."""
+        ledger = state.ledger
+        if ledger is None or not state.finished:  # in the middle of a round values are those of no point
+            return None
+        problem, beta = state.problem, state.beta
+        followed = state.gradient - problem.linear
+        if problem.ridge is not None:
+            followed -= problem.ridge * ledger.beta
+
+        def plan(wanted: npt.NDArray[np.bool_]) -> Plan:
+            return ledger.plan(followed, beta, wanted, single=state.single)
+
+        return Kept(ledger.travelled + np.abs(beta - ledger.beta), ledger.n_terms + beta.size, plan)
 
     def _begin(self, state: BatchState) -> Iterator[None]:
         moved = np.flatnonzero(state.beta)
@@ -240,6 +267,7 @@ class BatchSMO(Solver[BatchState]):
             del matrix  # the next may take its place
             change = state.beta[chosen] - before
             moved = np.flatnonzero(change)
+            state.n_moved = moved.size
             stuck = moved.size == 0 or everything
             if not everything:
                 yield from self._follow(state, chosen, change, moved)
@@ -253,6 +281,8 @@ class BatchSMO(Solver[BatchState]):
         """Update the gradient of all active variables."""
         cols, weights = chosen[moved], change[moved]
         state.moved += inner(change, change)
+        if state.ledger is not None:
+            state.ledger.move(cols, state.beta)
         if state.covered is not None:
             assert state.matrix is not None  # with the ridge on its diagonal
             rise = np.zeros(chosen.size)
@@ -290,7 +320,7 @@ class BatchSMO(Solver[BatchState]):
 
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
-        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH))
+        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH, _PER_MOVED * state.n_moved))
         size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
         if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
             state.holds_all = True

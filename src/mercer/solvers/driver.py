@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, conclude, evaluate
+from mercer.certificate import Evaluation, Evidence, Kept, conclude, evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
@@ -87,7 +89,8 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before)
+            known = None if kept is None else kept()
+            return evaluate(problem, gram, state.beta, check, hint=state.gradient, before=before, kept=known)
         except _Skip:
             return None
 
@@ -97,10 +100,12 @@ def drive(
         convex = gram.is_convex
         ended = out_of_time(limits, began, interruption)
     state: State
+    kept: Callable[[], Kept | None] | None = None
     if ended is not None:
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
     else:
         state = working = solver.init(problem, gram, tol, start)
+        kept = partial(solver.kept, working)
         if before is not None:
             solver.refresh(working, before.gradient, tol)
         state.stop = lambda: out_of_time(limits, began, interruption) is not None
