@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test check test-slow bench bench-search bench-full docs asan wheel dev format clean
+.PHONY: demo test check test-slow bench bench-search bench-loo bench-full docs asan tsan wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -47,6 +47,9 @@ bench: .venv-bench/.mercer .venv-bench/.peers
 bench-search: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.search
 
+bench-loo: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.leave_one_out
+
 # Hours; goes on where it was interrupted.
 bench-full: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.run --full
@@ -63,6 +66,14 @@ asan: .venv-asan/.mercer .venv-asan/.tools
 	LD_PRELOAD="$(call CXX_LIBRARY,libasan.so) $(call CXX_LIBRARY,libubsan.so) $(call CXX_LIBRARY,libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 .venv-asan/bin/python -m pytest --capture=sys tests/native
 
+# Data races: what runs in several threads, of the core or of Python. OpenBLAS is not instrumented, so that its own
+# threads would be taken for racers; neither is polars, which does not start under the sanitizer.
+THREADED = $(addprefix tests/,native $(addsuffix .py,$(addprefix test_,arena gram joint small solvers)))
+tsan: .venv-tsan/.mercer .venv-tsan/.tools
+	LD_PRELOAD="$(call CXX_LIBRARY,libtsan.so) $(call CXX_LIBRARY,libstdc++.so.6)" TSAN_OPTIONS=halt_on_error=1 \
+	OPENBLAS_NUM_THREADS=1 .venv-tsan/bin/python -m pytest --capture=sys $(THREADED) \
+	    -k "thread or kept_rows or many_variables"
+
 # For quick iteration: compiles only what changed, and lets the environment import straight from src/.
 dev: $(VENV)/.tools $(VENV)/.build
 	@rm -f $(VENV)/.mercer
@@ -74,7 +85,7 @@ dev: $(VENV)/.tools $(VENV)/.build
 	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
 
 clean:
-	rm -rf build .venv .venv-bench .venv-asan src/mercer/*.so
+	rm -rf build .venv .venv-bench .venv-asan .venv-tsan src/mercer/*.so
 
 # Environments. Each stamp stands for one thing that was installed; an environment that exists already is adopted.
 %/.pip:
@@ -90,7 +101,8 @@ clean:
 	@$*/bin/$(PIP) install -qq $(INSTALL_OPTIONS) '.[study]'
 	@touch $@
 
-.venv-asan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=ON -C cmake.build-type=Debug
+.venv-asan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
+.venv-tsan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
 
 %/.tools: pyproject.toml | %/.pip
 	@$*/bin/$(PIP) install -qq --group dev

@@ -268,5 +268,8 @@ SOURCES: dict[str, Source] = {
     "cadata": _real("cadata", targets=True),
     "sms_spam": _text("sms_spam", lambda one: one["label"] == "spam"),
     "reuters earn": _text("reuters21578", lambda one: "earn" in one["labels"]),
+    "reuters acq": _text("reuters21578", lambda one: "acq" in one["labels"]),
+    "webkb course": _text("webkb", lambda one: one["label"] == "course"),
+    "webkb student": _text("webkb", lambda one: one["label"] == "student"),
     "20news comp": _text("20newsgroups", lambda one: one["label"].startswith("comp.")),
 }

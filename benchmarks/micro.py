@@ -1,4 +1,4 @@
-"""Native micro-benchmarks: kernel values per second, and microseconds per pair step.
+"""Native micro-benchmarks: kernel values per second, of rows and of strings, and microseconds per pair step.
 
 Run from the root of the repository: `python -m benchmarks.micro [--only REGEX]`. It uses the native functions
 directly, so its numbers are about tiles and inner loops alone.
@@ -25,6 +25,7 @@ from . import machine
 from .report import table
 
 ROWS, COLUMNS = 4096, 1024  # of the block of kernel values; small enough to stay in the cache as float64
+STRINGS = 512
 FEATURES = (8, 20, 54, 123, 784)
 BLOCKS = (256, 512, 1024, 2048, 4096)
 _SHARE = 0.11  # of entries that are stored, in the sparse tables: that of a9a
@@ -85,9 +86,16 @@ def tiles() -> str:
         for p in FEATURES:
             for threads in (1, 2):
                 rates = [*_tile_rates(p, sparse, threads), *([] if sparse else _blas_rates(p, threads))]
-                cells = [f"{rate / 1e6:.0f}" for rate in rates] + ["-"] * (6 - len(rates))
+                cells = [f"{rate / 1e6:.0f}" for rate in rates] + ["-"] * (8 - len(rates))
                 lines.append([f"{'CSR' if sparse else 'dense'}, p = {p}", str(threads), *cells])
-    columns = ["million values a second", "threads", "stored", "with a vector"]
+    columns = [
+        "million values a second",
+        "threads",
+        "stored",
+        "with a vector",
+        "stored, single",
+        "with a vector, single",
+    ]
     return table([*columns, "sgemm", "sgemm + exp", "dgemm", "dgemm + exp"], lines)
 
 
@@ -101,9 +109,11 @@ def _tile_rates(p: int, sparse: bool, threads: int) -> Iterator[float]:
     assert program is not None
     backend = NativeBackend(program, data, n_jobs=threads)
     columns = np.arange(COLUMNS)
-    out, vector = np.empty((ROWS, COLUMNS)), np.ones((COLUMNS, 1))
-    yield _rate(lambda: backend.block(data, None, data, columns, out), out.size)
-    yield _rate(lambda: backend.matvec(data, None, data, columns, vector), out.size)
+    vector = np.ones((COLUMNS, 1))
+    for dtype in (np.float64, np.float32):
+        out, single = np.empty((ROWS, COLUMNS), dtype), dtype is np.float32
+        yield _rate(partial(backend.block, data, None, data, columns, out), out.size)
+        yield _rate(partial(backend.matvec, data, None, data, columns, vector, single=single), out.size)
 
 
 def _blas_rates(p: int, threads: int) -> Iterator[float]:
@@ -125,6 +135,38 @@ def _product(left: npt.NDArray[Any], right: npt.NDArray[Any], out: npt.NDArray[A
     if finish:
         out[part] *= -1e-3
         np.exp(out[part], out=out[part])
+
+
+def strings() -> str:
+    """Thousand kernel values a second between random strings."""
+    lines = []
+    rng = np.random.default_rng(0)
+    for length in (10, 40, 160):
+        texts = ["".join(chr(97 + letter) for letter in row) for row in rng.integers(0, 26, (STRINGS, length))]
+        for threads in (1, 2):
+            cells = [f"{rate / 1e3:.0f}" for rate in _string_rates(texts, threads)]
+            lines.append([f"{length} letters", str(threads), *cells])
+    return table(["thousand values a second", "threads", *(name for name, _ in _string_kernels())], lines)
+
+
+def _string_kernels() -> list[tuple[str, Any]]:
+    from mercer.kernels import EditDistance, Spectrum, Subsequence
+
+    return [("spectrum of 3", Spectrum(3)), ("subsequences of 3", Subsequence(3)), ("edit distance", EditDistance())]
+
+
+def _string_rates(texts: list[str], threads: int) -> Iterator[float]:
+    from mercer.data import as_structured
+    from mercer.gram import Gram
+
+    out = np.empty((STRINGS, STRINGS))
+    for _, kernel in _string_kernels():
+        data = as_structured(texts)
+        gram = Gram(kernel.resolve(data), data, n_jobs=threads)
+        fill = partial(
+            gram.fill_block, out, np.arange(STRINGS), np.arange(STRINGS)
+        )  # two objects: no half is a mirror image
+        yield _rate(lambda fill=fill: list(fill()), STRINGS**2)  # type: ignore[misc]
 
 
 def pair_steps() -> str:
@@ -162,7 +204,7 @@ def _microseconds_per_step(size: int, C: float) -> float:
     return median(rates)
 
 
-TABLES: dict[str, Callable[[], str]] = {"Kernel values": tiles, "Pair steps": pair_steps}
+TABLES: dict[str, Callable[[], str]] = {"Kernel values": tiles, "Strings": strings, "Pair steps": pair_steps}
 
 if __name__ == "__main__":
     main()

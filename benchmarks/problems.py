@@ -28,15 +28,15 @@ class Group:
         Times faster than scikit-learn and than scikit-learn-intelex that the project has set itself.
     must_limit : float, optional
         Largest multiple of the limit that it has set itself.
-    figure : {"ratio", "variant", "exponent", "spread"}
+    figure : {"ratio", "variant", "exponent", "spread", "memory"}
         What is made of the times: ratios to the peers (geometric mean); ratios of mercer otherwise to mercer; the
-        exponent of time against n; the slowest time by the median.
+        exponent of time against n; the slowest time by the median; or of the peak memory beside its goal.
     """
 
     title: str
     must: tuple[float, float] | None = None
     must_limit: float | None = None
-    figure: Literal["ratio", "variant", "exponent", "spread"] = "ratio"
+    figure: Literal["ratio", "variant", "exponent", "spread", "memory"] = "ratio"
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ class Problem:
         Its other parameter: epsilon of SVR, nu of the nu machines, alpha of KernelRidge.
     tag : str
         Tells problems apart that differ in their number of rows alone.
+    rivals : int
+        Other processes that keep a processor each busy as long as the race lasts.
     """
 
     group: str
@@ -79,6 +81,7 @@ class Problem:
     machine: Machine = "SVC"
     parameter: float = 0.0
     tag: str = ""
+    rivals: int = 0
 
     @property
     def label(self) -> str:
@@ -133,9 +136,13 @@ GROUPS: dict[str, Group] = {
     "predict-784": Group("predict, p = 784, every row a support vector", (15.0, 1.1)),
     "ball": Group("SVDD against OneClassSVM, the same machine: goal ≤ 1.5", figure="variant"),
     "threads": Group("one thread against two: goal ≥ 1.5 at C ≤ 1, ≥ 1.3 at C ≥ 100", figure="variant"),
+    "rival": Group("one thread against two beside a process that keeps a processor busy: goal ≥ 1", figure="variant"),
     "tight": Group("tolerance 1e-6 against 1e-3: goal < 2 at C ≥ 10, < 4 below", figure="variant"),
     "scaling": Group("time against n", figure="exponent"),
-    "grid": Group("C × γ grid", figure="spread"),
+    "grid": Group("C × γ grid: goal for the slowest by the median < 15; scikit-learn's SVC is LIBSVM", figure="spread"),
+    "memory": Group(
+        "peak memory: goal 150 MB and twice the input up to C = 10, 450 MB and that above", figure="memory"
+    ),
 }
 
 # Beside CSR intelex is also given the same rows dense, in case that suits it better.
@@ -248,8 +255,8 @@ PROBLEMS: tuple[Problem, ...] = (
         "predict-784", "noise 784", 1.0, "1/p", {"S": 4_000, "full": 10_000}, task="predict", contenders=_PREDICTING
     ),
     *(
-        Problem(group, source, C, gamma, {"S": n, "full": n}, contenders=("mercer", f"mercer {how}"))
-        for group, how in (("threads", "1 thread"), ("tight", "tol=1e-6"))
+        Problem(group, source, C, gamma, {"S": n, "full": n}, contenders=("mercer", f"mercer {how}"), rivals=rivals)
+        for group, how, rivals in (("threads", "1 thread", 0), ("rival", "1 thread", 1), ("tight", "tol=1e-6", 0))
         for source, n, gamma in (
             ("overlapping 20", 10_000, "1/p"),
             ("electricity", 10_000, "10/p"),
@@ -263,7 +270,7 @@ PROBLEMS: tuple[Problem, ...] = (
             "overlapping 20",
             1.0,
             "1/p",
-            {"S": n, "full": n} if n <= 20_000 else {"full": n},
+            {"S": n, "full": n},
             contenders=("mercer",),
             tag=f"n={n:,}",
         )
@@ -274,6 +281,28 @@ PROBLEMS: tuple[Problem, ...] = (
         for source in ("overlapping 20", "electricity", "covtype 5k", "digits 8")
         for gamma in ("0.1/p", "1/p", "10/p")
         for power, rows in ((p, {"full": 3_000} if p % 2 else {"S": 2_000, "full": 3_000}) for p in range(-2, 5))
+    ),
+    *(
+        Problem(
+            "memory",
+            source,
+            C,
+            gamma,
+            {"S": 50_000, "full": 50_000} if quick else {"full": 50_000},
+            contenders=("mercer",),
+        )
+        for source, C, gamma, quick in (
+            ("ijcnn1", 10.0, "20/p", True),
+            ("cod_rna", 10.0, "8/p", True),
+            ("cod_rna", 100.0, "8/p", True),
+            ("ijcnn1", 1000.0, "20/p", True),
+            ("covtype 2", 10.0, "50/p", False),
+            ("covtype 2", 100.0, "50/p", False),
+            ("mnist 8", 10.0, "10/p", False),
+            ("overlapping 20", 10.0, "1/p", False),
+            ("overlapping 100", 1.0, "1/p", False),
+            ("overlapping 20", 100.0, "1/p", False),
+        )
     ),
 )
 

@@ -10,11 +10,13 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from . import truth
 from .datasets import Table
@@ -167,6 +169,11 @@ def _first_call(make: type[Contender], task: Task) -> float:
     return _timed(lambda: make(few).fit(TOL))
 
 
+def _input_bytes(X: Any) -> int:
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    return int(sum(part.nbytes for part in parts))
+
+
 def _memory(name: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name + ":"):
@@ -238,6 +245,7 @@ def race(problem: Problem, contenders: list[str], rules: Rules) -> dict[str, Any
     watch = Watch()
     runners = {name: Runner(name, problem, rules) for name in contenders}
     results = {name: Result() for name in contenders}
+    rivals = [_rival() for _ in range(problem.rivals)]
     try:
         table = problem.load(rules.size)
         task = task_of(problem, table, rules.threads)
@@ -256,15 +264,31 @@ def race(problem: Problem, contenders: list[str], rules: Rules) -> dict[str, Any
     finally:
         for runner in runners.values():
             runner.close()
+        for rival in rivals:
+            rival.kill()
+            rival.join()
     return {
         "problem": problem.name,
         "n": task.X.shape[0],
         "p": task.X.shape[1],
         "n_classes": table.n_classes,
+        "input_bytes": _input_bytes(task.X),
         "limit_seconds": limit,
         "results": {name: asdict(result) for name, result in results.items()},
         **watch.report(),
     }
+
+
+def _rival() -> BaseProcess:
+    """Start a process that keeps a processor busy."""
+    process = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
+    process.start()
+    return process
+
+
+def _spin() -> None:
+    while True:
+        pass
 
 
 def first_calls(contenders: list[str], problem: Problem, rules: Rules) -> dict[str, float]:

@@ -171,7 +171,9 @@ def times_limit(record: Record) -> Seconds | None:
 def group_tables(key: str, records: Sequence[Record]) -> str:
     """Title, times and truth of one workload's problems."""
     parts = [f"### {GROUPS[key].title}"]
-    extra = {"ratio": _times, "variant": _variants, "exponent": _growth, "spread": _spread}[GROUPS[key].figure]
+    extra = {"ratio": _times, "variant": _variants, "exponent": _growth, "spread": _spread, "memory": _memory}[
+        GROUPS[key].figure
+    ]
     parts.append(extra(records))
     parts.append(_predictions(records) if find(records[0]["problem"]).task == "predict" else _truths(records))
     failures = [
@@ -276,6 +278,18 @@ def _spread(records: Sequence[Record]) -> str:
     columns = ["grid", "certified"]
     columns += [f"{what} {name}" for name in ("mercer", "scikit-learn") for what in ("median", "slowest", "ratio")]
     return table(columns, rows)
+
+
+def _memory(records: Sequence[Record]) -> str:
+    """Peak memory beyond the input as the system and as the certificate have it, in millions of bytes."""
+    rows = []
+    for one in records:
+        problem, result = find(one["problem"]), one["results"]["mercer"]
+        most = (150.0 if problem.C <= 10.0 else 450.0) + 2e-6 * one["input_bytes"]
+        peak, told = result["peak_bytes"], result["claims"].get("engine_bytes")
+        numbers = (1e-6 * one["input_bytes"], most, *(None if n is None else 1e-6 * n for n in (peak, told)))
+        rows.append([problem.label, f"{one['n']:,} × {one['p']:,}", *(_show(number, ".0f") for number in numbers)])
+    return table(["memory, in 10⁶ bytes", "n × p", "input", "goal", "peak", "certificate's"], rows)
 
 
 def _present(records: Sequence[Record]) -> list[str]:

@@ -71,7 +71,7 @@ def _document(measured: dict[str, Any]) -> str:
     lines = [
         "# make bench-search: time of a whole search",
         "",
-        f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {_machine()}",
+        f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {described_machine()}",
         f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; C from "
         f"{VALUES_OF_C[0]:g} to {VALUES_OF_C[-1]:g}, gamma from {TIMES_USUAL[0]:g} to {TIMES_USUAL[-1]:g} times 1 / (p "
         "variance). liquidSVM: its own grid and folds. mercer: the median of several runs; the others: one.",
@@ -126,7 +126,7 @@ def _rows(table: str) -> tuple[Any, Any, Any, Any, float]:
     return X, y, X_new, y_new, 1.0 / (X.shape[1] * float(X.var()))
 
 
-def _machine() -> str:
+def described_machine() -> str:
     facts = machine.describe(N_JOBS)
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     return f"{facts['processor']}, {facts['cores']} cores; {versions}; build {facts['build']}."

@@ -77,6 +77,7 @@ def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
     report = (tmp_path / "results" / "report.html").read_text()
     assert "mercer study patients.csv --target outcome --missing impute --folds 3 --out results" in report
     status, out, _ = mercer("verify", "results/model.mercer", "patients.csv")
+    assert "opened once (final estimate of the study, 20" in out
     assert status == 0
     assert "verified" in out
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import plain
-from cases import blobs
+from cases import blobs, going
 from mercer import (
     RBF,
     SVC,
@@ -36,7 +36,7 @@ from mercer.kernels import Callable
 from mercer.model import as_model
 from mercer.multiclass import make_tasks, train
 from mercer.problems import c_svc
-from mercer.solvers import BatchSMO
+from mercer.solvers import BatchSMO, driver, solve
 from mercer.table import as_table
 from mercer.verification import verify
 
@@ -345,6 +345,31 @@ def test_the_model_of_an_interrupted_fit_verifies(presses):
     (part,) = model.parts
     tampered = replace(model, parts=(replace(part, bias=part.bias + 0.1),))
     assert any("a bias is" in finding for finding in verify(tampered, table).findings)
+
+
+@pytest.mark.parametrize("way", ["whole", "working sets"])
+def test_whenever_it_ends_the_certificate_is_true(way, monkeypatch):
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)  # a moment after each piece of work
+    X, y = noise(n=60, p=3)
+    signs, K = np.where(y > 0, 1.0, -1.0), plain.gaussian(X, X, 0.5)
+
+    def stopped_at(moment):
+        seen = []
+        stop = lambda progress: seen.append(progress) or len(seen) == moment  # noqa: E731
+        with going(way):
+            solution = solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), callback=stop)
+        return solution, len(seen)
+
+    whole, n_moments = stopped_at(None)
+    assert whole.status is Status.OPTIMAL
+    assert n_moments >= 3
+    for moment in sorted({1, 2, *np.linspace(1, n_moments, 12).astype(int).tolist()}):
+        solution, _ = stopped_at(moment)
+        said, found = solution.certificate, plain.figures(K, signs, 30.0, solution.beta, solution.bias)
+        assert said.status is (Status.OPTIMAL if found.violation <= 1e-3 else Status.INTERRUPTED)
+        assert found.infeasibility <= 1e-9
+        for name, value in (("kkt_violation", found.violation), ("primal", found.primal), ("dual", found.dual)):
+            assert getattr(said, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (moment, name)
 
 
 # Machines that iterate in Python; of four classes, so that there are six machines where they are made by pairs.

@@ -207,6 +207,46 @@ def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, 
     assert reached[0] <= reached[1] + 1e-9 * abs(reached[1])
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [0.3, 1e3])
+def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(37, 3)), rng.integers(0, 5, 37)
+    padded = np.zeros((37, 48), dtype=dtype)
+    padded[:, :37] = plain.linear(X, X) if kernel == "linear" else plain.gaussian(X, X, 0.5)
+    matrix, penalties = padded[:, :37].astype(float), C * rng.uniform(0.5, 2.0, 37)
+    start = np.where(y[:, None] == np.arange(5), 0.0, 1.0)
+    beta, gradient, moved = np.zeros((37, 5)), start.copy(), 0
+    for n_steps, most in ((20, 3), (100, 6), (400, 9)):  # rounding grows with them
+        _core.solve_joint_block(isa, False, padded, beta, gradient, y, penalties, 1e-9, n_steps, 1e12)
+        twin, twin_gradient, before = beta.copy(), gradient.copy(), beta.copy()
+        ended = _core.solve_joint_block(isa, True, padded, beta, gradient, y, penalties, 1e-9, most, 1e12)
+        expected = _reference.joint_face(matrix, twin, twin_gradient, y, penalties, 1e-9, most)
+        assert ended[:2] == expected[:2]
+        assert ended[2] == pytest.approx(expected[2], rel=1e-5, abs=1e-9)
+        np.testing.assert_allclose(beta, twin, atol=1e-6 * C)
+        np.testing.assert_allclose(gradient, twin_gradient, atol=1e-6 * C)
+        moved += np.count_nonzero(np.abs(beta - before) > 1e-3 * C)
+    assert moved > 30
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
+    y, C = np.arange(8) % 3, np.linspace(0.5, 2.0, 8)
+    own = y[:, None] == np.arange(3)
+    beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # every class has a third
+    gradient = np.random.default_rng(0).normal(size=(8, 3))
+    twin, twin_gradient = beta.copy(), gradient.copy()
+    ended = _core.solve_joint_block(isa, True, np.zeros((8, 16)), beta, gradient, y, C, 1e-9, 5, 1e12)
+    assert ended[:2] == _reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
+    np.testing.assert_allclose(beta, twin, atol=1e-12)
+    assert ended[1] == 1
+    shares = np.where(own, C[:, None], 0.0) - beta
+    assert (np.abs(shares).max(axis=1) > 0.99 * C).any()
+
+
 def test_wrong_arguments_of_native_steps():
     matrix, rows, y, C = np.zeros((2, 16)), np.zeros((2, 3)), np.array([0, 1]), np.ones(2)
     for arguments in (

@@ -84,7 +84,23 @@ def test_least_norm_where_there_are_many_solutions():
     centred = X[:20] - X[:20].mean(axis=0)
     np.testing.assert_allclose(few.coef_[0], np.linalg.pinv(centred) @ (signs - signs.mean()), atol=1e-9)
     assert few.certificate_.status is Status.OPTIMAL
-    assert np.isnan(few.loo_score_)  # every row is interpolated: without it, nobody knows
+    for i in range(20):  # every row is interpolated, and yet there is a machine without it
+        if len(set(np.delete(y[:20], i))) == 1:
+            continue
+        without = LeastSquaresClassifier().fit(np.delete(X[:20], i, axis=0), np.delete(y[:20], i))
+        assert few.loo_decision_[i] == pytest.approx(without.decision_function(X[i : i + 1])[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-3])
+def test_a_row_that_is_alone_in_a_column(alpha):
+    """Its leverage is 1 but for the penalty; those of the other rows are not."""
+    X, y = TABLES["2 classes"]
+    X, s = np.column_stack([X[:60, :3], np.arange(60) == 7]), np.where(np.arange(60) % 2, 2.0, 1.0)
+    machine = LeastSquaresClassifier(alpha).fit(X, y[:60], s)
+    for i in (6, 7, 8):
+        kept = np.arange(60) != i
+        without = LeastSquaresClassifier(alpha).fit(X[kept], y[:60][kept], s[kept])
+        assert machine.loo_decision_[i] == pytest.approx(without.decision_function(X[i : i + 1])[0], abs=1e-8)
 
 
 def test_the_linear_kernel_is_the_linear_machine():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,12 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_linnerud, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.preprocessing import scale
 
+from cases import KERNELS
 from mercer import (
     SVC,
     SVDD,
@@ -95,6 +98,60 @@ def test_leaving_a_row_out_is_training_without_it(name, seed, n, p, kind, log_C,
     largest = max(1.0, np.abs(plain).max())
     np.testing.assert_allclose(found.values, plain, rtol=0, atol=1e-6 * largest)
     assert found.violation <= 1e-6 * largest
+
+
+@pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
+def test_every_kernel_is_followed(case):
+    X, y, score, weights = table(3, 32, 4, "weighted")
+    for machine, target in ((SVC(C=2.0, kernel=case.kernel), y), (SVR(C=2.0, kernel=case.kernel), score)):
+        found = leave_one_out(machine, case.rows(X), target, sample_weight=weights)
+        evidence = clone(machine).fit(case.rows(X), target, sample_weight=weights).solution_.certificate.evidence
+        plain = [refit(evidence.problem, evidence.whole(), evidence.beta, i, TIGHT)[0] for i in range(32)]
+        np.testing.assert_allclose(found.decision, plain, rtol=0, atol=1e-6 * max(1.0, np.abs(plain).max()))
+
+
+REAL = {
+    "iris": (load_iris, SVC(C=5.0, class_weight="balanced"), lambda y: y == 1),
+    "wine": (load_wine, SVC(C=100.0, gamma=0.02), lambda y: y == 1),
+    "breast cancer": (load_breast_cancer, SVC(C=1.0, loss="squared_hinge"), lambda y: y),
+    "breast cancer, large C": (load_breast_cancer, SVC(C=1000.0, kernel="poly", coef0=1.0), lambda y: y),
+    "digits": (load_digits, SVC(C=1.0, gamma=0.005), lambda y: y == 8),
+    "digits, linear": (load_digits, SVC(C=100.0, kernel="linear"), lambda y: y % 2),
+    "diabetes": (load_diabetes, SVR(C=30.0, epsilon=5.0), lambda y: y),
+    "diabetes, median": (load_diabetes, QuantileSVR(C=30.0, quantile=0.5), lambda y: y),
+    "linnerud": (load_linnerud, SVR(C=10.0, epsilon=1.0, kernel="laplacian"), lambda y: y[:, 0]),
+    "wine, one class": (load_wine, OneClassSVM(nu=0.2), lambda y: y),
+    "iris, ball": (load_iris, SVDD(C=0.05), lambda y: y),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:SVC ended as `stalled`:sklearn.exceptions.ConvergenceWarning"
+)  # the one trained anew
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):
+    load, machine, target = REAL[name]
+    X, y = load(return_X_y=True)
+    X = scale(X)
+    if isinstance(machine, SVC):
+        y = np.asarray(target(y)).astype(int)
+        if machine.class_weight is not None:  # held at what they are with all rows
+            shares = np.bincount(y) / y.size
+            machine = clone(machine).set_params(class_weight={k: 0.5 / shares[k] for k in (0, 1)})
+    else:
+        y = np.asarray(target(y), dtype=float)
+    weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if is_weighted else None
+    found = leave_one_out(machine, X, y, sample_weight=weights)
+    fitted = clone(machine).fit(X, y, sample_weight=weights)
+    held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
+    support = np.flatnonzero(found.rule[:, 0] != "not a support vector")
+    for i in [*np.random.default_rng(0).permutation(support)[:25].tolist(), 0, len(y) - 1]:
+        others = np.delete(np.arange(len(y)), i)
+        own = held.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        value = (own.decision_function if hasattr(own, "decision_function") else own.predict)(X[[i]])[0]
+        assert found.decision[i] == pytest.approx(value, rel=0, abs=1e-6 * max(1.0, np.abs(found.decision).max()))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -267,6 +324,100 @@ def test_what_cannot_be_followed_is_refused(estimator, error, message):
     X, y, _, _ = table(0, 30, 2, "random")
     with pytest.raises(error, match=re.escape(message)):
         leave_one_out(estimator, X, y)
+
+
+@pytest.mark.parametrize("C", [0.3, 1.0, 100.0])
+def test_errors_alone_are_those_of_the_values(C):
+    X, y, _, _ = table(4, 200, 3, "random")
+    X[:4] *= 30.0  # rows far from all others
+    values, errors = (leave_one_out(SVC(C=C), X, y, what=what) for what in ("values", "errors"))
+    np.testing.assert_array_equal(errors.wrong, values.wrong)
+    np.testing.assert_array_equal(errors.predicted, values.predicted)
+    assert errors.error == values.error
+    np.testing.assert_array_equal(errors.error_rule, values.error_rule)
+    settled = np.isin(errors.rule[:, 0], ["Joachims", "misclassified in training"])
+    assert settled.any()
+    assert np.isnan(errors.decision[settled]).all()
+    np.testing.assert_allclose(errors.decision[~settled], values.decision[~settled], atol=1e-9)
+    assert errors.known.all()
+
+
+def test_errors_of_machines_without_rules_come_from_values():
+    X, y = load_iris(return_X_y=True)
+    found = leave_one_out(SVC(), X, y, what="errors")
+    assert np.isfinite(found.decision).all()
+    assert found.error == leave_one_out(SVC(), X, y).error
+
+
+@pytest.mark.parametrize(("settings", "why"), [({"max_seconds": 0.0}, "time limit"), ({}, "interrupted")])
+def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
+    X, y, _, _ = table(5, 600, 3, "random")
+    whole = leave_one_out(SVC(), X, y)
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        return progress.done >= 10
+
+    with pytest.warns(ConvergenceWarning, match=rf"ended \({why}\) when \d+ of 600 rows were known"):
+        found = leave_one_out(SVC(memory_limit=2_000_000), X, y, callback=None if settings else stop, **settings)
+    assert found.stopped == why
+    assert np.isnan(found.error)
+    low, high = found.error_bounds
+    assert low <= whole.error <= high
+    assert high - low == pytest.approx(np.mean(~found.known))
+    np.testing.assert_array_equal(found.wrong[found.known], whole.wrong[found.known])
+    valued = found.rule[:, 0] != "unknown"
+    np.testing.assert_allclose(found.decision[valued], whole.decision[valued], atol=1e-6)
+    assert np.isnan(found.decision[~valued]).all()
+    assert (~valued).any()
+    assert f"between {low:.4g} and {high:.4g}, {why}" in str(found)
+    if told:
+        assert 10 <= told[-1].done < 100 == told[-1].total
+        assert told[-1].seconds_left > 0.0
+        assert (found.rule == "followed").any()
+
+
+def test_ctrl_c_ends_a_pass_of_several_machines():
+    X, y = load_iris(return_X_y=True)
+    X = np.vstack([X + 0.01 * np.random.default_rng(k).normal(size=X.shape) for k in range(8)])
+
+    def interrupt(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        found = leave_one_out(SVC(C=100.0, multi_class="ovr"), X, np.tile(y, 8), callback=interrupt)
+    assert found.stopped == "interrupted"
+    assert not found.known.all()
+    assert np.isnan(found.decision[~found.known]).any(axis=1).all()
+    X, _, score, _ = table(5, 400, 3, "random")
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        found = leave_one_out(SVR(), X, score, max_seconds=0.0)
+    assert np.isnan(found.error)
+    assert np.isnan(found.error_bounds).all()
+
+
+def test_progress_runs_to_the_end(capsys):
+    X, y, _, _ = table(5, 300, 3, "random")
+    told = []
+    leave_one_out(SVC(), X, y, verbose=1, callback=told.append)
+    assert (told[-1].stage, told[-1].done, told[-1].total) == ("leave-one-out", 100, 100)
+    assert [one.done for one in told] == sorted(one.done for one in told)
+    assert "leave-one-out: 100 % done, about 0 s left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"what": "count"}, "what must be 'values' or 'errors', got 'count'"),
+        ({"max_seconds": -1.0}, "max_seconds must be a number >= 0 or None, got -1.0"),
+        ({"callback": 3}, "callback must be a function of one argument, the progress, or None, got 3"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, message):
+    X, y, _, _ = table(0, 30, 2, "random")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        leave_one_out(SVC(), X, y, **settings)
 
 
 @pytest.mark.parametrize("bound", [joachims_bound, span_bound])

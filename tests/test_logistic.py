@@ -8,13 +8,15 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Theirs
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status
+from mercer.backends.threads import blas_threads
 from mercer.data import as_data
 from mercer.machines import linear
 from mercer.machines.columns import Columns, second_derivatives
@@ -358,6 +360,49 @@ def test_columns_are_those_of_the_table(has_bias):
             if rows is X:
                 np.testing.assert_allclose(s @ table, 0.0, atol=1e-9)
         np.testing.assert_allclose(np.delete(s @ table**2, 3) / s.sum(), 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("variance", [1e2, 1e4])
+def test_columns_that_are_constant_get_no_weight(variance):
+    """Not even one of rounding, where curvature all but vanishes: the corners of these pictures are empty."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 4], y[y < 4]
+    constant = np.ptp(X, axis=0) == 0.0
+    machine = LogisticRegression(variance).fit(X, y)
+    assert constant.sum() == 6
+    assert not machine.coef_[:, constant].any()
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.violation <= 1e-6
+
+
+def test_coefficients_do_not_run_away_where_the_kernel_sees_few_directions():
+    X, y = CANCER
+    machine = KernelLogisticRegression(10.0, kernel="linear", tol=1e-8).fit(scale(X[:, :2]), y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert np.abs(machine.dual_coef_).max() <= 10.0 * (1.0 + 1e-7)
+
+
+def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    seen = []
+    X, y = TABLES["3 classes"]
+    machine = LogisticRegression(callback=lambda progress: seen.extend(threads()))
+    with threadpool_limits(3, user_api="blas"):
+        found = threads()
+        machine.fit(X, y)
+        assert set(seen) == {1}
+        assert threads() == found
+        first, second = blas_threads(1), blas_threads(1)  # of two threads, the first of which is done first
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert threads() == found
+        with blas_threads(1e12):
+            assert threads() == found
 
 
 # What a certificate must not say.

@@ -323,10 +323,10 @@ def claim(part, **changes):
 
 
 FALSE_MAPS = {
-    "slope": ("SVC sigmoids", lambda one: replace(one, above=2.0 * one.above)),
+    "slope": ("SVC sigmoids", lambda one: replace(one, slope=2.0 * one.slope)),
     "intercept": ("SVC free", lambda one: replace(one, intercept=one.intercept + 0.1)),
     "knot": ("SVC isotonic", lambda one: replace(one, probabilities=tuple(0.5 * p for p in one.probabilities))),
-    "margin": ("NuSVC sigmoids", lambda one: replace(one, below=0.5 * one.below)),
+    "margin": ("NuSVC sigmoids", lambda one: replace(one, slope=0.5 * one.slope)),
 }
 
 

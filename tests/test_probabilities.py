@@ -1,20 +1,38 @@
 """Probabilities of support vector classifiers."""
 
+import inspect
 import pickle
 from functools import cache
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.preprocessing import scale
+from sklearn.svm import LinearSVC
 
-from mercer import RBF, SVC, KernelSearchCV, NuSVC, Spectrum, leave_one_out, tune_threshold
+from mercer import (
+    RBF,
+    SVC,
+    GradientKernelSVC,
+    IndefiniteKernelWarning,
+    KernelPerceptron,
+    KernelSearchCV,
+    LeastSquaresClassifier,
+    LeastSquaresSVC,
+    NuSVC,
+    ParzenClassifier,
+    RBFNetworkClassifier,
+    Spectrum,
+    estimators,
+    leave_one_out,
+    tune_threshold,
+)
 from mercer.calibration import CALIBRATIONS, calibrate
 from mercer.multiclass import make_tasks
 
@@ -152,6 +170,9 @@ def test_nothing_is_drawn():
     first = SVC(probability=True, random_state=0).fit(X, y)
     for change in ({"random_state": 1}, {"n_jobs": 1}, {"n_jobs": 2}):
         assert SVC(probability=True).set_params(**change).fit(X, y).calibration_ == first.calibration_
+    for name in ("joint", "least squares", "perceptron", "density"):
+        one, other = (asked_for(ALL[name]).fit(X[:60], y[:60]).calibration_ for _ in range(2))
+        assert one == other
     again = pickle.loads(pickle.dumps(first))
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
 
@@ -245,7 +266,118 @@ def test_bad_parameters(machine):
         machine(probability=True, kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
 
 
-def test_the_joint_machine_has_none():
+ALL = {
+    "joint": SVC(multi_class="joint"),
+    "least squares": LeastSquaresSVC(),
+    "least squares, balanced": LeastSquaresSVC(class_weight="balanced", calibration="isotonic"),
+    "linear least squares": LeastSquaresClassifier(0.1),
+    "perceptron": KernelPerceptron(kernel=RBF(0.05)),
+    "perceptron, ovr": KernelPerceptron(50, form="primal", multi_class="ovr"),
+    "descent": GradientKernelSVC(),
+    "descent, ovr": GradientKernelSVC(multi_class="ovr", class_weight="balanced", calibration="free"),
+    "density": ParzenClassifier(),
+    "network": RBFNetworkClassifier(10, machine=SVC(kernel="linear", probability=True)),
+}
+quiet = pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes")
+
+
+def asked_for(machine):
+    return clone(machine) if isinstance(machine, RBFNetworkClassifier) else clone(machine).set_params(probability=True)
+
+
+@quiet
+@pytest.mark.parametrize("machine", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_all_classifiers_have_them(name, machine):
+    X, y = table(name)
+    machine = asked_for(machine).fit(X[:60], y[:60])
+    p = machine.predict_proba(X)
+    assert list(machine.classes_) == sorted(set(y))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-14)
+    np.testing.assert_array_equal(machine.predict_log_proba(X), np.log(p))
+    if getattr(machine, "calibration", "") != "free":
+        np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
+    assert log_loss(y[60:], p[60:]) < 0.6
+    if not isinstance(machine, RBFNetworkClassifier):
+        without = clone(machine).set_params(probability=False).fit(X[:60], y[:60])
+        np.testing.assert_array_equal(without.decision_function(X), machine.decision_function(X))
+        assert not hasattr(without, "predict_proba")
+
+
+def test_whoever_has_decision_values_can_have_probabilities():
+    n_kinds = 0
+    for name in dir(estimators):
+        kind = getattr(estimators, name)
+        if isinstance(kind, type) and issubclass(kind, ClassifierMixin) and hasattr(kind, "decision_function"):
+            assert "probability" in inspect.signature(kind).parameters or hasattr(kind(), "predict_proba"), name
+            n_kinds += 1
+    assert n_kinds >= 9
+
+
+def without_row(machine, i, X, y, w):
+    """Decision value of row i by the machine fitted to the others, kernel and class weights held."""
+    others = np.delete(np.arange(y.size), i)
+    held = {"probability": False}
+    if hasattr(machine, "kernel_"):
+        held["kernel"] = machine.kernel_
+    if hasattr(machine, "class_weight_"):
+        held["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
+    given = {} if w is None else {"sample_weight": w[others]}
+    return clone(machine).set_params(**held).fit(X[others], y[others], **given).decision_function(X[i : i + 1])[0]
+
+
+@quiet
+@pytest.mark.parametrize("name", [name for name in ALL if name != "network"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_values_of_all_are_those_of_refits(n_classes, weighted, name):
+    if weighted and "perceptron" in name:
+        pytest.skip("has no weights")
+    X, y = load_iris(return_X_y=True)
+    chosen = np.arange(1, 150, 4)
+    X, y = scale(X[chosen, :2]), np.minimum(y[chosen], n_classes - 1)
+    w = np.random.default_rng(0).choice([0.0, 1.0, 2.0], y.size) if weighted else None
+    tight = {"tol": 1e-9} if "tol" in ALL[name].get_params() else {}
+    machine = asked_for(ALL[name]).set_params(**tight)
+    machine.fit(X, y, **({} if w is None else {"sample_weight": w}))
+    expected = np.array([without_row(machine, i, X, y, w) for i in range(y.size)])
+    took_part = np.ones(y.size, dtype=bool) if w is None else w > 0.0
+    atol = 1e-3 if "descent" in name else 1e-7
+    np.testing.assert_allclose(machine.loo_decision_[took_part], expected[took_part], atol=atol)
+    assert np.isnan(machine.loo_decision_[~took_part]).all()
+    if n_classes == 2:
+        found = tune_threshold(machine.loo_decision_, y == 1, w, recall=1.0)
+        assert found.recall == 1.0
+
+
+def test_the_perceptron_without_a_row_that_was_no_mistake_is_the_same():
+    X, y = table("two")
+    machine = KernelPerceptron(kernel=RBF(0.05), probability=True).fit(X[:150], y[:150])
+    never = machine.alpha_[0] == 0.0
+    assert 50 < np.count_nonzero(never) < 150
+    np.testing.assert_allclose(machine.loo_decision_[never], machine.decision_function(X[:150])[never], rtol=1e-13)
+
+
+def test_time_ends_the_pass_of_all():
     X, y = table("three")
-    with pytest.raises(ValueError, match="probability=True follows machines for two classes, and multi_class='joint'"):
-        SVC(probability=True, multi_class="joint").fit(X, y)
+    for machine in (SVC(multi_class="joint", tol=1e9), KernelPerceptron(kernel=RBF(0.1)), GradientKernelSVC(tol=1e9)):
+        taken = clone(machine).set_params(probability=True, max_seconds=1e-9)
+        with pytest.warns(ConvergenceWarning):
+            taken.fit(X, y)
+        with pytest.raises(NotFittedError, match="has no probabilities"):
+            taken.predict_proba(X)
+
+
+def test_what_cannot_be():
+    X, y = table("three")
+    with pytest.raises(AttributeError) as raised:
+        _ = RBFNetworkClassifier(machine=LinearSVC()).predict_proba
+    assert "predict_proba is that of the linear machine, and LinearSVC() has none" in str(raised.value.__cause__)
+    for machine in (LeastSquaresSVC(), LeastSquaresClassifier(), KernelPerceptron(), GradientKernelSVC()):
+        with pytest.raises(ValueError, match=r"calibration must be one of 'sigmoid', .* got 'platt'"):
+            clone(machine).set_params(calibration="platt").fit(X, y)
+        with pytest.raises(ValueError, match="probability must be True or False, got 'yes'"):
+            clone(machine).set_params(probability="yes").fit(X, y)
+    K = np.array([[-1.0, 0.0, 0.0], [0.0, -1.0, 5.0], [0.0, 5.0, 2.0]])
+    with pytest.warns(IndefiniteKernelWarning), pytest.raises(ValueError, match=r"without row 2 .* is singular"):
+        LeastSquaresSVC(kernel="precomputed", probability=True).fit(K, [0, 1, 1])

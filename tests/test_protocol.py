@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy import sparse, stats
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
@@ -26,7 +26,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import SVC, SVDD, SVR, KernelSearchCV, SealedSplit, compare, five_by_two_cv, nested_cross_validate
+from mercer.io.model_file import load_model, save_model
+from mercer.io.seals import read_seal
 from mercer.metrics import wilson_interval
+from mercer.model import as_model
 from mercer.selection.comparison import corrected_t_test, five_by_two_tests, paired_difference
 from mercer.selection.folds import folds
 from mercer.selection.sealed import SealedTest
@@ -470,3 +473,68 @@ def test_what_is_no_search():
         nested_cross_validate(GridSearchCV(SVC(), GRID), IRIS, KINDS, cv=51)
     with pytest.raises(ValueError, match="level must lie between 0 and 1, got 0"):
         nested_cross_validate(GridSearchCV(SVC(), GRID), IRIS, KINDS, level=0)
+
+
+# The record goes with the machine.
+
+
+def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    sealed = SealedSplit(X, y)
+    machine = SVC(C=0.1).fit(sealed.X_rest, sealed.y_rest)
+    save_model(tmp_path / "m", as_model(machine, sealed.X_rest, sealed.y_rest))
+    assert load_model(tmp_path / "m").seal is None  # nobody has judged it
+    sealed.open(machine)
+    model = as_model(machine, sealed.X_rest, sealed.y_rest)
+    save_model(tmp_path / "m", model)
+    once = load_model(tmp_path / "m").seal
+    assert once.n_test == sealed.n_test
+    assert once.openings == sealed.openings
+    assert once.clean
+    assert str(once).startswith(f"test part of {sealed.n_test} rows, sealed 20")
+    assert "opened once (final estimate, 20" in str(once)
+    other = make_pipeline(StandardScaler(), SVC()).fit(sealed.X_rest, sealed.y_rest)
+    sealed.open(other, purpose="another try")
+    assert not machine.seal_.clean  # of the first machine too: both now come from one who has looked twice
+    save_model(tmp_path / "m", model)
+    twice = load_model(tmp_path / "m").seal
+    assert [one.purpose for one in twice.openings] == ["final estimate", "another try"]
+    assert [one.number for one in twice.openings] == [1, 2]
+    assert str(twice).endswith("after the first look it is no longer clean")
+    assert other[-1].seal_ is other.seal_ is machine.seal_
+    assert pickle.loads(pickle.dumps(machine)).seal_ == machine.seal_
+    assert not hasattr(clone(machine), "seal_")
+
+
+def test_a_search_hands_the_record_on():
+    X, y = load_breast_cancer(return_X_y=True)
+    sealed = SealedSplit(X, y)
+    search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [0.1, 1.0]}, cv=2)
+    sealed.open(search.fit(sealed.X_rest, sealed.y_rest))
+    assert search.best_estimator_[-1].seal_ is search.seal_
+
+
+def test_a_look_that_fails_is_in_the_record_of_the_machine():
+    X, y = load_breast_cancer(return_X_y=True)
+    sealed = SealedSplit(X, y)
+    machine = SVC().fit(sealed.X_rest, sealed.y_rest)
+    with pytest.raises(ValueError, match="loss must give one finite number"):
+        sealed.open(machine, loss=lambda truth, predicted: np.nan)
+    assert len(machine.seal_.openings) == 1
+    assert "never opened" in str(SealedTest(y).seal)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        7,
+        {},
+        {"n_test": 0, "sealed_at": "2026-01-01T00:00:00+00:00", "openings": []},
+        {"n_test": 9, "sealed_at": "2026-01-01", "openings": []},
+        {"n_test": 9, "sealed_at": "2026-01-01T00:00:00+00:00", "openings": [{"purpose": 1, "time": "x"}]},
+        {"n_test": 9, "sealed_at": "2026-01-01T00:00:00+00:00", "openings": [{"purpose": "a", "time": "x"}]},
+    ],
+)
+def test_a_record_that_is_none_is_refused(entry):
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        read_seal(entry)

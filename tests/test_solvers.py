@@ -169,6 +169,42 @@ def test_ties_and_equal_rows_are_no_obstacle(seed, kernel, way):
         assert solution.certificate.dual_infeasibility <= 1e-13 * 40 * C
 
 
+@given(
+    n=st.integers(2, 40),
+    C=st.sampled_from([1e-2, 1.0, 1e4, math.inf]),
+    kernel=st.sampled_from([Linear(), Polynomial(2, 0.5), RBF(gamma=0.5)]),
+    weighted=st.booleans(),
+    one_point=st.booleans(),
+    way=st.sampled_from(WAYS),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_point, way, seed):
+    """In plain NumPy, over weights, C = inf, equal rows, a constant column, classes of one point, and n = 2."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).round(1)
+    X[:, 2] = 1.0
+    X[n // 2 :: 3] = X[0]
+    y = np.where(rng.random(n) < (0.0 if one_point else 0.5), 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    penalties = C * (rng.uniform(0.1, 3.0, n) if weighted else np.ones(n))
+    with going(way):
+        try:
+            solution = solved(X, y, penalties, kernel, limits=Limits(tol=1e-3))
+        except InseparableError:
+            assert np.isinf(C)
+            return
+    said = solution.certificate
+    found = plain.figures(kernel.block(as_data(X), as_data(X)), y, penalties, solution.beta, solution.bias)
+    slack = 1e-9 * found.scale
+    assert said.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=slack)
+    assert said.dual == pytest.approx(found.dual, rel=1e-9, abs=slack * max(1.0, np.abs(solution.beta).sum()))
+    assert found.infeasibility <= 1e-12 * max(1.0, np.abs(solution.beta).sum())
+    assert (said.status is Status.OPTIMAL) == (found.violation <= 1e-3 + slack)
+    if np.isfinite(C):
+        assert said.status is Status.OPTIMAL
+        assert said.primal == pytest.approx(found.primal, rel=1e-9, abs=slack)
+
+
 # Warm starts.
 
 

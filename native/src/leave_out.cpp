@@ -13,6 +13,8 @@ constexpr int kRounds = 12;                           // _reference._ROUNDS
 constexpr std::size_t kSpreading = 4, kAtFirst = 16;  // _reference._SPREADING, _AT_FIRST
 constexpr double kShortest = 1.0 / 4096.0;            // _reference._SHORTEST
 constexpr double kNoPivot = 1e-11;                    // _reference._NO_PIVOT
+constexpr double kNear = 0.5;                         // _reference._NEAR
+constexpr std::size_t kMany = 4;                      // of all places near: all are evaluated, which is quicker
 constexpr int64_t kTogether = 4;                      // rows that are added at a time
 
 enum class Role : char { given, solved, moved };
@@ -29,6 +31,7 @@ class Search {
     explicit Search(const LeaveOutBatch& batch)
         : batch_(batch),
           roles_(static_cast<std::size_t>(batch.n_places), Role::given),
+          is_near_(static_cast<std::size_t>(batch.n_places), 0),
           value_(static_cast<std::size_t>(batch.n_places)) {}
 
     void run(int64_t which, LeaveOutResult& result) {
@@ -62,7 +65,7 @@ class Search {
 
   private:
     void begin(int64_t which) {
-        own_ = batch_.own + which * batch_.n_places;
+        own_ = batch_.own + batch_.own_slots[which] * batch_.n_places;
         corner_ = batch_.corner[which];
         gradient_ = batch_.gradient[which];
         main_ = batch_.main[which];
@@ -71,6 +74,8 @@ class Search {
         total_ = batch_.total[which];
         own_drift_ = batch_.own_drift[which] * total_;
         is_basic_ = main_ >= 0 && main_ < batch_.n_basic;
+        for (int64_t a : near_) is_near_[a] = 0;
+        near_.clear();
     }
 
     bool basic(int64_t a) const { return a < batch_.n_basic; }
@@ -89,11 +94,13 @@ class Search {
         for (int64_t a : unknown_) roles_[a] = Role::given;
     }
 
+    // All places are looked at first; then those near a change of sides, until nothing is wrong there; then all again.
     bool exchange_at(double share, LeaveOutResult& result) {
         for (int64_t a : now_.solved) roles_[a] = Role::solved;
         for (int64_t a : now_.moved) roles_[a] = Role::moved;
         std::size_t most = static_cast<std::size_t>(batch_.n_places);
-        for (int round = 0; round < kRounds; ++round) {
+        bool everywhere = true;
+        for (int round = 0; round < kRounds;) {
             if (now_.solved.size() > most) return false;
             if (round == 1) most = kSpreading * now_.solved.size() + kAtFirst;
             if (is_basic_) now_.targets[0] = (1.0 - share) * batch_.point[main_];
@@ -102,9 +109,15 @@ class Search {
             for (int64_t a : now_.moved)
                 if (row(a) == nullptr) result.needs.push_back(a);
             if (!result.needs.empty()) return false;
-            evaluate(share);
+            solve_at(share);
+            evaluate(share, everywhere);
             double worst = 0.0;
-            if (!change_places(worst)) {
+            if (change_places(everywhere, worst)) {
+                everywhere = false;
+                ++round;
+            } else if (!everywhere) {
+                everywhere = true;
+            } else {
                 if (share == 1.0) conclude(result, worst);
                 return true;
             }
@@ -112,10 +125,8 @@ class Search {
         return false;
     }
 
-    // The values at this exchange: those of the known solution, and what all that moves changes of them.
-    void evaluate(double share) {
-        const int64_t n = batch_.n_places;
-        for (int64_t a = 0; a < n; ++a) value_[a] = batch_.values[a] + share * total_ * batch_.drift[a];
+    // What is solved for, so that it comes to its targets beside all that moves.
+    void solve_at(double share) {
         sources_.clear();
         if (!is_basic_) sources_.push_back({own_, -share * amount_, share * amount_});
         for (std::size_t k = 0; k < now_.moved.size(); ++k) add_source(now_.moved[k], now_.moves[k]);
@@ -126,14 +137,27 @@ class Search {
         for (std::size_t r = 0; r < size; ++r) {
             const int64_t at = unknown_[r];
             for (std::size_t c = 0; c < size; ++c) matrix_[r * size + c] = effect(unknown_[c], at);
-            double base = value_[at];
-            for (const Source& source : sources_)
-                base += source.row[at] * (basic(at) ? source.on_basic : source.on_others);
-            change_[r] = now_.targets[r] - base;
+            change_[r] = now_.targets[r] - value_of(at, share);
         }
         solve();
         for (std::size_t c = 0; c < size; ++c) add_source(unknown_[c], change_[c]);
+    }
+
+    // The values at this exchange: those of the known solution, and what all that moves changes of them.
+    void evaluate(double share, bool everywhere) {
+        if (!everywhere && kMany * near_.size() < value_.size()) {
+            for (int64_t a : near_) value_[a] = value_of(a, share);
+            for (int64_t a : now_.moved) value_[a] = value_of(a, share);
+            return;
+        }
+        for (int64_t a = 0; a < batch_.n_places; ++a) value_[a] = batch_.values[a] + share * total_ * batch_.drift[a];
         add_sources();
+    }
+
+    double value_of(int64_t a, double share) const {
+        double value = batch_.values[a] + share * total_ * batch_.drift[a];
+        for (const Source& source : sources_) value += source.row[a] * (basic(a) ? source.on_basic : source.on_others);
+        return value;
     }
 
     void add_source(int64_t a, double amount) { sources_.push_back({row(a), basic(a) ? amount : -amount, amount}); }
@@ -206,7 +230,7 @@ class Search {
     }
 
     // All that is on the wrong side changes places; whether there was something, and the worst of what there was not.
-    bool change_places(double& worst) {
+    bool change_places(bool everywhere, double& worst) {
         bool wrong = false;
         Exchange next;
         for (std::size_t k = 0; k < now_.moved.size(); ++k) {
@@ -260,26 +284,12 @@ class Search {
         std::rotate(next.solved.begin(), next.solved.begin() + static_cast<std::ptrdiff_t>(n_moved), next.solved.end());
         std::rotate(next.targets.begin(), next.targets.begin() + static_cast<std::ptrdiff_t>(n_moved),
                     next.targets.end());
-        for (int64_t a = 0; a < batch_.n_basic; ++a) {
-            const bool below = value_[a] < batch_.lower[a] - batch_.tol_beta;
-            if (!below && !(value_[a] > batch_.upper[a] + batch_.tol_beta)) continue;
-            if (roles_[a] != Role::given || a == main_ || a == partner_) continue;
-            next.solved.push_back(a);
-            next.targets.push_back(below ? batch_.lower[a] : batch_.upper[a]);
-            wrong = true;
-        }
-        const double tol = batch_.tol_gradient;
-        for (int64_t a = batch_.n_basic; a < batch_.n_places; ++a) {
-            if (std::abs(value_[a]) <= worst) continue;
-            const double over = excess(a, batch_.point[a]);
-            if (over <= worst || roles_[a] != Role::given || a == main_ || a == partner_) continue;
-            if (over > tol) {
-                next.solved.push_back(a);
-                next.targets.push_back(0.0);
-                wrong = true;
-            } else {
-                worst = over;
-            }
+        if (everywhere) {
+            for (int64_t a = 0; a < batch_.n_basic; ++a) look_at_basic(a, next, wrong, true);
+            for (int64_t a = batch_.n_basic; a < batch_.n_places; ++a) look_at_other(a, next, wrong, worst, true);
+        } else {
+            for (int64_t a : near_)
+                basic(a) ? look_at_basic(a, next, wrong, false) : look_at_other(a, next, wrong, worst, false);
         }
         for (int64_t a : unknown_) roles_[a] = Role::given;
         for (int64_t a : now_.moved) roles_[a] = Role::given;
@@ -287,6 +297,35 @@ class Search {
         for (int64_t a : now_.solved) roles_[a] = Role::solved;
         for (int64_t a : now_.moved) roles_[a] = Role::moved;
         return wrong;
+    }
+
+    void look_at_basic(int64_t a, Exchange& next, bool& wrong, bool collects) {
+        const double room = std::min(value_[a] - batch_.lower[a], batch_.upper[a] - value_[a]);
+        if (collects && room < kNear * std::abs(value_[a] - batch_.values[a])) keep_near(a);
+        if (room >= -batch_.tol_beta || roles_[a] != Role::given || a == main_ || a == partner_) return;
+        next.solved.push_back(a);
+        next.targets.push_back(value_[a] < batch_.lower[a] ? batch_.lower[a] : batch_.upper[a]);
+        wrong = true;
+    }
+
+    void look_at_other(int64_t a, Exchange& next, bool& wrong, double& worst, bool collects) {
+        if (collects && std::abs(value_[a]) < kNear * std::abs(value_[a] - batch_.values[a])) keep_near(a);
+        if (std::abs(value_[a]) <= worst) return;
+        const double over = excess(a, batch_.point[a]);
+        if (over <= worst || roles_[a] != Role::given || a == main_ || a == partner_) return;
+        if (over > batch_.tol_gradient) {
+            next.solved.push_back(a);
+            next.targets.push_back(0.0);
+            wrong = true;
+        } else {
+            worst = over;
+        }
+    }
+
+    void keep_near(int64_t a) {
+        if (is_near_[a]) return;
+        is_near_[a] = 1;
+        near_.push_back(a);
     }
 
     // By how much the gradient at `a` has the wrong sign, with beta there.
@@ -342,6 +381,8 @@ class Search {
     bool is_basic_ = false;
     Exchange now_;
     std::vector<Role> roles_;
+    std::vector<char> is_near_;  // places that are looked at between looks at all of them
+    std::vector<int64_t> near_;
     std::vector<double> value_, matrix_, change_, scale_;
     std::vector<int64_t> unknown_;
     std::vector<char> used_;

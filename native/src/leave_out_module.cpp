@@ -32,22 +32,25 @@ Places without_repeats(const std::vector<LeaveOutResult>& results) {
 }
 
 Places leave_each_out(int64_t n_basic, Doubles values, Doubles point, Doubles lower, Doubles upper, Matrix rows,
-                      Indices slots, Matrix own, Doubles corner, Doubles gradient, Indices main, Indices partner,
-                      Doubles amount, Doubles drift, Doubles own_drift, Doubles total, double size, double tol_beta,
-                      double tol_gradient, Ends ends, Numbers numbers, int n_threads) {
+                      Indices slots, Matrix own, Indices own_slots, Doubles corner, Doubles gradient, Indices main,
+                      Indices partner, Doubles amount, Doubles drift, Doubles own_drift, Doubles total, double size,
+                      double tol_beta, double tol_gradient, Ends ends, Numbers numbers, int n_threads) {
     const std::size_t n = values.shape(0), count = main.shape(0);
     for (const Doubles& array : {point, lower, upper, drift})
         require(array.shape(0) == n, "every place must have its numbers");
     for (const Doubles& array : {corner, gradient, amount, own_drift, total})
         require(array.shape(0) == count, "every variable must have its numbers");
     require(slots.shape(0) == n && rows.shape(1) == n && own.shape(1) == n, "rows must be of all places");
-    require(own.shape(0) == count && partner.shape(0) == count && ends.shape(0) == count && numbers.shape(0) == count &&
-                numbers.shape(1) == kNumbers,
+    require(own_slots.shape(0) == count && partner.shape(0) == count && ends.shape(0) == count &&
+                numbers.shape(0) == count && numbers.shape(1) == kNumbers,
             "every variable must have its row, its partner, and room for what is found");
     require(n_basic >= 0 && n_basic <= static_cast<int64_t>(n), "basic variables must have places");
     for (std::size_t a = 0; a < n; ++a)
         require(slots.data()[a] >= -1 && slots.data()[a] < static_cast<int64_t>(rows.shape(0)),
                 "slots must be of rows");
+    for (std::size_t k = 0; k < count; ++k)
+        require(own_slots.data()[k] >= 0 && own_slots.data()[k] < static_cast<int64_t>(own.shape(0)),
+                "every variable must have a row of its own");
     for (std::size_t k = 0; k < count; ++k)
         require(std::min(main.data()[k], partner.data()[k]) >= -1 &&
                     std::max(main.data()[k], partner.data()[k]) < static_cast<int64_t>(n),
@@ -62,6 +65,7 @@ Places leave_each_out(int64_t n_basic, Doubles values, Doubles point, Doubles lo
                               slots.data(),
                               static_cast<int64_t>(count),
                               own.data(),
+                              own_slots.data(),
                               corner.data(),
                               gradient.data(),
                               main.data(),
@@ -94,11 +98,11 @@ Places leave_each_out(int64_t n_basic, Doubles values, Doubles point, Doubles lo
 void bind_leave_out(nb::module_& m) {
     m.def("leave_out", &leave_each_out, nb::arg("n_basic"), nb::arg("values").noconvert(), nb::arg("point").noconvert(),
           nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("rows").noconvert(),
-          nb::arg("slots").noconvert(), nb::arg("own").noconvert(), nb::arg("corner").noconvert(),
-          nb::arg("gradient").noconvert(), nb::arg("main").noconvert(), nb::arg("partner").noconvert(),
-          nb::arg("amount").noconvert(), nb::arg("drift").noconvert(), nb::arg("own_drift").noconvert(),
-          nb::arg("total").noconvert(), nb::arg("size"), nb::arg("tol_beta"), nb::arg("tol_gradient"),
-          nb::arg("ends").noconvert(), nb::arg("numbers").noconvert(), nb::arg("n_threads"));
+          nb::arg("slots").noconvert(), nb::arg("own").noconvert(), nb::arg("own_slots").noconvert(),
+          nb::arg("corner").noconvert(), nb::arg("gradient").noconvert(), nb::arg("main").noconvert(),
+          nb::arg("partner").noconvert(), nb::arg("amount").noconvert(), nb::arg("drift").noconvert(),
+          nb::arg("own_drift").noconvert(), nb::arg("total").noconvert(), nb::arg("size"), nb::arg("tol_beta"),
+          nb::arg("tol_gradient"), nb::arg("ends").noconvert(), nb::arg("numbers").noconvert(), nb::arg("n_threads"));
 }
 
 }  // namespace mercer

@@ -29,7 +29,8 @@ struct Sink {
     const double* vectors;  // (n_right, n_vectors); where there are few, (n_vectors, n_right)
     int64_t n_vectors;
     int64_t n_right;
-    bool turned;  // rows are stored as columns
+    bool turned;           // rows are stored as columns
+    bool mirrors = false;  // what is above the diagonal is stored below it as well
 
     bool is_few() const { return stored == nullptr && n_vectors <= kFewVectors; }
     bool adds_mirrored(const TileRequest& request) const { return request.symmetric && stored == nullptr; }
@@ -53,13 +54,31 @@ MERCER_INLINE void turn_square(const Real* from, int64_t from_stride, int n_rows
     for (int r = 0; r < kLane; ++r) store(to + r * to_stride, rows[r]);
 }
 
+// The same of a whole tile of dense rows.
+template <class Real, int First = 0>
+MERCER_INLINE void turn_whole_tile(const Real* tile, int stride, Real* to, int64_t to_stride) {
+    constexpr int kLane = kLanesOf<Real>, kRows = kTileRows - First < kLane ? kTileRows - First : kLane;
+    for (int column = 0; column < kTileColumns<Real>; column += kLane) {
+        VecOf<Real> rows[kLane];
+#pragma GCC unroll 16
+        for (int r = 0; r < kLane; ++r)
+            rows[r] = r < kRows ? load_vector(tile + (First + r) * stride + column) : VecOf<Real>{};
+        turn<Real>(rows);
+#pragma GCC unroll 16
+        for (int c = 0; c < kLane; ++c)
+            __builtin_memcpy(to + (column + c) * to_stride + First, &rows[c], kRows * sizeof(Real));
+    }
+    if constexpr (First + kRows < kTileRows) turn_whole_tile<Real, First + kRows>(tile, stride, to, to_stride);
+}
+
 int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Finished tiles of one task, on their way to the sink. Sums over columns are kept lane by lane until the task ends.
-// Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied in the
-// end; summed, each element above also counts for its mirror image, in `mirrored`, which is the task's own.
+// Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied at once
+// (of dense rows) or in the end; summed, each element above also counts for its mirror image, in `mirrored`, which is
+// the task's own.
 template <class Real>
 class Outlet {
   public:
@@ -78,8 +97,11 @@ class Outlet {
 
     void emit(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
         if (sink_.turned) return store_turned(tile, n_rows, n_columns, stride, row, column);
-        if (sink_.is_few() && n_columns == kTileColumns<Real> && mirrored_ == nullptr)
-            return add_whole_tile(tile, n_rows, stride, row, column);
+        if (sink_.mirrors) store_mirrored(tile, n_rows, n_columns, stride, row, column);
+        if (sink_.is_few() && n_columns == kTileColumns<Real>) {
+            if (mirrored_ == nullptr) return add_whole_tile<false>(tile, n_rows, stride, row, column);
+            if (column >= row + n_rows) return add_whole_tile<true>(tile, n_rows, stride, row, column);
+        }
         for (int r = 0; r < n_rows; ++r) {
             const Real* values = tile + r * stride;
             if (sink_.stored != nullptr)
@@ -98,7 +120,21 @@ class Outlet {
   private:
     void store_row(const Real* values, int n_columns, int64_t row, int64_t column) {
         Real* out = sink_.stored + row * sink_.stored_stride + column;
-        for (int c = 0; c < n_columns; ++c) out[c] = values[c];
+        // What is below the diagonal comes from its mirror image, perhaps in another thread.
+        for (int c = sink_.mirrors && row > column ? static_cast<int>(min64(row - column, n_columns)) : 0;
+             c < n_columns; ++c)
+            out[c] = values[c];
+    }
+
+    void store_mirrored(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+        Real* out = sink_.stored + column * sink_.stored_stride + row;
+        if (n_rows == kTileRows && n_columns == kTileColumns<Real> && column >= row + n_rows) {
+            turn_whole_tile(tile, stride, out, sink_.stored_stride);
+            return;
+        }
+        for (int r = 0; r < n_rows; ++r)
+            for (int c = 0; c < n_columns; ++c)
+                if (column + c > row + r) out[c * sink_.stored_stride + r] = tile[r * stride + c];
     }
 
     void store_turned(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
@@ -111,19 +147,32 @@ class Outlet {
                             sink_.stored_stride);
     }
 
-    // Nearly all tiles of dense rows.
+    // Nearly all tiles of dense rows; each of them above the diagonal also counts for its mirror image.
+    template <bool kMirrors>
     void add_whole_tile(const Real* tile, int n_rows, int stride, int64_t row, int64_t column) {
+        constexpr int kVectors = kTileColumns<Real> / kLanes;
         const int64_t n_vectors = sink_.n_vectors;
         for (int64_t t = 0; t < n_vectors; ++t) {
-            const double* weights = sink_.vectors + t * sink_.n_right + column;
+            const double* vector = sink_.vectors + t * sink_.n_right;
             Vec* lanes = lanes_ + (row - first_row_) * n_vectors + t;
+            Vec weights[kVectors], images[kVectors];
+#pragma GCC unroll 8
+            for (int c = 0; c < kVectors; ++c) weights[c] = load(vector + column + c * kLanes), images[c] = Vec{};
             for (int r = 0; r < n_rows; ++r) {
                 const Real* values = tile + r * stride;
                 Vec total = lanes[r * n_vectors];
 #pragma GCC unroll 8
-                for (int c = 0; c < kTileColumns<Real>; c += kLanes) total += load(values + c) * load(weights + c);
+                for (int c = 0; c < kVectors; ++c) {
+                    const Vec some = load(values + c * kLanes);
+                    total += some * weights[c];
+                    if constexpr (kMirrors) images[c] += some * vector[row + r];
+                }
                 lanes[r * n_vectors] = total;
             }
+            if constexpr (!kMirrors) continue;
+            double* out = mirrored_ + t * n_columns_ + (column - first_column_);
+#pragma GCC unroll 8
+            for (int c = 0; c < kVectors; ++c) store(out + c * kLanes, load(out + c * kLanes) + images[c]);
         }
     }
 
@@ -548,8 +597,12 @@ template <class Real>
 void run(const TileRequest& request, const Sink<Real>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
     if (!request.left.sparse) {
-        run_dense(request, sink);
-    } else if (sink.stored != nullptr && request.left.count < request.right.count) {
+        Sink<Real> asked = sink;
+        asked.mirrors = request.symmetric && sink.stored != nullptr;
+        run_dense(request, asked);
+        return;
+    }
+    if (sink.stored != nullptr && request.left.count < request.right.count) {
         // Columns cost more to set up than rows: the fewer ones are columns.
         TileRequest turned = request;
         turned.left = request.right;

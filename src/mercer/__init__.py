@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mercer.estimators import ParzenClassifier as ParzenClassifier
     from mercer.estimators import QuantileSVR as QuantileSVR
     from mercer.estimators import RBFNetworkClassifier as RBFNetworkClassifier
+    from mercer.estimators.grids import rule_of_thumb_grid as rule_of_thumb_grid
     from mercer.features import GaussianBasis as GaussianBasis
     from mercer.features import Nystroem as Nystroem
     from mercer.features import PolynomialBasis as PolynomialBasis
@@ -88,6 +89,7 @@ _HOMES = {
     "LogisticRegression": "estimators",
     "ParzenClassifier": "estimators",
     "RBFNetworkClassifier": "estimators",
+    "rule_of_thumb_grid": "estimators.grids",
     "GaussianBasis": "features",
     "Nystroem": "features",
     "PolynomialBasis": "features",

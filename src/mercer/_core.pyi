@@ -189,6 +189,7 @@ def leave_out(
     rows: _Float,
     slots: _Index,
     own: _Float,
+    own_slots: _Index,
     corner: _Float,
     gradient: _Float,
     main: _Index,

@@ -23,13 +23,16 @@ BoolArray = npt.NDArray[np.bool_]
 METHODS = ("sigmoid", "isotonic")
 
 CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic")
-"""As estimators name them: a method, with P(0) = 1/2 or free; "free" is the free sigmoid."""
+"""As estimators name them: a method, bound by what is predicted or free; "free" is the free sigmoid."""
 
 _TIGHT = 1e-12
 """Gradient at which Newton's method ends, of a loss per row and a slope per largest value: what float64 can tell."""
 
 _LOOSE = 1e-6
 """Gradient beyond which a sigmoid is not called fitted. Values that differ in their last digits only end there."""
+
+_JEFFREYS, _UNIFORM = 0.5, 1.0
+"""Rows of each kind in the prior of targets: for two numbers, and for a function that takes many."""
 
 _RIDGE = 1e-12  # added to the Hessian, as by Lin, Lin & Weng; the limit does not depend on it
 _STEPS = 100  # of Newton's method; it takes some ten
@@ -39,31 +42,35 @@ _SUFFICIENT = 1e-4  # of the decrease that the slope promises, as by Lin, Lin & 
 
 @dataclass(frozen=True)
 class Sigmoid:
-    """P(f) = 1 / (1 + exp(-z)), z = intercept + slope f, with slopes of their own below and above 0.
+    """P(f) = 1 / (1 + exp(-z)), z = intercept + slope f; bound, on the wrong side of 1/2 it is 1/2.
 
     Attributes
     ----------
-    below, above : float
-        Slopes, not negative; the same unless the intercept is 0. Platt's -A.
+    slope : float
+        Not negative. Platt's -A.
     intercept : float
         Platt's -B.
+    is_bound : bool
+        Whether P(f) >= 1/2 where f > 0, P(f) <= 1/2 where f < 0 and P(0) = 1/2.
     violation : float
         Of the optimality conditions: the largest element of the gradient of the mean loss, f measured in units of the
         largest |f|, evaluated apart from the algorithm.
     """
 
-    below: float
-    above: float
+    slope: float
     intercept: float = 0.0
+    is_bound: bool = False
     violation: float = 0.0
 
     def __call__(self, values: npt.ArrayLike) -> FloatArray:
         """Return the probabilities of the two sides, (m, 2): negative, positive. Infinite values have their limits."""
         f = np.asarray(values, dtype=np.float64)
         z = np.full_like(f, self.intercept)
-        for side, slope in ((f < 0.0, self.below), (f > 0.0, self.above)):
-            if slope > 0.0:
-                z[side] += slope * f[side]
+        if self.slope > 0.0:
+            with np.errstate(over="ignore"):  # of what a model file may say; the limits are right
+                z += self.slope * f
+        if self.is_bound:
+            z = np.where(f > 0.0, np.maximum(z, 0.0), np.where(f < 0.0, np.minimum(z, 0.0), 0.0))
         return np.column_stack([expit(-z), expit(z)])
 
 
@@ -88,12 +95,13 @@ def fit_sigmoid(
 ) -> Sigmoid:
     """Fit Platt's sigmoid to decision values.
 
-    **Solves**, with targets t_i = (N+ + 1) / (N+ + 2) for positive rows and 1 / (N- + 2) for the others, N+ and N-
+    **Solves**, with targets t_i = (N+ + 1/2) / (N+ + 1) for positive rows and 1/2 / (N- + 1) for the others, N+ and N-
     being their weights,
 
-        min  -sum_i w_i (t_i log P(f_i) + (1 - t_i) log(1 - P(f_i))),
+        min  -sum_i w_i (t_i log P(f_i) + (1 - t_i) log(1 - P(f_i)))
 
-    if `free`, over a slope >= 0 and an intercept; else with P(0) = 1/2, over one slope >= 0 below 0 and one above.
+    over a slope >= 0 and an intercept. Unless `free`, values of P on the wrong side of 1/2 are 1/2 then: above it where
+    f < 0, below it where f > 0.
 
     Parameters
     ----------
@@ -120,16 +128,15 @@ def fit_sigmoid(
 
     Notes
     -----
-    Where values say that larger ones are less often positive, the slope is 0: these rows have probability 1/2 or, if
-    `free`, the mean target. The same where all values are equal, if `free`. With rows of one kind only the targets are
-    still (N + 1) / (N + 2), and with classes that the values separate they keep slopes finite. Without rows on one side
-    of 0, the slope there is that of the other side.
+    Where values say that larger ones are less often positive, the slope is 0: all have the mean target. With rows of
+    one kind only the targets are still (N + 1/2) / (N + 1), and with classes that the values separate they keep the
+    slope finite.
 
-    With P(0) = 1/2 and one slope, equal values on both sides would have to be equally sure, whatever the classes'
-    frequencies; a slope for each side makes up for most of the intercept.
+    Targets are what Bayes's rule expects after Jeffreys' prior. Platt's come of a uniform one, (N + 1) / (N + 2), and
+    make the sigmoid too flat where classes are nearly separated; docs/concepts/probabilities.md has figures.
 
-    Differs from LIBSVM and scikit-learn by P(0) = 1/2 unless `free`, the bound on slopes, and a gradient of 1e-12 a row
-    in place of 1e-5 in all.
+    Differs from LIBSVM and scikit-learn by these targets, by 1/2 at 0 unless `free`, the bound on the slope, and a
+    gradient of 1e-12 a row in place of 1e-5 in all.
 
     Costs some ten passes over the values.
 
@@ -142,16 +149,14 @@ def fit_sigmoid(
     --------
     >>> fitted = fit_sigmoid([-2.0, -1.0, 0.5, -0.5, 1.0, 2.0], [False, False, False, True, True, True])
     >>> fitted([-1.0, 0.0, 1.0])[:, 1].round(3)
-    array([0.347, 0.5  , 0.653])
+    array([0.301, 0.5  , 0.699])
     """
     f, is_positive, w = _checked(values, positive, weights)
-    targets, shares = _targets(is_positive, w), w / w.sum()
+    targets, shares = _targets(is_positive, w, _JEFFREYS), w / w.sum()
     top = float(np.abs(f).max()) or 1.0
-    fitted = _free_line(f / top, targets, shares) if free else _bound_lines(f / top, targets, shares)
-    most = float(np.finfo(np.float64).max)
-    below, above = (min(slope / top, most) for slope in fitted[:2])
-    found = Sigmoid(below, above, fitted[2])
-    violation = _violation(found, f, top, targets, shares, free)
+    slope, intercept = _line(f / top, targets, shares)
+    found = Sigmoid(min(slope / top, float(np.finfo(np.float64).max)), intercept, not free)
+    violation = _violation(found, f, top, targets, shares)
     if not violation <= _LOOSE:
         warnings.warn(
             f"the sigmoid is not fitted: its gradient is {violation:.2g}, and should be below {_LOOSE:g}. Decision "
@@ -163,8 +168,8 @@ def fit_sigmoid(
     return replace(found, violation=violation)
 
 
-def _free_line(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
-    """One slope, twice, and an intercept."""
+def _line(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[float, float]:
+    """Slope and intercept."""
     centre = float(shares @ f)
     spread = float(np.abs(f - centre).max()) or 1.0
     flat = np.array([0.0, logit(shares @ targets)])
@@ -173,23 +178,7 @@ def _free_line(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[
     if found[0] <= 0.0:  # the minimum over slopes >= 0 is at 0, for the loss is convex
         found = flat
     slope = float(found[0]) / spread
-    return slope, slope, float(found[1]) - slope * centre
-
-
-def _bound_lines(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
-    """A slope for each side of 0, and no intercept."""
-    slopes: list[float | None] = []
-    for side in (f < 0.0, f > 0.0):
-        spread = float(np.abs(f[side]).max(initial=0.0))
-        if spread == 0.0:
-            slopes.append(None)
-            continue
-        weight = shares[side].sum()
-        found = _newton(f[side, None] / spread, targets[side], shares[side] / weight, np.zeros(1))
-        slopes.append(max(0.0, float(found[0])) / spread)
-    found_ones = [slope for slope in slopes if slope is not None] or [0.0]
-    below, above = (found_ones[0] if slope is None else slope for slope in slopes)
-    return below, above, 0.0
+    return slope, float(found[1]) - slope * centre
 
 
 def _newton(columns: FloatArray, targets: FloatArray, shares: FloatArray, start: FloatArray) -> FloatArray:
@@ -221,17 +210,10 @@ def _newton(columns: FloatArray, targets: FloatArray, shares: FloatArray, start:
     return theta
 
 
-def _violation(
-    fitted: Sigmoid, f: FloatArray, top: float, targets: FloatArray, shares: FloatArray, free: bool
-) -> float:
-    excess = shares * (fitted(f)[:, 1] - targets)
-    along = excess * (f / top)
-    if free:
-        found = [(fitted.above, float(along.sum()))]
-    else:
-        found = [(fitted.below, float(along[f < 0.0].sum())), (fitted.above, float(along[f > 0.0].sum()))]
-    slopes = max(max(0.0, -gradient) if slope == 0.0 else abs(gradient) for slope, gradient in found)
-    return max(slopes, abs(float(excess.sum()))) if free else slopes
+def _violation(found: Sigmoid, f: FloatArray, top: float, targets: FloatArray, shares: FloatArray) -> float:
+    excess = shares * (replace(found, is_bound=False)(f)[:, 1] - targets)
+    along = float((excess * (f / top)).sum())
+    return max(max(0.0, -along) if found.slope == 0.0 else abs(along), abs(float(excess.sum())))
 
 
 def fit_isotonic(
@@ -239,7 +221,7 @@ def fit_isotonic(
 ) -> Isotonic:
     """Fit a nondecreasing function to decision values.
 
-    **Solves**, with the targets of :func:`fit_sigmoid`,
+    **Solves**, with Platt's targets t_i = (N+ + 1) / (N+ + 2) for positive rows and 1 / (N- + 2) for the others,
 
         min  sum_i w_i (p_i - t_i)^2    s.t.  p_i <= p_j where f_i < f_j,   p_i = p_j where f_i = f_j,
 
@@ -265,8 +247,9 @@ def fit_isotonic(
     Exact, by scikit-learn's pool of adjacent violators on each side of 0: values on one side do not bind those on the
     other, since 1/2 stands between, and a bound on all of a nondecreasing function clips its optimum.
 
-    Differs from scikit-learn's IsotonicRegression by the targets, which are Platt's and not 0 and 1: no probability is
-    0 or 1, which a single row could refute at infinite loss.
+    Differs from scikit-learn's IsotonicRegression by the targets, which are not 0 and 1: no probability is 0 or 1,
+    which a single row could refute at infinite loss. They are more cautious than those of :func:`fit_sigmoid`, for a
+    step of a function that is as free as this rests on few rows.
 
     Costs n log n.
 
@@ -284,7 +267,7 @@ def fit_isotonic(
     f, is_positive, w = _checked(values, positive, weights)
     knots, group = np.unique(f, return_inverse=True)
     heights = np.bincount(group, weights=w)
-    means = np.bincount(group, weights=w * _targets(is_positive, w)) / heights
+    means = np.bincount(group, weights=w * _targets(is_positive, w, _UNIFORM)) / heights
     if free:
         p = isotonic_regression(means, sample_weight=heights)
     else:
@@ -299,10 +282,10 @@ def fit_isotonic(
     return Isotonic(tuple(knots[bends].tolist()), tuple(p[bends].tolist()))
 
 
-def _targets(is_positive: BoolArray, w: FloatArray) -> FloatArray:
-    """Platt's: what Bayes's rule expects of each kind, after a uniform prior."""
+def _targets(is_positive: BoolArray, w: FloatArray, prior: float) -> FloatArray:
+    """What Bayes's rule expects of each kind, after `prior` rows of each that were right, and as many that were not."""
     n_positive, n_negative = float(w[is_positive].sum()), float(w[~is_positive].sum())
-    return np.where(is_positive, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
+    return np.where(is_positive, (n_positive + prior) / (n_positive + 2.0 * prior), prior / (n_negative + 2.0 * prior))
 
 
 def _checked(
@@ -346,10 +329,10 @@ class Calibration:
     method : {"sigmoid", "isotonic"}
     free : bool
         False: the predicted class always has the largest probability.
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
     n_classes : int
     maps : tuple of Sigmoid or Isotonic
-        One for each machine.
+        One for each pair of classes, or for each class.
     n_rows : tuple of int
         How many rows each map was fitted on.
     fitted_on : str
@@ -391,7 +374,7 @@ class Calibration:
         ----------
         raw : ndarray of shape (m, n_machines)
             Of two classes one column, positive for class 1; of more, one for each pair (i, j), i < j, positive for
-            class i, or with one-versus-rest one for each class.
+            class i; with the other schemes one for each class, the largest of which wins.
 
         Returns
         -------
@@ -405,10 +388,11 @@ class Calibration:
         """
         if raw.ndim != 2 or raw.shape[1] != len(self.maps):
             raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
-        two_sided = [find(column) for find, column in zip(self.maps, raw.T, strict=True)]
+        values = _told_apart(raw, self.n_classes, self.scheme)
+        two_sided = [find(column) for find, column in zip(self.maps, values.T, strict=True)]
         if self.n_classes == 2:
             p = two_sided[0]
-        elif self.scheme == "ovr":
+        elif self.scheme != "ovo":
             p = normalised(np.column_stack([sides[:, 1] for sides in two_sided]))
         else:
             pairs = np.empty((len(raw), self.n_classes, self.n_classes))
@@ -418,6 +402,15 @@ class Calibration:
         if self.free:
             return p, np.zeros(len(p), dtype=bool)
         return made_largest(p, winners(class_scores(raw, self.n_classes, self.scheme)))
+
+
+def _told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
+    """What maps read: decision values, or by how much the score of each class is ahead of the largest of the others."""
+    if scheme == "ovo" or n_classes == 2:
+        return raw
+    rising = np.sort(raw, axis=1)
+    first, second = rising[:, -1:], rising[:, -2:-1]
+    return raw - np.where(raw == first, second, first)
 
 
 def calibrate(
@@ -442,7 +435,8 @@ def calibrate(
     codes : ndarray of int64 of shape (n,)
         Class of each row, 0 .. n_classes - 1.
     n_classes : int
-    scheme : {"ovo", "ovr"}
+    scheme : {"ovo", "ovr", "joint"}
+        All but the first have a score for each class, of which the largest wins: maps read by how much each is ahead.
     method : {"sigmoid", "isotonic"}
         See :func:`fit_sigmoid` and :func:`fit_isotonic`.
     free : bool, default=False
@@ -467,8 +461,8 @@ def calibrate(
     --------
     >>> raw, codes = np.array([[-1.5], [-1.0], [0.5], [-0.5], [1.0], [1.5]]), np.array([0, 0, 0, 1, 1, 1])
     >>> calibrate(raw, codes, 2).probabilities(np.array([[-1.0], [1.0]])).round(3)
-    array([[0.677, 0.323],
-           [0.323, 0.677]])
+    array([[0.725, 0.275],
+           [0.275, 0.725]])
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
@@ -477,7 +471,7 @@ def calibrate(
         raise ValueError(
             f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
         )
-    counts = checked_weights(weights, n)
+    values, counts = _told_apart(raw, n_classes, scheme), checked_weights(weights, n)
     fit: Any = fit_sigmoid if method == "sigmoid" else fit_isotonic
     maps: list[Map] = []
     n_rows: list[int] = []
@@ -486,7 +480,7 @@ def calibrate(
         if class_weight is not None:
             weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[task.rows]]
             own = weighted * (own.sum() / weighted.sum())
-        maps.append(fit(raw[task.rows, column], task.signs > 0.0, own, free=free))
+        maps.append(fit(values[task.rows, column], task.signs > 0.0, own, free=free))
         n_rows.append(int(np.count_nonzero(own)))
     found = Calibration(method, free, scheme, n_classes, tuple(maps), tuple(n_rows), fitted_on)
     if free:

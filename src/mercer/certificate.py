@@ -26,6 +26,7 @@ Some = TypeVar("Some", float, npt.NDArray[np.float64])
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
 _HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
+_WITNESSES = 16  # one variable in so many is evaluated twice, to see whether kept values are what they are said to be
 _MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
@@ -49,6 +50,42 @@ class Known(NamedTuple):
 
     beta: FloatArray
     doubt: FloatArray
+
+
+class Plan(NamedTuple):
+    """How values are to be brought up to date.
+
+    Attributes
+    ----------
+    n_values : int
+        Kernel values that it takes.
+    followed : ndarray of bool, (n,)
+        Which variables' values are up to date as they are.
+    run : callable
+        Returns all values, (n,), those up to date that were wanted; calls its argument between pieces of work.
+    """
+
+    n_values: int
+    followed: npt.NDArray[np.bool_]
+    run: Callable[[Callable[[], None] | None], FloatArray]
+
+
+class Kept(NamedTuple):
+    """K beta as somebody has kept it up to date, by kernel values in single precision or better.
+
+    Attributes
+    ----------
+    travelled : ndarray of shape (n,)
+        The sizes of all changes of each coefficient that the values have followed, from 0 on, added up.
+    n_terms : int
+        How many products have been added to a value, at most.
+    plan : callable
+        Returns the :class:`Plan` for wanted variables, given as flags, (n,).
+    """
+
+    travelled: FloatArray
+    n_terms: int
+    plan: Callable[[npt.NDArray[np.bool_]], Plan]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +194,7 @@ def evaluate(
     check: Callable[[], None] | None = None,
     hint: FloatArray | None = None,
     before: Evaluation | None = None,
+    kept: Kept | None = None,
     claim: FloatArray | None = None,
     doubt: float = 0.0,
 ) -> Evaluation:
@@ -176,6 +214,9 @@ def evaluate(
     before : Evaluation, optional
         Of another point. Where few coefficients differ, their columns are evaluated in double precision and added to
         its values: as true as all columns anew, but for rounding, which adds up and is counted.
+    kept : Kept, optional
+        Values that a solver has kept up to date: with their proved bound they do for variables that take part by their
+        side alone. Wherever a value in double precision is known as well, theirs must be within the bound.
     claim : ndarray, optional
         K beta, as somebody claims, at every row that kernel values are held of (`mercer.backends.HeldRows`). It is
         taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and that
@@ -210,7 +251,7 @@ def evaluate(
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
-        values, open_by = _values(problem, gram, beta, offset, check, hint)
+        values, open_by = _values(problem, gram, beta, offset, check, hint, kept)
         rounding = _rounding(gram, problem.by_output(beta), values)
     else:
         values = finite(gram.kernel, before.values + _product(problem, gram, change, check))
@@ -219,6 +260,60 @@ def evaluate(
         rounding = before.rounding + _rounding(gram, problem.by_output(change), values)
     found = _conditions(problem, beta, values)
     return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), open_by))
+
+
+def carry_over(
+    before: Evaluation,
+    problem: Problem,
+    gram: Gram,
+    later: Problem,
+    later_gram: Gram,
+    origin: IndexArray,
+    check: Callable[[], None] | None = None,
+) -> Evaluation:
+    """Evaluate the coefficients of a problem in another one, of which some rows are gone and others new.
+
+    Parameters
+    ----------
+    before : Evaluation
+        Of a point of `problem`.
+    problem, later : Problem
+        The old one and the new one.
+    gram, later_gram : Gram
+        Of their rows.
+    origin : ndarray of int64 of shape (later.n,)
+        Which variable of `problem` each variable is; -1 for new ones, whose coefficient is 0.
+    check : callable, optional
+        See :func:`evaluate`.
+
+    Returns
+    -------
+    Evaluation
+        Of a point whose sums may be off, which its `dual_infeasibility` says.
+
+    Notes
+    -----
+    Costs a kernel value for each row that stays and each gone one with a coefficient other than 0, and for each new row
+    and each support vector; all in double precision. Rounding adds up and is counted.
+    """
+    assert before.known is not None
+    stays, new = origin >= 0, np.flatnonzero(origin < 0)
+    old = origin[stays]
+    beta, values, doubt = np.zeros(later.n), np.zeros(later.n), np.zeros(later.n)
+    beta[stays], values[stays], doubt[stays] = before.known.beta[old], before.values[old], before.known.doubt[old]
+    gone = before.known.beta.copy()
+    gone[old] = 0.0
+    rounding = before.rounding
+    if gone.any():
+        values[stays] -= gram.matvec(gone, old, check)
+        rounding += _rounding(gram, gone, values)
+    if new.size:
+        values[new] = later_gram.matvec(beta, new, check)
+        rounding = max(rounding, _rounding(later_gram, beta, values))
+    values = finite(later_gram.kernel, values)
+    offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
+    found = _conditions(later, beta, values)
+    return Evaluation.of(later, values, values + offset, *found, rounding, Known(beta, doubt))
 
 
 def _conditions(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:
@@ -281,6 +376,7 @@ def _values(
     offset: FloatArray,
     check: Callable[[], None] | None,
     hint: FloatArray | None,
+    kept: Kept | None,
 ) -> tuple[FloatArray, FloatArray]:
     """K beta, in double precision wherever it could matter, and how far each value may be off.
 
@@ -292,6 +388,10 @@ def _values(
     exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
     # Several outputs share their kernel values, and nearly every row is a support vector of some of them.
     plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
+    if kept is not None and hint is not None and not plain:
+        found = _from_kept(problem, gram, beta, offset, check, hint, kept, exact)
+        if found is not None:
+            return finite(gram.kernel, found[0]), found[1]
     mostly = plain or np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
     doubt = None if mostly or few else gram.single_precision_bound(beta)
@@ -306,6 +406,49 @@ def _values(
     values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
     _settle(problem, gram, beta, offset, values, doubt, check)
     return finite(gram.kernel, values), doubt
+
+
+def _from_kept(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    offset: FloatArray,
+    check: Callable[[], None] | None,
+    hint: FloatArray,
+    kept: Kept,
+    exact: npt.NDArray[np.bool_],
+) -> tuple[FloatArray, FloatArray] | None:
+    """What :func:`_values` returns, with kept values for what is not evaluated in double precision.
+
+    None where they do not pay, for their bound leaves more than half of them open; or are not what they are said to be.
+    """
+    doubt = gram.single_precision_bound(kept.travelled)
+    if doubt is None:
+        return None
+    added = np.abs(problem.linear)  # and taken off again
+    if problem.ridge is not None:
+        added = added + problem.ridge * kept.travelled
+    size = gram.value_bound() * float(kept.travelled.sum()) + float(added.max(initial=0.0))
+    doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
+    if not np.isfinite(doubt).all():
+        return None
+    open_ones = ~exact & ~_settled(problem, beta, hint, doubt)
+    others = int(np.count_nonzero(~exact))
+    exact = gram.with_repeats(exact | open_ones)
+    witness = np.zeros(problem.n, dtype=bool)  # one of them may have lost what another has not
+    witness[::_WITNESSES] = True
+    plan = kept.plan(~exact | witness)
+    cost = plan.n_values + 2 * np.count_nonzero(open_ones) * np.count_nonzero(beta)
+    if cost > others * np.count_nonzero(beta):
+        return None
+    values = plan.run(check)
+    double, known = np.flatnonzero(exact), plan.followed | witness
+    believed, bound = values[double], doubt[double]
+    values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
+    if not (np.abs(believed - values[double]) <= bound)[known[double]].all():
+        return None
+    _settle(problem, gram, beta, offset, values, doubt, check)
+    return values, doubt
 
 
 def _settle(
@@ -456,7 +599,8 @@ class Certificate:
     seconds : float
         Of the fit, this certificate's included.
     peak_memory_bytes : int
-        Most memory that the engine held at a time beyond the input.
+        Most memory that the engine held at a time beyond the input: arrays, kept rows, matrices, factors, and native
+        scratch. What the system's allocator keeps of freed memory, 16 MiB at most in tests, comes on top.
     tol, tol_gap : float, float or None
         What was asked for.
     parts : tuple of Certificate

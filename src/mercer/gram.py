@@ -23,9 +23,15 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
+STATE_ARRAYS = 16
+"""Arrays of length n that problem, state, selection and evaluation hold at a time."""
+
+_KEPT_SHARE = 0.75  # of the memory limit for rows that problems share; the rest is for those who solve these
+_THREADS = 16  # that have room within the limit, however many there are: what fits decides iterates
+_ALLOCATOR_BYTES = 16 << 20  # that the system's allocator keeps for the next array when short-lived ones are freed
 _LEAST_ROWS = 64  # of a piece of a product
 _COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
-_FRESH_ROWS = 64  # evaluated at a time before they are kept
+_FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
 _PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
 
@@ -40,15 +46,16 @@ class Gram:
     data : Data
         The n rows.
     memory_limit : int, optional
-        Bytes that kept rows of the matrix may take, the matrix of a working set, or those of small problems, and four
-        times what rows in sparse form may; default 1 GiB.
+        Bytes that everything beyond the input may take together: kept rows of the matrix, other forms of the input,
+        native scratch, and what solvers hold (see :attr:`room`); default 1 GiB. What nothing works without is taken in
+        any case.
     keep_rows : bool, default False
         Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
         A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
         it anew, which is not so for short rows of numbers; the backend knows.
     evaluate_once : bool, default False
-        Whether all rows asked for are kept, short ones too, if `memory_limit` has room for all of them (8 n² bytes): no
-        value is evaluated twice then, and products are of kept values.
+        Whether all rows asked for are kept, short ones too, if three quarters of `memory_limit` have room for all of
+        them (8 n² bytes): no value is evaluated twice then, and products are of kept values.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional
@@ -122,8 +129,17 @@ class Gram:
 
     @property
     def memory_limit(self) -> int:
-        """Bytes that kept rows, or a block of kernel values, may take, here and in what builds on this."""
+        """Bytes that everything beyond the input may take."""
         return self._store.memory_limit
+
+    @property
+    def room(self) -> int:
+        """Bytes of the limit that are left for who solves a problem on these rows, beside its arrays of length n.
+
+        For blocks of kernel values, factors, and rows kept by a solver. It does not depend on the number of threads,
+        nor on what is free.
+        """
+        return max(0, self._store.room - 8 * STATE_ARRAYS * self.n)
 
     @property
     def arena(self) -> Arena:
@@ -138,8 +154,8 @@ class Gram:
     @property
     def keeping_pays(self) -> bool:
         """Whether rows that will be asked for again are worth keeping, are not kept already, and find room."""
-        room = self.memory_limit >= self.n * np.dtype(np.float32).itemsize
-        return room and self._store.backend.keeping_pays and not self._store.kept_width
+        fits = self.room // 2 >= self.n * np.dtype(np.float32).itemsize
+        return fits and self._store.backend.keeping_pays and not self._store.kept_width
 
     @property
     def keeps_all(self) -> bool:
@@ -152,7 +168,9 @@ class Gram:
 
         Blocks are their owners' to count.
         """
-        return self._store.peak_bytes + self._store.backend.scratch_bytes + self.data.copied_bytes
+        backend = self._store.backend
+        scratch = backend.scratch_bytes + backend.n_threads * backend.thread_bytes
+        return self._store.peak_bytes + scratch + self.data.copied_bytes
 
     @property
     def roundoff(self) -> float:
@@ -531,13 +549,17 @@ class _Store:
         self.n_values = 0
         self.peak_bytes = 0
         self.memory_limit = memory_limit
-        room = memory_limit // max(1, 8 * data.n)
-        self.keeps_all = once and room >= data.n and not kernel.takes_values
-        self._capacity = min(data.n, room) if self.keeps_all or (keeps and backend.keeping_pays) else 0
+        taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
+        left = max(0, memory_limit - taken)
+        most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
+        self.keeps_all = once and most >= data.n and not kernel.takes_values
+        self._capacity = min(data.n, most) if self.keeps_all or (keeps and backend.keeping_pays) else 0
+        self.room = left - 8 * data.n * self._capacity
         self._slots = np.full(data.n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
         self._owners = np.full(self._capacity, -1, dtype=np.int64)
         self._last_used = np.zeros(self._capacity, dtype=np.int64)
         self._arena: FloatArray | None = None
+        self._fresh: FloatArray | None = None  # rows on the way to their places there
         self._by_thread = threading.local()
         self._clock = 0
 
@@ -612,7 +634,6 @@ class _Store:
 
     def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
         self.n_values += out.size
-        self.peak_bytes = max(self.peak_bytes, self._kept_bytes())
         self.backend.block(self.data, rows, self.data, cols, out)
 
     def _kept_bytes(self) -> int:
@@ -635,13 +656,18 @@ class _Store:
             free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
             evicted = self._owners[free]
             self._slots[evicted[evicted >= 0]] = -1
-            for first in range(0, missing.size, _FRESH_ROWS):
-                rows_now, places = missing[first : first + _FRESH_ROWS], free[first : first + _FRESH_ROWS]
+            height = max(1, min(_FRESH_ROWS, _FRESH_BYTES // (8 * self.data.n)))
+            for first in range(0, missing.size, height):
+                rows_now, places = missing[first : first + height], free[first : first + height]
                 if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
                     self._evaluate_block(rows_now, None, self._arena[places[0] : places[-1] + 1])
                     continue
-                fresh = np.empty((rows_now.size, self.data.n))
-                self._evaluate_block(rows_now, None, fresh)
-                self._arena[places] = fresh
+                if self._fresh is None:
+                    self._fresh = np.empty((min(height, self._capacity), self.data.n))
+                self._evaluate_block(rows_now, None, self._fresh[: rows_now.size])
+                self._arena[places] = self._fresh[: rows_now.size]
             self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
+            self.peak_bytes = max(
+                self.peak_bytes, self._kept_bytes() + (0 if self._fresh is None else self._fresh.nbytes)
+            )
         return self._slots[rows]

@@ -24,10 +24,11 @@ from mercer.intake import doubtful_columns
 from mercer.kernels import Kernel
 from mercer.machines.certificate import LossCertificate
 from mercer.machines.certificate import combine as combine_losses
-from mercer.multiclass import JOINT
+from mercer.multiclass import JOINT, SCHEMES
 from mercer.outcome import Classes, Membership, Outcome, PartTask, Quantity
 from mercer.problems import Problem, half_width, inner
 from mercer.recipes import DualRecipe, Point, Recipe
+from mercer.selection.sealed import Seal
 from mercer.solution import Solution
 from mercer.table import Table, TableError, TableWarning, as_table, listing, target_column
 from mercer.trained import Other, trained
@@ -127,6 +128,8 @@ class Model:
     training : Training
     calibration : Calibration or None
         What makes probabilities of decision values, where the machine was fitted with ``probability=True``.
+    seal : Seal or None
+        The record of the test part that it was judged by, where that was under seal.
     """
 
     encoder: TableEncoder
@@ -138,6 +141,7 @@ class Model:
     parts: tuple[Part, ...]
     training: Training
     calibration: Calibration | None = None
+    seal: Seal | None = None
 
     @property
     def target(self) -> str | None:
@@ -369,6 +373,12 @@ class TrainingSet:
 
     def model_of(self, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
         """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
+        by_two = isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme in SCHEMES
+        if hasattr(machine, "calibration_") and not by_two:
+            raise ValueError(
+                "a model holds the probabilities of an SVC or NuSVC of machines for two classes, and not those of this "
+                f"{type(machine).__name__}: fit it with probability=False, or keep it by pickle"
+            )
         if not isinstance(machine, Dual):
             return self._model_of_other(machine, sample_weight)
         settled, class_weight = _settled(self.outcome, machine)
@@ -682,7 +692,8 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
     used = table.take(rows)
     training = TrainingSet(encoder, outcome, outcome.truth(used), encoder.transform(used), rows, used.checksum())
-    return training.model_of(machine, None if weights is None else weights[rows])
+    model = training.model_of(machine, None if weights is None else weights[rows])
+    return replace(model, seal=getattr(machine, "seal_", None))
 
 
 def _one_target(y: Any) -> Any:

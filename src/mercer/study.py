@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -273,7 +273,7 @@ def study(
         test_size=test_size,
         seed=seed,
         search=found,
-        model=model,
+        model=replace(model, seal=sealed.seal),
         goal=goal,
         contenders=contenders,
         test_rows=test_rows,

@@ -148,14 +148,18 @@ class _Curve:
     @classmethod
     def of(cls, values: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None) -> _Curve:
         f, truth = np.asarray(values, dtype=np.float64), np.asarray(positive)
-        if f.ndim != 1 or truth.shape != f.shape or truth.dtype != bool or not np.isfinite(f).all():
+        if f.ndim != 1 or truth.shape != f.shape or truth.dtype != bool:
             raise ValueError(
-                "values must be finite numbers of shape (n,) and positive booleans of the same shape, got shapes "
-                f"{f.shape} and {truth.shape} of {truth.dtype}, and {np.count_nonzero(~np.isfinite(f))} numbers that "
-                "are not finite."
+                "values must be numbers of shape (n,) and positive booleans of the same shape, got shapes "
+                f"{f.shape} and {truth.shape} of {truth.dtype}."
             )
         w = checked_weights(weights, f.size)
         f, truth, w = f[w > 0.0], truth[w > 0.0], w[w > 0.0]
+        if not np.isfinite(f).all():
+            raise ValueError(
+                f"values must be finite, got {f[~np.isfinite(f)][0]} in {np.count_nonzero(~np.isfinite(f))} of "
+                f"{f.size} rows: leave these out, or give them weight 0."
+            )
         if truth.all() or not truth.any():
             raise ValueError(
                 "a threshold needs rows of both kinds with weights that are not 0, got "

@@ -21,7 +21,8 @@ from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of
 from mercer.outcome import Classes, Membership
 from mercer.problems import half_width
 from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
-from mercer.selection.leave_one_out import left_out_in_time
+from mercer.selection.leave_one_out import left_out
+from mercer.solvers.interruption import in_time
 from mercer.status import Status
 from mercer.table import Table, TableError, as_table
 
@@ -163,7 +164,8 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         recipe = ForSVC() if model.recipe.is_scaled else model.recipe
         problems.append(recipe.problem(task.targets, penalties, engine.restrict(task.rows)))
         starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
-    raw = left_out_in_time(problems, starts, [task.rows for task in tasks], engine, deadline=None)
+    parts, everything = [task.rows for task in tasks], np.arange(engine.n)
+    raw = in_time(lambda check: left_out(problems, starts, parts, engine, everything, check=check)[0], None)
     if raw is None:
         return ["the probabilities could not be recomputed, for Ctrl-C ended the leave-one-out pass"]
     with warnings.catch_warnings():

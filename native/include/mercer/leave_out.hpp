@@ -16,8 +16,9 @@ struct LeaveOutBatch {
     const double* rows;
     const int64_t* slots;  // which row is that of a place; -1: none is known yet
 
-    int64_t count;         // of variables, each to be left out by itself
-    const double* own;     // their rows
+    int64_t count;      // of variables, each to be left out by itself
+    const double* own;  // rows, and which of them is that of each
+    const int64_t* own_slots;
     const double* corner;  // what their own beta or gradient changes of the other
     const double* gradient;
     const int64_t *main, *partner;            // the places of the variable and of the other one of its row, -1 for none

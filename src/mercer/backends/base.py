@@ -38,8 +38,8 @@ class Backend(ABC):
     n_threads : int
     roundoff : float
         About how large the relative error of a kernel value is, in units of roundoff.
-    scratch_bytes : int
-        Most memory that one call takes beside its operands and its result.
+    scratch_bytes, thread_bytes : int
+        Most memory that one call takes beside its operands and its result: in all, and for each thread besides.
     """
 
     values_per_call: int
@@ -47,6 +47,7 @@ class Backend(ABC):
     n_threads: int
     roundoff: float = 1.0
     scratch_bytes: int = 0
+    thread_bytes: int = 0
 
     @abstractmethod
     def block(

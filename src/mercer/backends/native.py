@@ -78,8 +78,8 @@ class NativeBackend(Backend):
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
         sums = 8 * _SYMMETRIC_TASKS * min(rows.n, _SYMMETRIC_COLUMNS)
-        self.scratch_bytes = min(_PANEL_BYTES, packed) + self.n_threads * min(_LEFT_BYTES, packed) + lists + sums
-        self.scratch_bytes += rows.nbytes if rows is not data else 0
+        self.scratch_bytes = min(_PANEL_BYTES, packed) + lists + sums + (rows.nbytes if rows is not data else 0)
+        self.thread_bytes = min(_LEFT_BYTES, packed)
         self._centre = None if direct else self._layout.centre(data)
         self._tables: dict[int, tuple[Data, Table]] = {}
         self._norms: dict[int, tuple[Data, NormClasses]] = {}

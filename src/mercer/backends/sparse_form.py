@@ -45,6 +45,7 @@ class SparseForm(Backend):
         self.values_per_call, self.keeping_pays = native.values_per_call, native.keeping_pays
         self.roundoff = native.roundoff
         self.scratch_bytes = native.scratch_bytes + form.nbytes
+        self.thread_bytes = native.thread_bytes
 
     def block(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array

@@ -1,8 +1,11 @@
-"""How many threads the native core uses, and how others limit them."""
+"""How many threads the native core uses, how others limit them, and how it limits those of BLAS."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import ClassVar, final
 
@@ -80,3 +83,48 @@ class _ThreadLimit(threadpoolctl.LibController):
 
 
 threadpoolctl.register(_ThreadLimit)
+
+
+_ONE_THREAD = 3e9
+"""Multiplications that one thread of BLAS is faster at than two, measured where pieces of algebra follow one another:
+threads that wait for the next piece keep those of SciPy's own BLAS from theirs."""
+
+
+def blas_threads(multiplications: float) -> AbstractContextManager[None]:
+    """Return a context in which BLAS takes one thread if a step costs no more multiplications than threads pay for."""
+    return _one_thread() if multiplications <= _ONE_THREAD else nullcontext()
+
+
+class _OneThread:
+    """Keeps BLAS to one thread for as long as anybody asks for it, in whatever thread.
+
+    The limit is the whole process's: if two fits at once each put back what they had found, the limit of the first
+    would be what the second puts back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_asking = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._n_asking == 0:
+                self._limiter = _loaded().limit(limits=1, user_api="blas")
+            self._n_asking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_asking -= 1
+                if self._n_asking == 0:
+                    self._limiter.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+@cache
+def _loaded() -> threadpoolctl.ThreadpoolController:
+    """The libraries at hand; to look for them takes as long as a small fit."""
+    return threadpoolctl.ThreadpoolController()

@@ -90,6 +90,8 @@ def print_verification(model: Model, verification: Verification) -> None:
         grid.add_row("tolerance", f"{stored.tol:g}", "")
         grid.add_row("status", str(stored.status), str(recomputed.status))
         out.print(grid)
+    if model.seal is not None:
+        out.print(str(model.seal), soft_wrap=True)
     if verification.ok:
         if isinstance(model.recipe, MemoryRecipe):
             out.print(f"This machine claims no optimum. What was checked: {model.recipe.checked}.")

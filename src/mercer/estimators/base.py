@@ -323,13 +323,19 @@ class SingleMachine(DualMachine):
         last = self._last_solution(problem, rows)
         start, before = (None, None) if last is None else (last.start_of(problem), last.product)
         solution = solve(problem, gram, limits=limits, start=start, callback=listener, before=before)
-        self.recipe_, self.kernel_, self._rows = recipe, kernel, rows
-        coefficients = problem.coefficients(solution.beta)
-        used = np.flatnonzero(coefficients)
-        self._keep(Solutions.of([solution]), coefficients[used, None], np.array([solution.bias]), data, rows[used])
-        self.n_iter_ = solution.n_iter
+        self.recipe_, self.kernel_ = recipe, kernel
+        self._targets, self._weights = targets, None if sample_weight is None else weights
+        self._take(problem, Solutions.of([solution]), data, rows)
         self._warn(gram, data, depth=4)
         return data
+
+    def _take(self, problem: Problem, solutions: Solutions, data: Data, rows: npt.NDArray[np.int64]) -> None:
+        """Store the trained machine under scikit-learn's names."""
+        self._rows, solution = rows, solutions[0]
+        coefficients = problem.coefficients(solution.beta)
+        used = np.flatnonzero(coefficients)
+        self._keep(solutions, coefficients[used, None], np.array([solution.bias]), data, rows[used])
+        self.n_iter_ = solution.n_iter
 
     def _hold(
         self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None

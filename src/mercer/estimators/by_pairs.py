@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 
 from mercer.estimators.every_row import EveryRowMachine
-from mercer.multiclass import class_scores, winners
+from mercer.estimators.labels import Labels
+from mercer.estimators.probabilities import Check, HasProbabilities
+from mercer.gram import Gram
+from mercer.multiclass import Task, Tasks, class_scores, winners
 
 FloatArray = npt.NDArray[np.float64]
 
 
-class ByPairs(ClassifierMixin, EveryRowMachine):
+class ByPairs(HasProbabilities, EveryRowMachine):
     """Predictions of machines for two classes each; see :func:`mercer.multiclass.make_tasks`."""
 
     classes_: npt.NDArray[Any]
     _scheme: str
+
+    def _machine_values(self, X: Any) -> FloatArray:
+        return self._values(X)
+
+    def _calibrate_in_time(
+        self,
+        left_out: Callable[[int, Task, Gram, Check], FloatArray],
+        tasks: Tasks,
+        labels: Labels,
+        gram: Gram,
+        max_seconds: float | None,
+        began: float,
+    ) -> None:
+        """Fit the map from decision values to probabilities, where time is left.
+
+        `left_out` gets the number of a machine, its task, its Gram matrix and what to call between pieces of work, and
+        returns the decision value of each of the machine's rows by the machine without it.
+        """
+
+        def without_rows(check: Check) -> FloatArray:
+            raw = gram.matvec(self._coefficients[labels.rows]) + self._bias  # of rows that a machine does not learn
+            for number, task in enumerate(tasks):
+                raw[task.rows, number] = left_out(number, task, gram.restrict(task.rows), check)
+            return raw
+
+        raw = self._left_out_in_time(without_rows, max_seconds, began, depth=3)
+        if raw is not None:
+            self._calibrate(raw, labels, self._scheme)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.metaestimators import available_if
 
 from mercer import multiclass
-from mercer.calibration import CALIBRATIONS, calibrate
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
+from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.validation import check_choice
 from mercer.gram import Gram
 from mercer.prediction import predicted_classes
 from mercer.problems import Problem
-from mercer.selection.leave_one_out import left_out_in_time
+from mercer.selection.joint_left_out import joint_left_out
+from mercer.selection.leave_one_out import left_out
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def _probability_is_set(machine: MarginClassifier) -> bool:
-    if not machine._has_probabilities():
-        raise AttributeError("predict_proba is not available when probability=False")
-    return True
-
-
-class MarginClassifier(ClassifierMixin, DualMachine):
+class MarginClassifier(HasProbabilities, DualMachine):
     """A classifier made of machines for two classes, which share one Gram matrix."""
 
     class_weight: str | Mapping[Any, float] | None
@@ -54,28 +45,26 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         C: float,
         duals: Callable[[Labels], multiclass.Duals],
         margin: multiclass.Margin | None = None,
+        classes: Any = None,
     ) -> None:
-        """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights."""
+        """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights.
+
+        Where `classes` are named, some of them may have no rows yet.
+        """
         began = time.perf_counter()
-        self.__dict__.pop("calibration_", None)
-        check_choice("calibration", self.calibration, CALIBRATIONS)
+        self._begin_probabilities()
         limits, listener = self._limits(), self._listener()
         check_choice("multi_class", self.multi_class, self._schemes)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
+        labels = read_labels(y, sample_weight, self.class_weight, data.n, classes)
         classes, codes, rows, weights = labels.classes, labels.codes, labels.rows, labels.sample_weight
-        penalties = C * labels.class_weight[codes[rows]] * weights[rows] if np.isfinite(C) else np.full(rows.size, C)
+        penalties = labels.penalties(C)
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         several = classes.size > 2
         gram = self._gram(kernel, data, rows, keep_rows=several, evaluate_once=several)
-        if self._has_probabilities() and not gram.is_convex:
-            raise ValueError(
-                f"probability=True needs a kernel that is positive semidefinite, but {kernel!r} is not known to be on "
-                f"these rows ({gram.diagnosis}), so that solutions without a row are not unique. Use another kernel, "
-                f"or CalibratedClassifierCV({type(self).__name__}(...), ensemble=False) from sklearn.calibration."
-            )
+        self._check_probabilities(gram, labels)
         machines = multiclass.train(
             gram,
             codes[rows],
@@ -89,10 +78,11 @@ class MarginClassifier(ClassifierMixin, DualMachine):
             callback=listener,
         )
         self.classes_, self.class_weight_, self.kernel_ = classes, labels.class_weight, kernel
+        self._weights = None if sample_weight is None else weights
         self._take(self._adjusted(machines, penalties), data, rows, codes)
         self._warn(gram, data, depth=4)
         if self._has_probabilities():
-            self._calibrate(gram, labels, penalties, limits.max_seconds, began)
+            self._calibrate_in_time(gram, labels, penalties, limits.max_seconds, began)
 
     def _adjusted(self, machines: multiclass.Machines, penalties: npt.NDArray[np.float64]) -> multiclass.Machines:
         """Return the machines as they shall predict; `penalties` are those of the training rows."""
@@ -102,42 +92,51 @@ class MarginClassifier(ClassifierMixin, DualMachine):
     def _known_values(self, rows: npt.NDArray[np.int64]) -> FloatArray | None:
         return self.machines_.held_values(rows)
 
-    def _has_probabilities(self) -> bool:
-        return self.probability is not False and self.probability != "deprecated"  # scikit-learn's default says False
+    def _check_probabilities(self, gram: Gram, labels: Labels) -> None:
+        """Refuse to promise probabilities where there can be none."""
+        if not self._has_probabilities():
+            return
+        if not gram.is_convex:
+            raise ValueError(
+                f"probability=True needs a kernel that is positive semidefinite, but {gram.kernel!r} is not known to "
+                f"be on these rows ({gram.diagnosis}), so that solutions without a row are not unique. Use another "
+                f"kernel, or CalibratedClassifierCV({type(self).__name__}(...), ensemble=False) from "
+                "sklearn.calibration."
+            )
+        missing = np.setdiff1d(np.arange(labels.classes.size), labels.codes[labels.rows])
+        if missing.size:
+            raise ValueError(
+                "probability=True calibrates on rows of every class, but there is none yet of class "
+                f"{labels.classes[missing].tolist()[0]!r}: set probability=False until there is."
+            )
 
-    def _calibrate(
-        self, gram: Gram, labels: Labels, penalties: FloatArray, max_seconds: float | None, began: float
+    def _calibrate_in_time(
+        self,
+        gram: Gram,
+        labels: Labels,
+        penalties: FloatArray,
+        max_seconds: float | None,
+        began: float,
+        *,
+        depth: int = 4,
     ) -> None:
-        """Fit the map from decision values to probabilities, where there is an optimum and time is left."""
+        """Fit the map from decision values to probabilities, where there is an optimum and time is left.
+
+        The user is `depth` calls above.
+        """
         if any(solution.status not in (Status.OPTIMAL, Status.STALLED) for solution in self._solutions):
             return  # decision values without a row would be of other machines than these
         problems, starts = self._followed_problems(penalties)
-        raw = left_out_in_time(
-            problems,
-            starts,
-            [task.rows for task in self.machines_.tasks],
-            gram,
-            deadline=None if max_seconds is None else began + max_seconds,
-        )
-        if raw is None:
-            warnings.warn(
-                f"{type(self).__name__} has no probabilities: the leave-one-out pass that they come from was ended by "
-                "max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-            return
-        free = self.calibration.startswith("free")
-        self.calibration_ = calibrate(
-            self._as_predicted(raw),
-            labels.codes[labels.rows],
-            self.classes_.size,
-            scheme=self.multi_class,
-            method="isotonic" if self.calibration.endswith("isotonic") else "sigmoid",
-            free=free,
-            weights=labels.sample_weight[labels.rows],
-            class_weight=None if free else labels.class_weight,
-        )
+        parts = [task.rows for task in self.machines_.tasks]
+
+        def without_rows(check: Callable[[], None]) -> FloatArray:
+            if self.multi_class == multiclass.JOINT:
+                return joint_left_out(problems[0], starts[0], gram, check=check)
+            return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
+
+        raw = self._left_out_in_time(without_rows, max_seconds, began, depth=depth)
+        if raw is not None:
+            self._calibrate(self._as_predicted(raw), labels, self.multi_class)
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
         """Problems whose solutions are followed to those without a row, and these solutions."""
@@ -149,69 +148,8 @@ class MarginClassifier(ClassifierMixin, DualMachine):
         """Decision values of the followed problems as the machines that predict have them."""
         return raw
 
-    @available_if(_probability_is_set)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class.
-
-        Available with ``probability=True``.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            In the order of ``classes_``. Unless ``calibration`` begins with "free", the predicted class has the largest
-            probability, ties included: ``classes_[predict_proba(X).argmax(axis=1)]`` is ``predict(X)``.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`, or where it was with ``probability=False`` or came to no end.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
-
-        Notes
-        -----
-        By ``calibration_``, see :class:`mercer.calibration.Calibration`. Costs what `decision_function` does; for
-        one-versus-one, n_classes^3 / 3 multiplications a row more.
-        """
-        data = self._new_rows(X)
-        if not hasattr(self, "calibration_"):
-            raise NotFittedError(
-                f"this {type(self).__name__} has no probabilities: it was fitted with probability=False, or the fit "
-                "was ended before it came to them. Set probability=True and fit again, with a larger max_iter or "
-                "max_seconds if one of them ended it."
-            )
-        return self.calibration_.probabilities(self._raw_decision(data))
-
-    @available_if(_probability_is_set)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            In the order of `classes_`; minus infinity where a probability is 0.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`, or where it was with ``probability=False`` or came to no end.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
-
-        Notes
-        -----
-        Costs what `predict_proba` does. Available with ``probability=True``.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+    def _machine_values(self, X: Any) -> FloatArray:
+        return self._raw_decision(self._new_rows(X))
 
     def _check_shape(self, scheme: str) -> None:
         """Refuse a shape of scores that there is none of."""

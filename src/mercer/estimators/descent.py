@@ -16,7 +16,9 @@ from mercer.data import Data, Precomputed, Vectors
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
+from mercer.estimators.probabilities import Check
 from mercer.estimators.validation import check_callback, check_number, check_whole
+from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.machines import descent, perceptron
@@ -66,6 +68,11 @@ class KernelPerceptron(ByPairs):
         Called about every 50 ms with a :class:`mercer.solvers.Progress`: `n_iter` is the number of mistakes,
         `violation` the number of rows of a pass that were wrong at the last one, `dual` the perceptron criterion.
         Returning True stops the fit.
+    probability : bool, default=False
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass: rows that never were
+        a mistake have changed nothing, and without each of the others all is learnt anew.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities; see :class:`mercer.SVC`.
 
     Attributes
     ----------
@@ -82,6 +89,10 @@ class KernelPerceptron(ByPairs):
         The perceptron criterion at the end: sum of -y f(x) over the rows with y f(x) <= 0.
     separated_ : ndarray of bool of shape (n_machines,)
         Whether every training row has y f(x) > 0.
+    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
+        With ``probability=True``: decision values of each row by machines trained without it.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
     n_features_in_, feature_names_in_
@@ -102,6 +113,9 @@ class KernelPerceptron(ByPairs):
     -----
     The last f is kept, whatever it is. Where nothing separates the classes, f circles without end: it is then no better
     after 1000 passes than after 50, and where it ends is chance.
+
+    Without a row that never was a mistake, the same mistakes are made: its leave-one-out decision value is the one that
+    it has. Another row costs as many additions as the fit; those of all are made together.
 
     Costs n kernel values a mistake, of which there are at most (R / M)² for rows of length at most R that a hyperplane
     through the origin separates with distance M.
@@ -134,6 +148,8 @@ class KernelPerceptron(ByPairs):
         memory_limit: int | None = None,
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
+        probability: bool = False,
+        calibration: str = "sigmoid",
     ) -> None:
         self.max_passes = max_passes
         self.kernel = kernel
@@ -146,6 +162,8 @@ class KernelPerceptron(ByPairs):
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.callback = callback
+        self.probability = probability
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any) -> KernelPerceptron:
         """Go through the rows until there are no mistakes.
@@ -173,6 +191,7 @@ class KernelPerceptron(ByPairs):
         seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
         check_callback(self.callback)
         multiclass.check_scheme("multi_class", self.multi_class)
+        self._begin_probabilities()
         if self.form not in FORMS:
             raise ValueError(f'form must be "dual" or "primal", got {self.form!r}.')
         spec, data = self._training_rows(X, y)
@@ -230,6 +249,12 @@ class KernelPerceptron(ByPairs):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if self._has_probabilities() and not stopped:
+
+            def without_rows(number: int, task: multiclass.Task, own: Gram, check: Check) -> FloatArray:
+                return perceptron.left_out(found[number], task.signs, own, max_passes=passes, check=check)
+
+            self._calibrate_in_time(without_rows, tasks, labels, gram, seconds, began)
         return self
 
 
@@ -274,6 +299,11 @@ class GradientKernelSVC(Iterated, ByPairs):
         2 shows progress on stderr.
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
+    probability : bool, default=False
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass: for almost
+        every row, a fit that starts near its end.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities; see :class:`mercer.SVC`.
 
     Attributes
     ----------
@@ -281,6 +311,11 @@ class GradientKernelSVC(Iterated, ByPairs):
     dual_coef_ : ndarray of shape (n_machines, n)
         s_i alpha_i y_i.
     intercept_ : ndarray of shape (n_machines,)
+    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
+        With ``probability=True``: decision values of each row by machines trained without it, to
+        the tolerance; NaN for rows of weight 0. Class weights and gamma stay those of all rows.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
     class_weight_ : ndarray of shape (n_classes,)
@@ -338,6 +373,8 @@ class GradientKernelSVC(Iterated, ByPairs):
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
+        probability: bool = False,
+        calibration: str = "sigmoid",
     ) -> None:
         self.penalty = penalty
         self.kernel = kernel
@@ -355,6 +392,8 @@ class GradientKernelSVC(Iterated, ByPairs):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
+        self.probability = probability
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GradientKernelSVC:
         """Train the machine.
@@ -382,6 +421,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
         rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
         multiclass.check_scheme("multi_class", self.multi_class)
+        self._begin_probabilities()
         if self.solver not in descent.SOLVERS:
             raise ValueError(f'solver must be "accelerated" or "descent", got {self.solver!r}.')
         spec, data = self._training_rows(X, y)
@@ -426,6 +466,13 @@ class GradientKernelSVC(Iterated, ByPairs):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        elif self._has_probabilities():
+
+            def without_rows(number: int, task: multiclass.Task, own: Gram, check: Check) -> FloatArray:
+                s = weights[task.rows]
+                return descent.left_out(found[number], task.signs, own, s, penalty, tol=limits.tol, check=check)
+
+            self._calibrate_in_time(without_rows, tasks, labels, gram, limits.max_seconds, began)
         return self
 
 

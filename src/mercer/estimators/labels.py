@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mercer.estimators.validation import check_labels, check_sample_weight, class_weights
+from mercer.estimators.validation import (
+    check_classes,
+    check_labels,
+    check_sample_weight,
+    class_numbers,
+    class_weights,
+)
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -27,6 +33,10 @@ class Labels(NamedTuple):
     rows: IndexArray
     class_weight: FloatArray
 
+    def penalties(self, C: float) -> FloatArray:
+        """C times the weights of `rows`; infinity stays what it is."""
+        return C * self.weights[self.rows] if np.isfinite(C) else np.full(self.rows.size, C)
+
     @property
     def signs(self) -> FloatArray:
         """One column of -1 and +1 for two classes, positive for the second; else one column a class."""
@@ -35,19 +45,33 @@ class Labels(NamedTuple):
         return np.where(self.codes[:, None] == np.arange(self.classes.size), 1.0, -1.0)
 
 
-def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int) -> Labels:
+def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: Any = None) -> Labels:
     """Return the classes, their numbers, and what each row counts.
+
+    Where the classes are `named`, some of them may have no rows.
 
     Raises
     ------
     ValueError
-        If `y` holds one class only, weights are negative, or all those of a class are 0.
+        If `y` holds one class only, or others than are named; weights are negative, or all those of a class are 0.
     """
-    classes, codes = check_labels(y)
+    if named is None:
+        classes, codes = check_labels(y)
+    else:
+        classes = check_classes(named)
+        codes = class_numbers(y, classes)
     own = check_sample_weight(sample_weight, n)
     rows = np.flatnonzero(own > 0.0)
     present = np.bincount(codes[rows], minlength=classes.size)
-    if (present == 0).any():
+    if named is not None:
+        if not rows.size:
+            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+        if isinstance(class_weight, str) and (present == 0).any():
+            raise ValueError(
+                f"class_weight='balanced' weighs the classes by the rows of the first batch, which has none of class "
+                f"{classes[present == 0].tolist()[0]!r}: give a mapping of classes to weights, or a batch of all."
+            )
+    elif (present == 0).any():
         raise ValueError(
             f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
             f"{classes[present == 0].tolist()[0]!r}."

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two, read_labels
+from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.validation import check_number, check_table
 from mercer.kernels import Gamma, Kernel
 from mercer.machines import least_squares, ridge
@@ -23,7 +24,7 @@ from mercer.recipes import ForLeastSquaresClassifier, ForLeastSquaresSVC
 FloatArray = npt.NDArray[np.float64]
 
 
-class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
+class LeastSquaresSVC(HasProbabilities, EveryRowMachine):
     """Least-squares support vector classifier: a linear system in the place of a quadratic program.
 
     **Solves** for two classes, y_i = +1 or -1, or else for each class against the rest,
@@ -46,6 +47,10 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         Factors of C by class.
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
+    probability : bool, default=False
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities; see :class:`mercer.SVC`.
 
     Attributes
     ----------
@@ -61,6 +66,8 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         of weight 0. Class weights and gamma stay those of all rows.
     loo_score_ : float
         Accuracy of these, rows counted by their sample weights times class weights.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -101,6 +108,8 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         coef0: float = 0.0,
         class_weight: str | Mapping[Any, float] | None = None,
         n_jobs: int | None = None,
+        probability: bool = False,
+        calibration: str = "sigmoid",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -109,6 +118,8 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         self.coef0 = coef0
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.probability = probability
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresSVC:
         """Solve the system.
@@ -135,6 +146,7 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         C = check_number("C", self.C, above=0.0)
         if not np.isfinite(C):
             raise ValueError(f"C must be a finite number > 0, got {self.C!r}; SVC has a maximal margin.")
+        self._begin_probabilities()
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
         kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
@@ -151,7 +163,19 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         self._keep(data, labels.rows, solved.beta, solved.bias)
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), solved.bias
         self._warn(gram, solved.certificate)
+        if self._has_probabilities():
+            raw = self._without_rows()[labels.rows]
+            unknown = np.isnan(raw).any(axis=1)
+            if unknown.any():
+                raise ValueError(
+                    "probability=True needs decision values without each row, but without row "
+                    f"{labels.rows[unknown][0]} (counted from 0) the system is singular. Use another kernel or C."
+                )
+            self._calibrate(raw, labels, "ovr")
         return self
+
+    def _machine_values(self, X: Any) -> FloatArray:
+        return self._values(X)
 
     @property
     def certificate_(self) -> LossCertificate:
@@ -163,6 +187,10 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
     def loo_decision_(self) -> FloatArray:
         """Decision values of machines each trained without its row, in closed form."""
         check_is_fitted(self, "X_fit_")
+        return one_column_for_two(self._without_rows())
+
+    def _without_rows(self) -> FloatArray:
+        """Decision values of machines each trained without its row, (n, n_machines)."""
         if not hasattr(self, "_loo"):
             rows = self._labels.rows
             self._loo = np.full(self._coefficients.shape, np.nan)
@@ -174,7 +202,7 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
                 has_bias=True,
                 n_jobs=self.n_jobs,
             )
-        return one_column_for_two(self._loo)
+        return self._loo
 
     @property
     def loo_score_(self) -> float:
@@ -229,7 +257,7 @@ class LeastSquaresSVC(ClassifierMixin, EveryRowMachine):
         return self.classes_[winners(scores)]
 
 
-class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
+class LeastSquaresClassifier(HasProbabilities, BaseEstimator):
     """Linear classifier by regression on the labels.
 
     **Solves** for two classes, y_i = +1 or -1, or else for each class against the rest,
@@ -243,6 +271,10 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
     alpha : float >= 0, default=0.0
         Penalty. With 0 and fewer rows than columns, the solution of least norm.
     class_weight : {"balanced"} or dict, optional
+    probability : bool, default=False
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities; see :class:`mercer.SVC`.
 
     Attributes
     ----------
@@ -251,10 +283,11 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1 or n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        Decision values of each row by machines trained without it, in closed form; NaN for rows of weight 0, and for
-        rows that the machine must interpolate.
+        Decision values of each row by machines trained without it, in closed form; NaN for rows of weight 0.
     loo_score_ : float
         Accuracy of these, rows counted by their weights.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -285,9 +318,18 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
     (0.965, 0.958)
     """
 
-    def __init__(self, alpha: float = 0.0, *, class_weight: str | Mapping[Any, float] | None = None) -> None:
+    def __init__(
+        self,
+        alpha: float = 0.0,
+        *,
+        class_weight: str | Mapping[Any, float] | None = None,
+        probability: bool = False,
+        calibration: str = "sigmoid",
+    ) -> None:
         self.alpha = alpha
         self.class_weight = class_weight
+        self.probability = probability
+        self.calibration = calibration
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -316,6 +358,7 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
             negative weights.
         """
         alpha = check_number("alpha", self.alpha, at_least=0.0, finite=True)
+        self._begin_probabilities()
         table = _dense(check_table(self, X, precomputed=False, reset=True, y=y))
         labels = read_labels(y, sample_weight, self.class_weight, table.shape[0])
         rows = labels.rows
@@ -328,6 +371,8 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
         self.loo_decision_ = one_column_for_two(decision)
         self.loo_score_ = _weighted_accuracy(self.loo_decision_, labels.codes, labels.weights)
         self.certificate_ = fitted.certificate
+        if self._has_probabilities():
+            self._calibrate(decision[rows], labels, "ovr")
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -348,9 +393,12 @@ class LeastSquaresClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If `X` holds NaN or infinity, or other features than in `fit`.
         """
+        return one_column_for_two(self._machine_values(X))
+
+    def _machine_values(self, X: Any) -> FloatArray:
         check_is_fitted(self, "coef_")
         rows: Any = check_table(self, X, precomputed=False, reset=False)
-        return one_column_for_two(rows.float64() @ self.coef_.T + self.intercept_)
+        return np.asarray(rows.float64() @ self.coef_.T + self.intercept_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest decision value of each row.

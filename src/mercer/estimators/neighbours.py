@@ -14,12 +14,14 @@ from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_stru
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two, read_labels
+from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.svc import SVC
 from mercer.estimators.validation import check_whole
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels.base import finite
 from mercer.machines.neighbours import counted_shares, nearest, nearest_by_values
-from mercer.multiclass import winners
+from mercer.multiclass import JOINT, winners
 from mercer.recipes import ForKernelNeighborsClassifier, ForParzenClassifier
 
 FloatArray = npt.NDArray[np.float64]
@@ -250,7 +252,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         return nearest(self.kernel_, data, prototypes, self._own, count, n_jobs=self.n_jobs)
 
 
-class ParzenClassifier(ClassifierMixin, EveryRowMachine):
+class ParzenClassifier(HasProbabilities, EveryRowMachine):
     """Kernel density classifier: every row speaks for its class, with alpha_i = 1.
 
     The score of class k is sum_i s_i k(x_i, x) over its rows, s_i being the weight of the row times that of its class;
@@ -268,11 +270,21 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         "balanced" compares mean kernel values in the place of their sums.
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
+    probability : bool, default=False
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form: a
+        row's score without what it says itself. That takes n² kernel values.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities; see :class:`mercer.SVC`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
+    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
+        With ``probability=True``: decision values of each row by machines trained without it; NaN
+        for rows of weight 0. Class weights and gamma stay those of all rows.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
     n_features_in_, feature_names_in_
@@ -285,8 +297,8 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
 
     Notes
     -----
-    `fit` evaluates nothing; a prediction costs n kernel values. It is what a support vector machine improves upon: all
-    coefficients equal, no support vectors.
+    `fit` evaluates nothing, unless there shall be probabilities; a prediction costs n kernel values. It is what a
+    support vector machine improves upon: all coefficients equal, no support vectors.
 
     References
     ----------
@@ -311,6 +323,8 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         coef0: float = 0.0,
         class_weight: str | Mapping[Any, float] | None = None,
         n_jobs: int | None = None,
+        probability: bool = False,
+        calibration: str = "sigmoid",
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -318,6 +332,8 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         self.coef0 = coef0
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.probability = probability
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParzenClassifier:
         """Remember the rows.
@@ -342,6 +358,7 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
             one class; for negative weights.
         """
         check_whole("n_jobs", self.n_jobs)
+        self._begin_probabilities()
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
         self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
@@ -350,7 +367,14 @@ class ParzenClassifier(ClassifierMixin, EveryRowMachine):
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
         coefficients = (alpha * labels.weights[:, None])[labels.rows]
         self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
+        if self._has_probabilities():
+            gram = self._gram_of_fit()
+            raw = finite(self.kernel_, gram.matvec(coefficients) - coefficients * gram.diag()[:, None])
+            self._calibrate(raw, labels, JOINT)
         return self
+
+    def _machine_values(self, X: Any) -> FloatArray:
+        return self._values(X)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores.

@@ -64,7 +64,7 @@ class NuSVC(MarginClassifier):
     solution_, certificate_
         Of the problem above with `nu_`, before the division; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
-    recipe_, shape_fit_, machines_, calibration_, n_features_in_, feature_names_in_
+    recipe_, shape_fit_, machines_, loo_decision_, calibration_, n_features_in_, feature_names_in_
         See :class:`SVC`.
 
     Raises

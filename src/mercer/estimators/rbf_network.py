@@ -28,6 +28,16 @@ def _can(method: str) -> Any:
     return available_if(lambda self: hasattr(LogisticRegression if self.machine is None else self.machine, method))
 
 
+def _has_probabilities(network: RBFNetworkClassifier) -> bool:
+    machine = network.machine
+    if machine is not None and not hasattr(machine, "predict_proba"):
+        raise AttributeError(
+            f"predict_proba is that of the linear machine, and {machine!r} has none: take LogisticRegression(), or a "
+            "machine of this library with probability=True."
+        )
+    return True
+
+
 class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
     """Radial basis function network: a linear machine on exp(-gamma |x - c_j|^2), the columns of `GaussianBasis`.
 
@@ -47,7 +57,9 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
     gamma : float >= 0, "scale" or "auto", default="scale"
         As for :class:`mercer.RBF`.
     machine : classifier, optional
-        The linear machine; a copy of it is fitted. :class:`mercer.LogisticRegression` by default.
+        The linear machine; a copy of it is fitted. :class:`mercer.LogisticRegression` by default. Its probabilities are
+        the network's: of a machine with ``probability=True``, calibrated on exact leave-one-out decision values, with
+        the centres of all rows.
     class_weight : {"balanced"} or dict, optional
         Factors of the weights of rows, as for :class:`mercer.SVC`. The machine gets them as weights of rows, besides
         class weights of its own.
@@ -238,7 +250,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         columns = self._new_columns(X)
         return np.asarray(self.machine_.decision_function(columns))
 
-    @_can("predict_proba")  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the linear machine's probabilities.
 
@@ -264,6 +276,12 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.predict_proba(columns))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the linear machine's probabilities, (m, n_classes)."""
+        columns = self._new_columns(X)
+        return np.asarray(self.machine_.predict_log_proba(columns))
 
 
 def _dense(data: Vectors) -> FloatArray:

@@ -9,12 +9,12 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags
 
+from mercer.estimators.cv_results import ABSENT, column, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.status import Status
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mercer.estimators.search import KernelSearchCV
 
 _ASKED_BY = ("predict", "decision_function", "score", "score_samples")
-_ABSENT = object()
 
 
 class Walk(BaseSearchCV):
@@ -146,14 +145,14 @@ class Walk(BaseSearchCV):
             if name == "params":
                 results[name] = self.candidates
             elif name.startswith("rank_"):
-                results[name] = _ranks(results[f"mean_{name[5:]}"])
+                results[name] = ranks(results[f"mean_{name[5:]}"])
             elif name not in results and not name.startswith("param_"):
                 results[name] = np.full(n, np.nan)
                 if name.startswith(("split", "mean_t")) and self.error_score != "raise":
                     results[name][list(self._summaries)] = self.error_score  # where every fit of a path has failed
                 results[name][self._scored] = values
         for name in sorted({name for candidate in self.candidates for name in candidate}):
-            results[f"param_{name}"] = _column([candidate.get(name, _ABSENT) for candidate in self.candidates])
+            results[f"param_{name}"] = column([candidate.get(name, ABSENT) for candidate in self.candidates])
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
         return results
@@ -237,21 +236,3 @@ class _Cell(BaseEstimator):
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask
-
-
-def _column(values: list[Any]) -> Any:
-    """A column of `cv_results_`, masked where a setting has no such parameter; of numbers where all are such."""
-    mask = [value is _ABSENT for value in values]
-    known = [value for value in values if value is not _ABSENT]
-    numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in known)
-    column = np.ma.MaskedArray(np.empty(len(values), dtype=np.result_type(*known) if numeric else object), mask=mask)
-    for place, value in enumerate(values):
-        if value is not _ABSENT:
-            column[place] = value
-    return column
-
-
-def _ranks(means: Any) -> Any:
-    """Ranks, the largest mean first; what has none comes last."""
-    known = np.where(np.isnan(means), -np.inf, means)
-    return rankdata(-known, method="min").astype(np.int32)

@@ -15,6 +15,7 @@ from sklearn.utils import assert_all_finite, indexable
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
 from mercer.estimators.validation import check_callback, check_number, check_whole
+from mercer.estimators.zoom import zoom, zooms
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
@@ -35,9 +36,11 @@ class KernelSearchCV(BaseSearchCV):
         of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself.
     kernels : sequence of str, Kernel or callable, optional
         Values of the machine's `kernel`; by default its own.
-    C, gamma, epsilon, nu : sequence, optional
+    C, gamma, epsilon, nu : sequence or "zoom", optional
         Values of these parameters; by default the machine's own. `gamma` is left out for kernels that have none. Of a
-        Kernel object it is ``kernel__gamma``.
+        Kernel object it is ``kernel__gamma``. "zoom" for C, gamma or epsilon looks for them on a coarse grid, and then
+        twice among the neighbours of the best cell at the root of the factor before; gamma around what "scale" says of
+        all rows, as the steps before the machine make them.
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
@@ -67,7 +70,7 @@ class KernelSearchCV(BaseSearchCV):
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
         the worst fit of each setting ended ("" where the estimator does not say) and ``kkt_violation`` the largest
-        violation of its optimality conditions.
+        violation of its optimality conditions. With "zoom", ``stage`` is 0 for cells of the coarse grid.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
@@ -129,9 +132,9 @@ class KernelSearchCV(BaseSearchCV):
         estimator: Any,
         *,
         kernels: Sequence[Any] | None = None,
-        C: Sequence[float] | None = None,
-        gamma: Sequence[Any] | None = None,
-        epsilon: Sequence[float] | None = None,
+        C: Sequence[float] | str | None = None,
+        gamma: Sequence[Any] | str | None = None,
+        epsilon: Sequence[float] | str | None = None,
         nu: Sequence[float] | None = None,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -217,9 +220,35 @@ class KernelSearchCV(BaseSearchCV):
         if isinstance(y, np.ndarray) and y.dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         routed = self._get_routed_params_for_fit(params)
-        candidates, heads = _settings(self.param_grid)
+        candidates, heads = ([], []) if zooms(self) else _settings(self.param_grid)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
+        if zooms(self):
+            zoom(self, X, y, splits, params, metric)
+        else:
+            self._search_grid(X, y, splits, params, routed, scorers, metric, candidates, heads)
+        if self.refit:
+            began = time.perf_counter()
+            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **routed.estimator.fit)
+            self.refit_time_ = time.perf_counter() - began
+            if hasattr(best, "feature_names_in_"):
+                self.feature_names_in_ = best.feature_names_in_
+        return self
+
+    def _search_grid(
+        self,
+        X: Any,
+        y: Any,
+        splits: list[tuple[Any, Any]],
+        params: dict[str, Any],
+        routed: Any,
+        scorers: Any,
+        metric: Any,
+        candidates: list[dict[str, Any]],
+        heads: list[tuple[int, int]],
+    ) -> None:
+        """Try every setting on every fold."""
         seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
         per_fit = self.max_seconds_per_fit
         with Interruption() as interruption:
@@ -250,14 +279,6 @@ class KernelSearchCV(BaseSearchCV):
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = candidates[self.best_index_]
-        if self.refit:
-            began = time.perf_counter()
-            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **routed.estimator.fit)
-            self.refit_time_ = time.perf_counter() - began
-            if hasattr(best, "feature_names_in_"):
-                self.feature_names_in_ = best.feature_names_in_
-        return self
 
     def _run_search(self, evaluate_candidates: Any) -> None:
         """Never called: see :class:`Walk`."""

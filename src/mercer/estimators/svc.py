@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 
 from mercer import multiclass, problems, recipes
+from mercer.certificate import Evaluation
 from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.validation import check_choice, check_penalty
+from mercer.estimators.labels import Labels
+from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators.validation import check_choice, check_classes, check_penalty, class_numbers
 from mercer.kernels import Gamma, Kernel
+from mercer.problems import Problem
 from mercer.solvers import Progress
 
 _LOSSES = ("hinge", "squared_hinge")
 
 
-class SVC(MarginClassifier):
+class SVC(ChangesRows, MarginClassifier):
     """Support vector classifier, solved exactly and certified.
 
     **Solves** for each pair of classes, with y_i = +1 or -1,
@@ -52,8 +56,8 @@ class SVC(MarginClassifier):
         Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
         the memory of kernel values here.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. Not
-        for the joint machine.
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. The
+        joint machine is solved anew without each support vector, from the solution that there is.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in the sense of LIBSVM.
     class_weight : {"balanced"} or dict, optional
@@ -79,8 +83,10 @@ class SVC(MarginClassifier):
     max_seconds : float, optional
         Wall-clock limit of the training; the certificate comes on top.
     memory_limit : int, optional
-        Bytes that kept rows of the Gram matrix may take, and likewise the matrix of a working set, whose smallest size
-        of 512 rows (2 MiB) is always taken; default 1 GiB.
+        Bytes that everything beyond the input may take together: kept rows of the Gram matrix, the matrix of a working
+        set, factors, other forms of the input, arrays of length n, and 16 MiB that the system's allocator keeps. The
+        least that a fit needs (a working set of 512 rows, some 10 MB) is taken in any case. Default 1 GiB, of which few
+        fits take a fifth. What is free has no say, for it would decide how a fit proceeds.
     warm_start : bool, default=False
         Whether `fit` goes on from the last solution, which must be of the same rows and labels.
     n_jobs : int, optional
@@ -133,6 +139,9 @@ class SVC(MarginClassifier):
         pickling leaves them behind. Reading it changes nothing: it is of the machine as it predicts.
         ``certificate_.examples()`` lists the training examples: their KKT cases, slacks and categories (outside the
         margin, on it, violating it, misclassified), and the `margin` 2 / ||w||; one listing for each machine.
+    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
+        With ``probability=True``: decision values of each row by machines trained without it, as scores of classes; NaN
+        for rows of weight 0.
     calibration_ : mercer.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     n_features_in_, feature_names_in_
@@ -276,26 +285,137 @@ class SVC(MarginClassifier):
         and a block of at most 4,096 rows and columns beyond the input. For a kernel without a proof that it is
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
+        C, recipe = self._asked()
+        duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
+        self._train(X, y, sample_weight, C, lambda _: duals)
+        return self._trained(C, recipe)
+
+    def _asked(self) -> tuple[float, recipes.ForSVC]:
+        """The penalty and what else makes the problem, where all that is asked for exists."""
         C = check_penalty(self.C)
-        joint = self.multi_class == multiclass.JOINT
-        if joint:
+        if self.multi_class == multiclass.JOINT:
             self._check_joint(C)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         if not self.fit_intercept and np.isinf(C):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
-        recipe = recipes.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
-        duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
-        self._train(X, y, sample_weight, C, lambda _: duals)
-        self.C_, self.recipe_ = C, recipes.ForJointSVC(C=C) if joint else recipe
+        return C, recipes.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
+
+    def _trained(self, C: float, recipe: recipes.ForSVC) -> SVC:
+        self.C_, self.recipe_ = C, recipes.ForJointSVC(C=C) if self.multi_class == multiclass.JOINT else recipe
+        self.__dict__.pop("_held", None)
         return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SVC:
+        """Train on more rows: the machine is then the one that all rows train that it was given.
+
+        The known solution is followed to that with the rows, and certified over all of them: unlike with machines that
+        learn by stochastic descent, the order of batches and their sizes do not matter. See
+        docs/concepts/changing_rows.md.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p), or sequence of m strings, lists of tokens or sets
+            See :meth:`fit`; copied.
+        y : array-like of shape (m,)
+        classes : array-like of shape (n_classes,), optional
+            All classes that there will be; needed at the first call, unless `fit` came before, and optional later.
+            While a class has no rows, machines that tell it from a class with rows are f = 1 or f = -1 in favour of the
+            latter (without a bias, and in the joint machine, what the rows of the others train).
+        sample_weight : array-like of shape (m,), optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        SVC
+            Itself. What stays as it is, and what limits do, see :meth:`forget`: a `gamma` such as "scale" and balanced
+            class weights are those of the first batch.
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`; if `classes` are needed or others than before; if `y` holds other classes; if the first
+            batch lacks a class and class weights are balanced, C is infinite or probabilities are asked for; for
+            precomputed kernels, from the second call; if the training rows are not at hand, see :meth:`forget`. The
+            machine is as it was.
+        InseparableError
+            If C is infinite and the classes cannot be separated any more. The machine is as it was.
+
+        Warns
+        -----
+        ConvergenceWarning
+            See :meth:`forget`.
+
+        Notes
+        -----
+        Costs what :meth:`forget` does. The rows are kept, and pickled with the machine.
+        """
+        if not hasattr(self, "kernel_"):
+            if classes is None:
+                raise ValueError("classes must name all classes at the first call of partial_fit, got None.")
+            C, recipe = self._asked()
+            if np.isinf(C) and np.setdiff1d(classes, y).size:
+                raise ValueError(
+                    "C = inf separates rows of every class, but the first batch has none of class "
+                    f"{np.setdiff1d(classes, y).tolist()[0]!r}: set a finite C, or begin with all classes."
+                )
+            duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias, one_sided=True)
+            self._train(self._own_rows(X, y), y, sample_weight, C, lambda _: duals, classes=classes)
+            return self._trained(C, recipe)._keep_rows()
+        if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_.tolist()}, or None, got "
+                f"{np.asarray(classes).tolist()}."
+            )
+        self._change(*self._with_more(X, y, sample_weight, partial(class_numbers, classes=self.classes_)))
+        return self
+
+    def _told(self) -> tuple[Any, Any]:
+        return self._codes, np.ones(self._codes.size) if self._weights is None else self._weights
+
+    def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
+        lost = np.setdiff1d(held.targets[held.rows], later.targets[later.rows])
+        if lost.size:
+            raise ValueError(
+                f"rows must leave some of every class, but hold all that the machine was trained on of class "
+                f"{self.classes_[lost].tolist()[0]!r}: without it, fit a new machine to the others."
+            )
+
+    def _labels(self, held: RowsHeld) -> Labels:
+        weights = held.weights * self.class_weight_[held.targets]
+        return Labels(self.classes_, held.targets, held.weights, weights, held.rows, self.class_weight_)
+
+    def _problems(self, held: RowsHeld) -> tuple[multiclass.Tasks, list[tuple[Problem, Any]]]:
+        """The machines for rows that may lack a class: their tasks, and their problems with the rows of each."""
+        labels, recipe = self._labels(held), self.recipe_
+        codes, penalties = labels.codes[labels.rows], labels.penalties(recipe.C)
+        tasks = multiclass.make_tasks(codes, self.classes_.size, self.machines_.scheme)
+        if isinstance(recipe, recipes.ForJointSVC):
+            return tasks, [(problems.joint(codes, self.classes_.size, penalties), np.arange(codes.size))]
+        whole = problems.c_svc_each(
+            tasks.signs, penalties[tasks.rows], tasks.sizes, squared=recipe.squared, bias=recipe.bias, one_sided=True
+        )
+        return tasks, [(problem, task.rows) for problem, task in zip(whole, tasks, strict=True)]
+
+    def _solve_anew(self, change: Change) -> list[Evaluation | None]:
+        limits, listener = self._limits(), self._listener()
+        held = change.held
+        self._check_probabilities(change.gram, self._labels(held))
+        tasks, now = self._problems(held)
+        solutions, evaluations = self._solve_nearby(change, self._problems(change.last)[1], now, limits, listener)
+        machines = multiclass.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, held.rows.size)
+        self._begin_probabilities()
+        self._weights = held.weights
+        self._take(machines, held.data, held.rows, held.targets)
+        return evaluations
+
+    def _settle(self, change: Change) -> None:
+        if self._has_probabilities():
+            labels = self._labels(change.held)
+            seconds = self._limits().max_seconds
+            self._calibrate_in_time(change.gram, labels, labels.penalties(self.C_), seconds, change.began, depth=5)
 
     def _check_joint(self, C: float) -> None:
         """Refuse what the joint machine does not have."""
-        if self._has_probabilities():
-            raise ValueError(
-                "probability=True follows machines for two classes, and multi_class='joint' has one for all: set "
-                "multi_class='ovo' or 'ovr', or probability=False."
-            )
         if self.loss == "squared_hinge":
             raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
         if np.isinf(C):

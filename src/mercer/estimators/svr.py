@@ -10,9 +10,20 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
 from mercer import problems, recipes
+from mercer.certificate import Evaluation
 from mercer.estimators.base import SingleMachine
-from mercer.estimators.validation import check_choice, check_finite_penalty, check_number, check_quantile, check_share
+from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators.validation import (
+    check_choice,
+    check_finite_penalty,
+    check_number,
+    check_quantile,
+    check_share,
+    check_targets,
+)
+from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
+from mercer.problems import Problem
 from mercer.solvers import Progress
 
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
@@ -46,7 +57,7 @@ class VectorRegressor(RegressorMixin, SingleMachine):
         return self._raw_decision(self._new_rows(X))[:, 0]
 
 
-class SVR(VectorRegressor):
+class SVR(ChangesRows, VectorRegressor):
     """Support vector regression: deviations within a tube cost nothing. Solved exactly and certified.
 
     **Solves**
@@ -207,11 +218,75 @@ class SVR(VectorRegressor):
             For parameters out of their range; for X or y that hold text, NaN or infinity; for y of another length or
             with several columns; for negative weights; and for kernel values that overflow.
         """
+        self._train(X, y, sample_weight, self._asked())
+        self.__dict__.pop("_held", None)
+        return self
+
+    def _asked(self) -> recipes.ForSVR:
+        """What makes the problem, where all that is asked for exists."""
         C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0, finite=True)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_epsilon_insensitive"
-        recipe = recipes.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
-        self._train(X, y, sample_weight, recipe)
+        return recipes.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
+        """Train on more rows: the machine is then the one that all rows train that it was given.
+
+        The known solution is followed to that with the rows, and certified over all of them: the order of batches and
+        their sizes do not matter. See docs/concepts/changing_rows.md.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p), or sequence of m strings, lists of tokens or sets
+            See :meth:`fit`; copied.
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        SVR
+            Itself. What stays as it is, and what limits do, see :meth:`forget`: a `gamma` such as "scale" is that of
+            the first batch.
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`; for precomputed kernels, from the second call; if the training rows are not at hand, see
+            :meth:`forget`. The machine is as it was.
+
+        Warns
+        -----
+        ConvergenceWarning
+            See :meth:`forget`.
+
+        Notes
+        -----
+        Costs what :meth:`forget` does. The rows are kept, and pickled with the machine.
+        """
+        if not hasattr(self, "kernel_"):
+            self._train(self._own_rows(X, y), y, sample_weight, self._asked())
+            return self._keep_rows()
+        self._change(*self._with_more(X, y, sample_weight, check_targets))
         return self
+
+    def _told(self) -> tuple[Any, Any]:
+        return self._targets, np.ones(self._targets.size) if self._weights is None else self._weights
+
+    def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
+        """Any rows train a regressor."""
+
+    def _problem(self, held: RowsHeld, gram: Gram) -> tuple[Problem, Any]:
+        rows = held.rows
+        return self.recipe_.problem(held.targets[rows], self.recipe_.C * held.weights[rows], gram), np.arange(rows.size)
+
+    def _solve_anew(self, change: Change) -> list[Evaluation | None]:
+        limits, listener = self._limits(), self._listener()
+        held = change.held
+        last, now = self._problem(change.last, change.gram), self._problem(held, change.gram)
+        solutions, evaluations = self._solve_nearby(change, [last], [now], limits, listener)
+        self._targets, self._weights = held.targets, held.weights
+        self._take(now[0], solutions, held.data, held.rows)
+        return evaluations
 
 
 class NuSVR(VectorRegressor):

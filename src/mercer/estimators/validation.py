@@ -190,6 +190,39 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     return classes, codes.astype(np.int64)
 
 
+def check_classes(classes: Any) -> npt.NDArray[Any]:
+    """Return the classes that are named for a machine that learns by batches, in sorted order.
+
+    Raises
+    ------
+    ValueError
+        If they are fewer than two.
+    """
+    named = np.unique(np.asarray(classes))
+    if named.size < 2:
+        raise ValueError(f"classes must name at least two classes, got {named.tolist()}.")
+    return named
+
+
+def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
+    """Return the number of each row's class among `classes`, which are sorted.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not a classification target, or holds other classes.
+    """
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    unknown = np.setdiff1d(labels, classes)
+    if unknown.size:
+        raise ValueError(
+            f"y holds classes that the machine does not know: {unknown.tolist()}; it knows {classes.tolist()}. Name "
+            "all classes at the first call of partial_fit, or fit it again."
+        )
+    return np.searchsorted(classes, labels).astype(np.int64)
+
+
 def check_targets(y: Any) -> FloatArray:
     """Return the targets of a regression, one finite number a row.
 

@@ -26,7 +26,7 @@ def calibration_dict(found: Calibration) -> dict[str, Any]:
 def _map_dict(one: Map) -> dict[str, Any]:
     if isinstance(one, Isotonic):
         return {"values": list(one.values), "probabilities": list(one.probabilities)}
-    return {"below": one.below, "above": one.above, "intercept": one.intercept, "violation": one.violation}
+    return {"slope": one.slope, "intercept": one.intercept, "violation": one.violation}
 
 
 def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> Calibration:
@@ -46,12 +46,10 @@ def _is_count(value: Any) -> bool:
 
 
 def _sigmoid(entry: Any, free: bool) -> Sigmoid:
-    found = Sigmoid(*(_number(entry[name]) for name in ("below", "above", "intercept", "violation")))
-    if min(found.below, found.above, found.violation) < 0.0:
+    slope, intercept, violation = (_number(entry[name]) for name in ("slope", "intercept", "violation"))
+    if min(slope, violation) < 0.0:
         raise ValueError("a slope is negative")
-    if found.below != found.above if free else found.intercept != 0.0:
-        raise ValueError("a sigmoid has one slope and an intercept, or two slopes")
-    return found
+    return Sigmoid(slope, intercept, not free, violation)
 
 
 def _isotonic(entry: Any, free: bool) -> Isotonic:

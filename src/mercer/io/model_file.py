@@ -25,6 +25,7 @@ from mercer.certificate import Certificate
 from mercer.data import CSR, as_data
 from mercer.encoding import TableEncoder
 from mercer.io.calibrations import calibration_dict, read_calibration
+from mercer.io.seals import read_seal, seal_dict
 from mercer.io.whole import written_whole
 from mercer.kernels import Kernel, from_dict
 from mercer.machines.certificate import LossCertificate
@@ -34,6 +35,7 @@ from mercer.multiclass import JOINT, SCHEMES, check_scheme
 from mercer.outcome import MAX_TARGET, Classes, Membership, Outcome, Quantity
 from mercer.recipes import Recipe
 from mercer.recipes import from_dict as from_recipe
+from mercer.selection.sealed import Seal
 from mercer.status import Status
 from mercer.table import listing
 
@@ -189,6 +191,7 @@ def _manifest_of(model: Model) -> dict[str, Any]:
             for part in model.parts
         ],
         "calibration": None if model.calibration is None else calibration_dict(model.calibration),
+        "seal": None if model.seal is None else seal_dict(model.seal),
     }
 
 
@@ -262,7 +265,7 @@ def _parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.nda
     if version == 1:
         manifest = _from_version_1(manifest)
     if version < 3:  # probabilities were left behind
-        manifest = manifest | {"calibration": None}
+        manifest = manifest | {"calibration": None, "seal": None}
     names = [name for name in _ARRAYS if f"{name}.npy" in members]
     return manifest, {name: _read_array(name, members.pop(f"{name}.npy")) for name in names}
 
@@ -334,6 +337,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         parts=tuple(_parts(manifest["parts"], arrays, outcome, recipe, n_support)),
         training=_training(manifest, arrays, outcome, recipe),
         calibration=None if manifest["calibration"] is None else _calibration(manifest["calibration"], outcome, recipe),
+        seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
     )
 
 
@@ -387,6 +391,13 @@ def _n_vectors(arrays: dict[str, np.ndarray]) -> int:
     if len(arrays["support_rows"]):
         _refuse("its support vectors are no training rows, but it names some")
     return len(arrays["support_indptr"]) - 1 if "support_indptr" in arrays else len(arrays["support_data"])
+
+
+def _seal(entry: Any) -> Seal:
+    try:
+        return read_seal(entry)
+    except (ValueError, TypeError, KeyError) as error:
+        _refuse(f"its record of a test part is none: {type(error).__name__}: {error}")
 
 
 def _calibration(entry: Any, outcome: Outcome, recipe: Recipe) -> Calibration:

@@ -25,14 +25,15 @@ class Columns:
 
     An offset would hide what a column says, and units of their own would overflow where they are squared. Of CSR rows,
     those columns are centred that are stored in every row; the offset of others is not large against their spread.
-    Columns that are constant but for rounding are 0. `size` is the spread of a column of the table: 1, or less where
-    squares of penalties in units of its own would overflow.
+    Columns that are constant but for rounding are 0: they do not vary, and get no weight. `size` is the spread of a
+    column of the table: 1, or less where squares of penalties in units of its own would overflow.
     """
 
     table: Any
     centre: FloatArray
     spread: FloatArray
     size: FloatArray
+    varies: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, rows: Any, weights: FloatArray, *, centred: bool) -> Columns:
@@ -50,7 +51,7 @@ class Columns:
             table /= reach
             table[:, ~known] = 0.0
             spread, size = _units(reach, np.sqrt(share @ np.square(table)), known)
-            return cls(table / (spread / reach), centre, spread, size)
+            return cls(table / (spread / reach), centre, spread, size, known)
         table, at = rows.copy().astype(np.float64), rows.indices
         by_value = share[np.repeat(np.arange(n), np.diff(rows.indptr))]
         largest, full = np.zeros(p), np.bincount(at, minlength=p) == n
@@ -66,15 +67,15 @@ class Columns:
         table.data = np.where(known[at], table.data / reach[at], 0.0)
         spread, size = _units(reach, np.sqrt(np.bincount(at, by_value * np.square(table.data), p)), known)
         table.data /= (spread / reach)[at]
-        return cls(table, centre, spread, size)
+        return cls(table, centre, spread, size, known)
 
     def penalty(self, objective: Objective) -> FloatArray:
         """Return the penalty on the square of each element of spread w, (p, T)."""
         return objective.penalty / self.spread[:, None] / self.spread[:, None]
 
     def back(self, v: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return w and the biases of v = spread w and b + <w, centre>."""
-        w = v / self.spread[:, None]
+        """Return w and the biases of v = spread w and b + <w, centre>; w is 0 where rounding alone made v something."""
+        w = np.where(self.varies[:, None], v / self.spread[:, None], 0.0)
         return w, level - self.centre @ w
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mercer.backends.threads import blas_threads
 from mercer.gram import Gram, combined
 from mercer.kernels.base import finite
 from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, largest_gap
@@ -21,6 +22,8 @@ from mercer.status import Status
 FloatArray = npt.NDArray[np.float64]
 
 _MOST_INNER = 1000  # steps of conjugate gradients for a Newton step: enough for all but hopeless conditions
+_PRODUCTS = 100  # with K in a Newton step, or so: for the choice of threads
+_MOSTLY_HIDDEN = 1e-6  # of a violation: if so little of it moves decision values, it is where K sees nothing
 _HALVINGS = 40  # of a Newton step; then rounding forbids progress
 _IDLE = 10  # Newton steps without a smaller violation; then too
 
@@ -58,7 +61,8 @@ def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Call
     n_outputs = objective.penalty.size
     point = Point(np.zeros((gram.n, n_outputs)), np.zeros(n_outputs), np.zeros((gram.n, n_outputs)))
     convex = gram.is_convex
-    ended = iterate(_newton(objective, gram, point, limits.tol), limits, callback=callback, stage="newton")
+    with blas_threads(_PRODUCTS * gram.n**2 * n_outputs):
+        ended = iterate(_newton(objective, gram, point, limits.tol), limits, callback=callback, stage="newton")
     evidence = KernelEvidence.of(objective, gram, point.beta, point.bias, convex=convex)
     certificate = certify(
         evidence,
@@ -109,7 +113,7 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
         # What K does not see of the gradient changes nothing but the coefficients: those that the optimality condition
         # asks for at f have a gradient of their own of at most half of how far they move f.
         hidden = 0.5 * float((np.abs(moved) / penalty).max())
-        if hidden <= 0.25 * tol and idle <= _IDLE:
+        if (hidden <= 0.25 * tol or hidden <= _MOSTLY_HIDDEN * violation) and idle <= _IDLE:
             point.beta, point.values = point.beta - gradient / penalty, point.values - moved / penalty
             fresh, idle = False, idle + 1
             continue

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import svd
 
+from mercer.backends.threads import blas_threads
 from mercer.machines.certificate import LossCertificate, certify
 from mercer.machines.columns import CONSTANT
 from mercer.machines.linear import LinearEvidence
@@ -19,6 +20,7 @@ from mercer.status import Status
 FloatArray = npt.NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
+_ALONE = 1e-10  # of a row's leverage left beyond the columns: what rounding makes of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,16 @@ def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) 
     A column that is constant but for rounding has weight 0.
 
     Costs a thin singular value decomposition, some 4 n p min(n, p) multiplications, and as many numbers as three
-    copies of the rows. The leave-one-out residuals are (y - f) / (1 - h), h the leverages; NaN where h is 1.
+    copies of the rows. The leave-one-out residuals are (y - f) / (1 - h), h the leverages. Where h is 1 but for the
+    penalty, because the row is the only one in some direction, both have the penalty as a factor. Without it they are
+    u'z and u'e, with z the scaled targets, e the row's unit vector and u = U (S² + penalty)⁻¹ U'e: with a penalty of 0
+    the limit, which is the residual of the solution of least norm.
     """
+    with blas_threads(4 * rows.size * min(rows.shape)):
+        return _solved(rows, Y, penalty, weights)
+
+
+def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) -> Fitted:
     began = time.perf_counter()
     total, roots = weights.sum(), np.sqrt(weights)[:, None]
     level, centred = weights @ Y / total, rows
@@ -65,8 +75,12 @@ def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) 
     leverages = weights / total + np.square(left) @ (shrink * s)
     free = 1.0 - leverages
     residuals = Y - level - centred @ w
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left_out = np.where(free[:, None] > 1e-10, residuals / free[:, None], np.nan)
+    alone = 1.0 - weights / total - np.square(left[:, known]).sum(axis=1) <= _ALONE
+    left_out = np.where(alone, 0.0, 1.0)[:, None] * residuals / np.where(alone, 1.0, free)[:, None]
+    if alone.any():
+        own = left[alone][:, known] / (np.square(s[known]) + penalty)
+        ratio = own @ (left[:, known].T @ (roots * (Y - level))) / (own * left[alone][:, known]).sum(axis=1)[:, None]
+        left_out[alone] = ratio / roots[alone]
     objective = Objective(Squared(Y), weights, np.full(Y.shape[1], penalty), True)
     evidence = LinearEvidence(objective, rows, w, bias)
     certificate = certify(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import svds
 
+from mercer.backends.threads import blas_threads
 from mercer.machines.certificate import LossCertificate, certify, largest_gap
 from mercer.machines.columns import Columns, newton_step, second_derivatives
 from mercer.machines.iteration import Step, iterate
@@ -58,8 +59,20 @@ def minimise(
     `solver` is "newton" or "gradient"; the latter takes steps of `learning_rate` times the gradient, by default of
     1 / (a bound on the largest second derivative), which always converges.
     """
-    began = time.perf_counter()
-    n_outputs = objective.penalty.size
+    (n, p), n_outputs = rows.shape, objective.penalty.size
+    with blas_threads(n * p**2 + (p * n_outputs) ** 3):
+        return _minimised(objective, rows, solver, learning_rate, limits, callback)
+
+
+def _minimised(
+    objective: Objective,
+    rows: Any,
+    solver: str,
+    learning_rate: float | None,
+    limits: Limits,
+    callback: Callback | None,
+) -> Minimised:
+    began, n_outputs = time.perf_counter(), objective.penalty.size
     point = _Point(np.zeros((rows.shape[1], n_outputs)), np.zeros(n_outputs))
     columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
     algorithm = (

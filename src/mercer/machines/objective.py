@@ -14,6 +14,7 @@ IndexArray = npt.NDArray[np.int64]
 
 
 _MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # of the biases: Newton's method takes some five to get there
+_ROUNDED = 16.0 * float(np.finfo(np.float64).eps)  # of a sum of losses
 _BALANCE = 1e-10
 """Largest sum of weighted gradients, over the sum of the weights and in units of the loss, that counts as rounding: a
 dual point that is off by as much bounds the optimum to some ten digits."""
@@ -196,16 +197,17 @@ class Objective:
     def _shifted(self, f: FloatArray) -> FloatArray:
         value = self.total_loss(f)
         for _ in range(_MOST_SHIFTS):
+            room = _ROUNDED * value  # a sum of losses does not show what the last steps gain
             gradient = (self.weights[:, None] * self.loss.gradient(f)).sum(axis=0)
             units = np.eye(f.shape[1])
             curves = [self.loss.curve(f, np.broadcast_to(unit, f.shape)) for unit in units]
             second = np.array([self.weights @ curve for curve in curves])
             shift = -np.linalg.pinv(second, hermitian=True) @ gradient
             reached = self.total_loss(f + shift)
-            while not reached <= value and np.abs(shift).max() > _LEAST_SHIFT:
+            while not reached <= value + room and np.abs(shift).max() > _LEAST_SHIFT:
                 shift = 0.5 * shift
                 reached = self.total_loss(f + shift)
-            if not reached < value and np.abs(shift).max() <= _LEAST_SHIFT:
+            if not reached <= value + room:
                 break
             f, value = f + shift, reached
             if np.abs(shift).max() <= _LEAST_SHIFT:

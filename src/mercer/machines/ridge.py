@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import threadpoolctl
 from scipy.linalg import eigh, lapack
 
+from mercer.backends.threads import blas_threads
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, evaluate
@@ -360,8 +362,8 @@ def path(
     return RidgePath(penalties, coefficients, errors, int(ties[penalties[ties].argmax()]), solved)
 
 
-def _blas(n_jobs: int | None) -> threadpoolctl.threadpool_limits:
+def _blas(n_jobs: int | None) -> AbstractContextManager[object]:
     """Limits LAPACK to the threads asked for."""
-    return threadpoolctl.threadpool_limits(
-        limits=n_jobs if n_jobs is not None and n_jobs > 0 else None, user_api="blas"
-    )
+    if n_jobs is None or n_jobs < 0:
+        return nullcontext()
+    return blas_threads(0) if n_jobs == 1 else threadpoolctl.threadpool_limits(n_jobs, user_api="blas")

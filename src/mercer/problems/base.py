@@ -164,7 +164,7 @@ class Problem:
     @cached_property
     def members(self) -> list[slice | IndexArray]:
         """The variables of each group; of a single group, a slice of all."""
-        if self.groups is None:
+        if self.groups is None or not self.n_groups:
             return []
         if self.n_groups == 1:
             return [slice(None)]

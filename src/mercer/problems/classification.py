@@ -102,10 +102,15 @@ def c_svc_each(
     *,
     squared: bool = False,
     bias: bool = True,
+    one_sided: bool = False,
 ) -> Problems:
-    """Return several problems at once, of `sizes` rows one after the other; see :func:`c_svc`."""
+    """Return several problems at once, of `sizes` rows one after the other; see :func:`c_svc`.
+
+    With `one_sided`, a class may have no rows yet: where there is a bias, the machine is then f = 1 or f = -1.
+    """
     y, C = signs, penalties
-    _require_two_classes(y, sizes)
+    if not one_sided:
+        _require_two_classes(y, sizes)
     if not np.all(C > 0.0):
         raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
     unbounded = np.isinf(C)

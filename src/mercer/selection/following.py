@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import threadpoolctl
 
 from mercer._core import leave_out
+from mercer.backends.threads import blas_threads
 from mercer.certificate import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
@@ -20,6 +18,7 @@ from mercer.problems.base import filled
 from mercer.selection.tableau import Part, Tableau
 from mercer.solution import Limits
 from mercer.solvers import solve
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -42,12 +41,23 @@ _HAIR = 1e-11
 
 
 _EMPTIED = 2  # times that room is made for rows while one block of points is followed
-_SMALL = 2048  # variables, whose algebra is one thread's work
 _FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
 _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
 
 
 _LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # mercer::LeaveOutEnd
+
+
+UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
+"""What `Followed.pivots` says of rows that were not followed."""
+
+
+class Ended(Exception):  # noqa: N818
+    """Raised by a `check` that wants no more than has been found so far; no error."""
+
+
+Chooser = Callable[[FloatArray, FloatArray], IndexArray]
+"""Which rows' values are wanted, given beta and the gradient of the solution with all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +66,14 @@ class Followed:
 
     Attributes
     ----------
-    beta : ndarray of shape (n,)
+    beta, gradient : ndarray of shape (n,)
     bias : float
-        The solution with all rows.
+        The solution with all rows; its gradient, less the level of the group.
     values : ndarray of shape (n_rows,)
-        Decision value of each row by the machine trained without it.
+        Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
     pivots : ndarray of int64 of shape (n_rows,)
-        Variables that changed places on the way; -1 where the row is no support vector, -2 where it was refitted.
+        Variables that changed places on the way; or NO_SUPPORT, REFITTED, or UNWANTED, which is also said of rows that
+        were not found in time.
     violation : float
         Largest by which the optimality conditions of a problem without a row are violated.
     n_kernel_values : int
@@ -70,20 +81,23 @@ class Followed:
     """
 
     beta: FloatArray
+    gradient: FloatArray
     bias: float
     values: FloatArray
     pivots: IndexArray
     violation: float
     n_kernel_values: int
     seconds: float
+    is_ended: bool = False
 
 
 def follow(
     problem: Problem,
     gram: Gram,
     start: FloatArray,
-    wanted: IndexArray | None = None,
+    wanted: IndexArray | Chooser | None = None,
     check: Callable[[], None] | None = None,
+    tell: Callable[[float], None] | None = None,
 ) -> Followed:
     """Return the decision value of each row by the machine that the other rows train.
 
@@ -95,41 +109,35 @@ def follow(
         Of the same rows (not variables, where rows have two).
     start : ndarray of shape (n,)
         A solution, as good as it may be: it is solved to float64's precision first.
-    wanted : ndarray of int64, optional
+    wanted : ndarray of int64 or Chooser, optional
         Rows whose values are wanted; all by default. Others have NaN where they are support vectors.
     check : callable, optional
-        Called between pieces of work; what it raises ends it.
+        Called between pieces of work; what it raises ends it. After :class:`Ended`, what has been found is returned.
+    tell : callable, optional
+        Told which share of the work is done.
     """
     began, before = time.perf_counter(), gram.n_values
-    with _few_threads(problem.n):
-        return _followed(problem, gram, start, wanted, check, began, before)
-
-
-def _few_threads(n: int) -> contextlib.AbstractContextManager[Any]:
-    """One thread for the algebra of small problems: several wait longer for each other than the work takes."""
-    return threadpoolctl.threadpool_limits(1, user_api="blas") if n <= _SMALL else contextlib.nullcontext()
-
-
-def _followed(
-    problem: Problem,
-    gram: Gram,
-    start: FloatArray,
-    wanted: IndexArray | None,
-    check: Callable[[], None] | None,
-    began: float,
-    before: int,
-) -> Followed:
-    work = _Work(problem, gram, start, check or (lambda: None))
-    values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    beta = work.tableau.beta
-    return Followed(beta, -work.level, values, pivots, violation, gram.n_values - before, time.perf_counter() - began)
+    with blas_threads(problem.n**3 / 3):
+        work = _Work(problem, gram, start, check or (lambda: None), tell or (lambda share: None))
+        rows = wanted(work.tableau.beta, work.gradient) if callable(wanted) else wanted
+        values, pivots, violation = work.run(np.arange(problem.n_rows) if rows is None else rows)
+    seconds, n_values = time.perf_counter() - began, gram.n_values - before
+    found = work.tableau.beta, work.gradient, -work.level, values, pivots
+    return Followed(*found, violation, n_values, seconds, work.is_ended)
 
 
 class _Work:
     """The full solution, and what is left to do."""
 
-    def __init__(self, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None]) -> None:
-        self.problem, self.gram, self.check = problem, gram, check
+    def __init__(
+        self,
+        problem: Problem,
+        gram: Gram,
+        start: FloatArray,
+        check: Callable[[], None],
+        tell: Callable[[float], None],
+    ) -> None:
+        self.problem, self.gram, self.check, self.tell, self.is_ended = problem, gram, check, tell, False
         self.own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
         rough = float(np.abs(problem.linear).max(initial=0.0)) or float(np.abs(gram.diag()).max())
         self.scale = rough
@@ -148,25 +156,33 @@ class _Work:
         values[rows] = gradient - problem.linear
         if is_loose:
             self.move_levels(values, gradient)
-        pivots = np.full(problem.n_rows, -1, dtype=np.int64)
+        pivots = np.full(problem.n_rows, NO_SUPPORT, dtype=np.int64)
         shares = total_shares(problem)
         inside = _inside(problem, beta)
         alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
         support = np.flatnonzero((beta != 0.0) | (shares != 0.0) | alone)
-        values[rows[support]] = np.nan
+        values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
         support = support[np.isin(rows[support], wanted)]
         worst = self.evaluation.violation
-        found = _Passes(self, tableau, shares).run(support[~is_forced(problem, support)])
+        found: dict[int, tuple[float, int, float]] = {}
+        try:
+            _Passes(self, tableau, shares, found).run(support[~is_forced(problem, support)])
+            self.refit([variable for variable in support.tolist() if variable not in found], found)
+        except Ended:
+            self.is_ended = True
         for variable, (gradient_there, n_pivots, violation) in found.items():
             values[rows[variable]] = gradient_there - problem.linear[variable]
             pivots[rows[variable]] = n_pivots
             worst = max(worst, violation)
-        for row in rows[[variable for variable in support.tolist() if variable not in found]].tolist():
-            values[row], violation = refit(problem, self.gram, beta, row, TIGHT * self.scale)
-            pivots[row] = -2
-            worst = max(worst, violation)
-            self.check()
         return values, pivots, worst
+
+    def refit(self, variables: list[int], found: dict[int, tuple[float, int, float]]) -> None:
+        """Train anew without each of these."""
+        problem, rows = self.problem, _rows_of(self.problem)
+        for variable in variables:
+            self.check()
+            value, violation = refit(problem, self.gram, self.tableau.beta, int(rows[variable]), TIGHT * self.scale)
+            found[variable] = value + float(problem.linear[variable]), REFITTED, violation
 
     def move_levels(self, values: FloatArray, gradient: FloatArray) -> None:
         """Where an interval of levels is left, put right the values of rows that are an end of it by themselves."""
@@ -180,8 +196,10 @@ class _Work:
 class _Passes:
     """Points that are followed together, because they can reach about as many others."""
 
-    def __init__(self, work: _Work, tableau: Tableau, shares: FloatArray) -> None:
-        beta = tableau.beta
+    def __init__(
+        self, work: _Work, tableau: Tableau, shares: FloatArray, found: dict[int, tuple[float, int, float]]
+    ) -> None:
+        beta, self.found = tableau.beta, found
         self.work, self.tableau, self.beta, self.shares = work, tableau, beta, shares
         problem = work.problem
         self.is_basic = np.zeros(problem.n, dtype=bool)
@@ -191,10 +209,13 @@ class _Passes:
         self.others = np.flatnonzero(~self.is_basic)
         self.inverse = tableau.inverse()
         self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
-        for piece in tableau.chunks(self.others):
-            part = tableau.part(piece)
+        self.kept: Part | None = None  # of all others, where there is room
+        if 16 * tableau.basic.size * self.others.size <= work.gram.memory_limit // 4:
+            self.kept = tableau.part(self.others)
+        for piece in [self.others] if self.kept is not None else tableau.chunks(self.others):
+            part = self.part(piece)
             self.lengths[piece] = np.sqrt(part.diagonal())
-            self.answer[piece] = np.sqrt(np.square(part.answers()).sum(axis=0))
+            self.answer[piece] = np.sqrt(np.einsum("fj,fj->j", part.answers(), part.answers()))
             work.check()
         # How far a variable is from changing sides, in units of what a move of length 1 does to it at most.
         slack = _slack(problem, beta, tableau.gradient)
@@ -205,7 +226,15 @@ class _Passes:
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
 
-    def run(self, chosen: IndexArray) -> dict[int, tuple[float, int, float]]:
+    def part(self, variables: IndexArray) -> Part:
+        """Return what the tableau says of some of the others."""
+        if self.kept is None:
+            return self.tableau.part(variables)
+        if np.array_equal(variables, self.others):
+            return self.kept
+        return self.kept[np.searchsorted(self.others, variables)]
+
+    def run(self, chosen: IndexArray) -> None:
         beta, basic = self.beta[chosen], self.is_basic[chosen]
         lengths = self.lengths[chosen]
         with np.errstate(divide="ignore"):
@@ -214,52 +243,55 @@ class _Passes:
         order = np.argsort(reach, kind="stable")
         left, reach = chosen[order], reach[order]
         nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
-        found: dict[int, tuple[float, int, float]] = {}
-        size = _FIRST_WATCH
-        while left.size:
-            size = min(size, nearest.size)
-            last = size == nearest.size
-            limit = np.inf if last else self.near[nearest[size]]
-            if self.shares.any() and not last:
-                limit = -1.0
+        sizes, limits = self.sizes(nearest)
+        done, price = 0.0, np.asarray(sizes, dtype=np.float64) + self.tableau.basic.size
+        for level, (size, limit) in enumerate(zip(sizes, limits, strict=True)):
             fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
-            watched, rest = np.sort(nearest[:size]), nearest[size:]
             if fits:
-                found.update(self.watch(left[:fits], watched, rest))
-            done = np.isin(left, list(found))
-            if last:
-                break
-            left, reach = left[~done], reach[~done]
-            size *= 4
-        return found
+                later = np.searchsorted(limits, _NEAR * reach[fits:], side="left")
+                left_over = float(price[later].sum())
+                self.plan = done, price[level] * fits, left_over
+                self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
+                done += price[level] * fits
+            open_ = ~np.isin(left, list(self.found))
+            left, reach = left[open_], reach[open_]
 
-    def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> dict[int, tuple[float, int, float]]:
+    def sizes(self, nearest: IndexArray) -> tuple[list[int], list[float]]:
+        """How many of the nearest are watched, and how far points may reach to be followed among them."""
+        sizes = [_FIRST_WATCH]
+        while sizes[-1] < nearest.size:
+            sizes.append(4 * sizes[-1])
+        sizes[-1] = nearest.size
+        limits = [-1.0 if self.shares.any() else float(self.near[nearest[size]]) for size in sizes[:-1]]
+        return sizes, [*limits, np.inf]
+
+    def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> None:
         """Follow these points, with all basic variables and the `watched` ones free to change places.
 
-        Those whose bound does not prove that no other variable does are left out of the answer.
+        Those whose bound does not prove that no other variable does are not found.
         """
         problem, tableau, f = self.work.problem, self.tableau, self.tableau.basic.size
         if 24 * (f + 64) * (f + watched.size) > self.work.gram.memory_limit:
-            return {}  # each is refitted
-        part = tableau.part(watched)
+            return  # each is refitted
+        part = self.part(watched)
         universe = np.concatenate([tableau.basic, watched])
         position = np.full(problem.n, -1, dtype=np.int64)
         position[universe] = np.arange(universe.size)
-        store = _Rows(tableau, self.inverse, part)
+        store = _Rows(self, part)
         values = np.concatenate([self.beta[tableau.basic], tableau.gradient[watched]])
         drift = np.concatenate([self.drift, part.drift() if self.shares.any() else np.zeros(watched.size)])
         partner = _partners(problem, self.beta)
         far = self.distance[rest].min(initial=np.inf)
         stiff = self.stiffness[rest].max(initial=0.0)
-        found: dict[int, tuple[float, int, float]] = {}
         width = max(1, min(_BLOCK_BYTES, self.work.gram.memory_limit // 8) // (8 * max(1, universe.size)))
         for first in range(0, chosen.size, width):
             block = chosen[first : first + width]
-            own, corner = store.of(block, self.place)
+            block = block[np.argsort(~self.is_basic[block], kind="stable")]
+            own, corner = store.of(block, int(self.is_basic[block].sum()))
             own_drift = np.zeros(block.size)
             if self.shares.any():
                 outside = ~self.is_basic[block]
-                own_drift[outside] = tableau.part(block[outside]).drift()
+                own_drift[outside] = self.part(block[outside]).drift()
             pending, before = np.arange(block.size), store.n_emptied
             while pending.size and store.n_emptied <= before + _EMPTIED:  # else their rows do not fit together
                 rows = block[pending]
@@ -272,7 +304,8 @@ class _Passes:
                     problem.upper[universe],
                     store.rows,
                     store.slots,
-                    own if pending.size == block.size else own[pending],
+                    own,
+                    pending,
                     corner[pending],
                     tableau.gradient[rows],
                     position[rows],
@@ -292,57 +325,60 @@ class _Passes:
                 gradient, pivots, squared, outs, violation = numbers.T
                 settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
                 for k in np.flatnonzero(settled).tolist():
-                    found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
+                    self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
                 store.add(missing)
                 pending = pending[ends == _NEEDS_ROWS]
+                before_, here, after = self.plan
+                share = min(first + width - pending.size, chosen.size) / chosen.size
+                self.work.tell((before_ + share * here) / (before_ + here + after))
                 self.work.check()
-        return found
 
 
 class _Rows:
     """Rows of the tableau over the basic and the watched variables, made when asked for."""
 
-    def __init__(self, tableau: Tableau, inverse: FloatArray, part: Part) -> None:
-        self.tableau, self.part, self.f = tableau, part, tableau.basic.size
+    def __init__(self, passes: _Passes, part: Part) -> None:
+        self.passes, self.part, self.f = passes, part, passes.tableau.basic.size
         self.answers = part.answers()
         self.slots = np.full(self.f + part.variables.size, -1, dtype=np.int64)
-        self.inverse = inverse
         self.rows = np.zeros((64, self.slots.size))
         self.n_rows = self.n_emptied = 0
 
     def add(self, places: IndexArray) -> None:
         """Keep the rows of variables at these places."""
-        if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > self.tableau.gram.memory_limit // 2:
+        limit = self.passes.work.gram.memory_limit
+        if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > limit // 2:
             self.slots[:], self.n_rows = -1, 0
             self.n_emptied += 1
-        last = self.n_rows + places.size
-        self.slots[places] = np.arange(self.n_rows, last)
-        basic, other = places[places < self.f], places[places >= self.f] - self.f
-        fresh = np.empty((places.size, self.slots.size))
-        fresh[places < self.f] = self.basic_rows(basic)
-        fresh[places >= self.f] = self.other_rows(self.part[other], self.answers[:, other])
+        first, last = self.n_rows, self.n_rows + places.size
         if last > self.rows.shape[0]:
-            grown = np.empty((max(last, 2 * self.n_rows), self.slots.size))
-            grown[: self.n_rows] = self.rows[: self.n_rows]
+            grown = np.empty((max(last, 2 * first), self.slots.size))
+            grown[:first] = self.rows[:first]
             self.rows = grown
-        self.rows[self.n_rows : last] = fresh
+        middle = first + int(np.searchsorted(places, self.f))  # places are sorted: the basic ones come first
+        self.basic_rows(places[: middle - first], self.rows[first:middle])
+        self.other_rows(self.part[places[middle - first :] - self.f], self.rows[middle:last])
+        self.slots[places] = np.arange(first, last)
         self.n_rows = last
 
-    def basic_rows(self, places: IndexArray) -> FloatArray:
-        return np.hstack([self.inverse[places], self.answers[places]])
+    def basic_rows(self, places: IndexArray, out: FloatArray) -> None:
+        out[:, : self.f] = self.passes.inverse[places]
+        out[:, self.f :] = self.answers[places]
 
-    def other_rows(self, some: Part, answers: FloatArray) -> FloatArray:
-        return np.hstack([answers.T, some.rows(self.part)])
+    def other_rows(self, some: Part, out: FloatArray) -> None:
+        out[:, : self.f] = some.answers().T
+        out[:, self.f :] = some.rows(self.part)
 
-    def of(self, variables: IndexArray, place: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of any variables, and the elements on the diagonal."""
-        basic = place[variables] >= 0
+    def of(self, variables: IndexArray, n_basic: int) -> tuple[FloatArray, FloatArray]:
+        """Return the rows of variables, of which so many are basic and come first, and the elements on the diagonal."""
         rows, corner = np.empty((variables.size, self.slots.size)), np.empty(variables.size)
-        places = place[variables[basic]]
-        rows[basic], corner[basic] = self.basic_rows(places), self.inverse[places, places]
-        if not basic.all():
-            some = self.tableau.part(variables[~basic])
-            rows[~basic], corner[~basic] = self.other_rows(some, some.answers()), some.diagonal()
+        places = self.passes.place[variables[:n_basic]]
+        self.basic_rows(places, rows[:n_basic])
+        corner[:n_basic] = self.passes.inverse[places, places]
+        if n_basic < variables.size:
+            some = self.passes.part(variables[n_basic:])
+            self.other_rows(some, rows[n_basic:])
+            corner[n_basic:] = some.diagonal()
         return rows, corner
 
 
@@ -459,7 +495,10 @@ def refit(problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float) 
 
 def _solved(problem: Problem, gram: Gram, start: FloatArray, tol: float) -> FloatArray:
     """Solve a problem, and put variables at the bound that only rounding keeps from it."""
-    beta = solve(problem, gram, start=start, limits=Limits(tol=tol)).beta.copy()
+    solution = solve(problem, gram, start=start, limits=Limits(tol=tol))
+    if solution.status is Status.INTERRUPTED:
+        raise Ended
+    beta = solution.beta.copy()
     width = problem.upper - problem.lower
     hair = _HAIR * np.where(np.isfinite(width), width, np.abs(beta).max(initial=0.0))
     beta = np.where(beta - problem.lower <= hair, problem.lower, beta)

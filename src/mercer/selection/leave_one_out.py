@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
-from mercer.problems import Problem
+from mercer.problems import Hinge, Problem
 from mercer.selection.bounds import joachims_terms
-from mercer.selection.following import Followed, follow
+from mercer.selection.following import NO_SUPPORT, REFITTED, UNWANTED, Chooser, Ended, Followed, follow
+from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.int64]
 TextArray = npt.NDArray[np.str_]
 
 _LOOSE = 1e-6
 """Violation, in units of the largest decision value, beyond which values are not called exact."""
+
+_SIGN_OF_LIFE_SECONDS = 0.05  # between calls of a callback
+_RIGHT, _WRONG = "Joachims", "misclassified in training"
 
 _HELD = (
     "kernel parameters that depend on the data, balanced class weights, and whatever was done to the rows before are "
@@ -43,18 +51,20 @@ class LeaveOneOut:
     decision : ndarray of shape (n,) or (n, n_classes)
         Of a classifier: what `decision_function` of the machine without the row gives for it; for several classes, the
         scores, as with ``decision_function_shape="ovr"``. Of a regressor: the prediction. Of a novelty detector: the
-        decision value, negative outside.
+        decision value, negative outside. NaN where it is not known.
     raw : ndarray of shape (n, n_machines)
         Decision values of the machines for two classes; the same as `decision` where there is one.
     predicted : ndarray of shape (n,)
-        Class or prediction for each row; +1 or -1 of a novelty detector.
+        Class or prediction for each row; +1 or -1 of a novelty detector. Of no meaning where `known` is False.
     wrong : ndarray of bool of shape (n,) or None
         Which rows of a classifier or of a novelty detector (those outside) count as errors; None for regressors.
     error : float
-        Their share; of a regressor, the mean squared error. Rows count equally; those of weight 0 do not.
+        Their share; of a regressor, the mean squared error. Rows count equally; those of weight 0 do not. NaN where the
+        pass was stopped before all rows were known; `error_bounds` says what is.
     rule : ndarray of str of shape (n, n_machines)
         How each value was found: "not a support vector", "nothing changes" (the span rule: no other row changes
-        sides), "followed", "refitted", "not trained on", or "closed form".
+        sides), "followed", "refitted", "not trained on", or "closed form"; "unknown" where the pass was stopped
+        before. With ``what="errors"``, also the rule that settles a row without a value; see `error_rule`.
     error_rule : ndarray of str of shape (n,) or None
         Which rule would settle first whether a row is an error, for a machine with hinge loss for two classes: "not a
         support vector", "misclassified in training", "Joachims", or that of `rule`.
@@ -65,6 +75,10 @@ class LeaveOneOut:
     n_kernel_values, seconds : int, float
         What that took, beyond the fit.
     fit_seconds : float
+    known : ndarray of bool of shape (n,)
+        Of which rows it is known what is predicted.
+    stopped : str
+        Why some are not: "interrupted", "time limit" or "".
     held : str
         What is not estimated anew without a row.
     """
@@ -81,7 +95,9 @@ class LeaveOneOut:
     n_kernel_values: int
     seconds: float
     fit_seconds: float
-    held: str = _HELD
+    known: BoolArray
+    stopped: str = ""
+    held: str = field(default=_HELD, repr=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -93,15 +109,36 @@ class LeaveOneOut:
         """How many rows each rule settles as errors or not; empty where `error_rule` is None."""
         return {} if self.error_rule is None else dict(Counter(self.error_rule.tolist()))
 
+    @property
+    def error_bounds(self) -> tuple[float, float]:
+        """Between what the share of errors lies, whatever rows that are not known turn out to be; NaN of regressors."""
+        if self.wrong is None:
+            return np.nan, np.nan
+        counted = ~(self.rule == "not trained on").all(axis=1)
+        n_wrong, n_open = int((self.wrong & self.known & counted).sum()), int((counted & ~self.known).sum())
+        return n_wrong / int(counted.sum()), (n_wrong + n_open) / int(counted.sum())
+
     def __str__(self) -> str:
         how = ", ".join(f"{count} {rule}" for rule, count in sorted(self.counts.items()))
+        low, high = self.error_bounds
+        error = f"{self.error:.4g}" if not self.stopped else f"between {low:.4g} and {high:.4g}, {self.stopped}"
         return (
-            f"leave-one-out error {self.error:.4g} ({self.raw.shape[0]} rows; {how}; {self.pivots} pivots; violation "
+            f"leave-one-out error {error} ({self.raw.shape[0]} rows; {how}; {self.pivots} pivots; violation "
             f"{self.violation:.1g}; {self.seconds:.3g} s after a fit of {self.fit_seconds:.3g} s)"
         )
 
 
-def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
+def leave_one_out(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    what: str = "values",
+    max_seconds: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[Progress], object] | None = None,
+) -> LeaveOneOut:
     """Return what the machine trained without a row says of it, for every row.
 
     **Solves** the problem of the estimator n times, each time without one row: the numbers are those of n refits at a
@@ -117,6 +154,17 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
         None for novelty detectors.
     sample_weight : array-like of shape (n,), optional
         As in `fit`.
+    what : {"values", "errors"}, default="values"
+        "errors" asks for no more than which rows are errors. A machine with hinge loss for two classes then finds
+        values only for rows that neither their training error nor Joachims' lemma settles; the others' are NaN.
+        Machines of other kinds have no such rules, and find all values.
+    max_seconds : float, optional
+        Ends the pass that long after the fit, with what is known by then; so does Ctrl-C.
+    verbose : int, default=0
+        1 says on stderr how far the pass is, and how long it will still take.
+    callback : callable, optional
+        Called with a :class:`mercer.selection.progress.Progress` about every 50 ms, in hundredths of the work;
+        returning True ends the pass.
 
     Returns
     -------
@@ -126,6 +174,8 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     ------
     TypeError
         If the estimator is of another kind.
+    InvalidParameterError
+        If `what`, `max_seconds` or `callback` is none of these.
     ValueError
         If the kernel is not positive semidefinite on these rows, or `contamination` is set; and as in `fit`.
     InseparableError
@@ -134,7 +184,7 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     Warns
     -----
     ConvergenceWarning
-        If rounding leaves a larger violation than the claim allows.
+        If rounding leaves a larger violation than the claim allows; if the pass was stopped before all was known.
 
     Notes
     -----
@@ -150,7 +200,8 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     machine and without a row.
 
     Costs n times the number of support vectors in kernel values, about once, f² (n + n_SV) multiplications for f free
-    support vectors, and some f + m numbers for each row that is watched, m being a few hundred or thousand.
+    support vectors, and some f + m numbers for each row that is watched, m being a few hundred or thousand. Memory
+    stays within the estimator's `memory_limit`; where the f + m numbers do not fit, rows are refitted.
 
     scikit-learn has `cross_val_predict(estimator, X, y, cv=LeaveOneOut())`, which fits n times, and estimates gamma and
     class weights anew each time.
@@ -172,6 +223,7 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     (0.0228, 13)
     """
     _require_kind(estimator)
+    _require_settings(what, max_seconds, callback)
     scheme = getattr(estimator, "multi_class", "ovo")
     if scheme not in ("ovo", "ovr"):
         raise ValueError(
@@ -187,6 +239,7 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     began = time.perf_counter()
     rows: IndexArray = machine._rows
     whole: Gram = machine._solutions[0].certificate.evidence.whole()
+    n_before = whole.n_values
     gram = whole if rows.size == whole.n else whole.restrict(rows)
     if not gram.is_convex:
         raise ValueError(
@@ -197,22 +250,107 @@ def leave_one_out(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
     problems = [solution.certificate.evidence.problem for solution in machine._solutions]
     starts = [solution.beta for solution in machine._solutions]
-    raw, rule, found = left_out(problems, starts, parts, whole, rows)
-    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, rows, y)
-    return LeaveOneOut(
+    rules = _Rules(problems[0], gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
+    with Interruption() as interruption:
+        if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
+            interruption.request()
+        watch = _Watch(interruption, None if max_seconds is None else began + max_seconds, verbose, callback)
+        wanted = rules.open_rows if rules is not None and what == "errors" else None
+        raw, rule, found = left_out(
+            problems, starts, parts, whole, rows, wanted=wanted, check=watch.check, tell=watch.tell
+        )
+    error_rule = None if rules is None or not found else rule[:, 0].copy()
+    if rules is not None and error_rule is not None:
+        error_rule[rows] = rules.named(error_rule[rows], found[0])
+        if wanted is not None:
+            rule[:, 0] = error_rule
+    settled_by = rule if error_rule is None else error_rule[:, None]
+    known = (settled_by != "unknown").all(axis=1)
+    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, settled_by, rows, y, known)
+    result = LeaveOneOut(
         decision=decision,
         raw=raw,
         predicted=predicted,
         wrong=wrong,
         error=error,
         rule=rule,
-        error_rule=_error_rules(machine, gram, rule, found[0], rows) if machines and len(parts) == 1 else None,
+        error_rule=error_rule,
         pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
-        violation=max(one.violation for one in found),
-        n_kernel_values=whole.n_values,
+        violation=max((one.violation for one in found), default=np.inf),
+        n_kernel_values=whole.n_values - n_before,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
+        known=known,
+        stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
+    if result.stopped:
+        warnings.warn(
+            f"leave_one_out was ended ({result.stopped}) when {int(known.sum())} of {known.size} rows were known; "
+            "`known` says which, `error_bounds` what that says of the error. Raise max_seconds, or let it run.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+class _Watch:
+    """Says how far a pass is, and ends it when asked to."""
+
+    def __init__(
+        self,
+        interruption: Interruption,
+        deadline: float | None,
+        verbose: int,
+        callback: Callable[[Progress], object] | None,
+    ) -> None:
+        self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
+        self.stopped = ""
+        self.began = self.told = time.perf_counter()
+
+    def check(self) -> None:
+        if self.interruption.requested:
+            self.stopped = "interrupted"
+        elif self.deadline is not None and time.perf_counter() >= self.deadline:
+            self.stopped = "time limit"
+        if self.stopped:
+            raise Ended
+
+    def tell(self, share: float) -> None:
+        now = time.perf_counter()
+        if now < self.told + _SIGN_OF_LIFE_SECONDS and share < 1.0:
+            return
+        self.told = now
+        left = (now - self.began) * (1.0 / share - 1.0) if share > 0.0 else None
+        if left is not None and self.deadline is not None:
+            left = min(left, max(0.0, self.deadline - now))
+        progress = Progress("leave-one-out", round(100 * share), 100, left)
+        if self.verbose:
+            print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
+        if self.callback is not None and self.callback(progress) is True:
+            self.interruption.request()
+
+
+class _Rules:
+    """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
+
+    def __init__(self, problem: Problem, gram: Gram) -> None:
+        self.problem, self.gram = problem, gram
+        self._terms: tuple[BoolArray, BoolArray] | None = None
+
+    def terms(self, beta: FloatArray, gradient: FloatArray) -> tuple[BoolArray, BoolArray]:
+        if self._terms is None:
+            self._terms = joachims_terms(self.problem, self.gram, beta, gradient - self.problem.linear)
+        return self._terms
+
+    def open_rows(self, beta: FloatArray, gradient: FloatArray) -> IndexArray:
+        settled, misclassified = self.terms(beta, gradient)
+        return np.flatnonzero(~settled & ~misclassified)
+
+    def named(self, rule: TextArray, one: Followed) -> TextArray:
+        """Which rule settles first whether each row is an error."""
+        settled, misclassified = self.terms(one.beta, one.gradient)
+        support = rule != "not a support vector"
+        return np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], rule)
 
 
 def left_out(
@@ -223,7 +361,9 @@ def left_out(
     rows: IndexArray,
     *,
     name: str = "leave_one_out",
-    check: Callable[[], None] | None = None,
+    wanted: Chooser | None = None,
+    check: Callable[[], None] = lambda: None,
+    tell: Callable[[float], None] = lambda share: None,
 ) -> tuple[FloatArray, TextArray, list[Followed]]:
     """Return the decision value of every row by every machine trained without it.
 
@@ -240,15 +380,16 @@ def left_out(
         The training rows.
     name : str
         What is said to have failed where rounding does.
-    check : callable, optional
+    wanted, check, tell : callable, optional
         See :func:`mercer.selection.following.follow`.
 
     Returns
     -------
     raw : ndarray of shape (n, n_machines)
-        Of rows that a machine was not trained on, its decision values.
+        Of rows that a machine was not trained on, its decision values. NaN where none was wanted, or not found in time.
     rule : ndarray of str of shape (n, n_machines)
     found : list of Followed
+        Fewer than there are problems where the pass was ended.
 
     Warns
     -----
@@ -256,22 +397,30 @@ def left_out(
         If rounding leaves a larger violation than the claim allows.
     """
     gram = whole if rows.size == whole.n else whole.restrict(rows)
-    raw = np.empty((whole.n, len(parts)))
-    rule = np.full(raw.shape, "not trained on", dtype="<U25")
+    raw = np.full((whole.n, len(parts)), np.nan)
+    rule = np.full(raw.shape, "unknown", dtype="<U25")
     found: list[Followed] = []
     for column, (problem, start, part) in enumerate(zip(problems, starts, parts, strict=True)):
-        one = follow(problem, gram if part.size == gram.n else gram.restrict(part), start, check=check)
+        view = gram if part.size == gram.n else gram.restrict(part)
+        try:
+            check()
+            one = follow(problem, view, start, wanted, check, _share_of(tell, column, len(parts)))
+        except Ended:
+            break
         trained = rows[part]
+        raw[trained, column], rule[trained, column] = one.values, _names(one.pivots)
+        found.append(one)
+        if one.is_ended:
+            break
         others = np.setdiff1d(np.arange(whole.n), trained)
         if others.size:
             coefficients = np.zeros(whole.n)
             coefficients[trained] = problem.coefficients(one.beta)
             raw[others, column] = whole.matvec(coefficients, others) + one.bias
-        raw[trained, column] = one.values
-        rule[trained, column] = _names(one.pivots)
-        found.append(one)
-    scale = max(1e-300, float(np.abs(raw).max(initial=0.0)))
-    violation = max(one.violation for one in found)
+            rule[others, column] = "not trained on"
+        tell((column + 1) / len(parts))
+    scale = max(1e-300, float(np.nanmax(np.abs(raw), initial=0.0)))
+    violation = max((one.violation for one in found), default=0.0)
     if not violation <= _LOOSE * scale:
         warnings.warn(
             f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
@@ -282,30 +431,19 @@ def left_out(
     return raw, rule, found
 
 
-class _Ended(Exception):  # noqa: N818
-    """What ends a pass; no error."""
+def _share_of(tell: Callable[[float], None], column: int, n_machines: int) -> Callable[[float], None]:
+    return lambda share: tell((column + share) / n_machines)
 
 
-def left_out_in_time(
-    problems: Sequence[Problem],
-    starts: Sequence[FloatArray],
-    parts: Sequence[IndexArray],
-    gram: Gram,
-    *,
-    deadline: float | None,
-) -> FloatArray | None:
-    """Return the `raw` of :func:`left_out` for all rows of a Gram matrix, or None after `deadline` or Ctrl-C."""
-    with Interruption() as interruption:
-
-        def check() -> None:
-            if interruption.requested or (deadline is not None and time.perf_counter() > deadline):
-                raise _Ended
-
-        try:
-            check()
-            return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
-        except _Ended:
-            return None
+def _require_settings(what: str, max_seconds: float | None, callback: Any) -> None:
+    if what not in ("values", "errors"):
+        raise InvalidParameterError(f"what must be 'values' or 'errors', got {what!r}.")
+    if max_seconds is not None and not max_seconds >= 0.0:
+        raise InvalidParameterError(f"max_seconds must be a number >= 0 or None, got {max_seconds!r}.")
+    if callback is not None and not callable(callback):
+        raise InvalidParameterError(
+            f"callback must be a function of one argument, the progress, or None, got {callback!r}."
+        )
 
 
 def _require_kind(estimator: Any) -> None:
@@ -326,42 +464,39 @@ def _require_kind(estimator: Any) -> None:
 
 
 def _names(pivots: IndexArray) -> TextArray:
-    return np.select(
-        [pivots == -2, pivots == -1, pivots == 0], ["refitted", "not a support vector", "nothing changes"], "followed"
-    )
+    names = ["unknown", "refitted", "not a support vector", "nothing changes"]
+    return np.select([pivots == kind for kind in (UNWANTED, REFITTED, NO_SUPPORT, 0)], names, "followed")
 
 
 def _judged(
-    machine: Any, machines: Machines | None, whole: Gram, raw: FloatArray, rows: IndexArray, y: Any
-) -> tuple[FloatArray, npt.NDArray[Any], npt.NDArray[np.bool_] | None, float]:
+    machine: Any,
+    machines: Machines | None,
+    whole: Gram,
+    raw: FloatArray,
+    rule: TextArray,
+    rows: IndexArray,
+    y: Any,
+    known: BoolArray,
+) -> tuple[FloatArray, npt.NDArray[Any], BoolArray | None, float]:
     """Decision values as the estimator has them, what they predict, which are wrong, and the error."""
+    decision, wrong = raw[:, 0], None
     if machines is not None:
         decision = class_scores(raw, machines.n_classes, machines.scheme)
-        predicted = machine.classes_[winners(decision)]
-        wrong = predicted != np.asarray(y)
-        return decision, predicted, wrong, float(wrong[rows].mean())
-    decision = raw[:, 0]
-    if is_regressor(machine):
-        return decision, decision, None, float(np.mean(np.square(decision - np.asarray(y, dtype=np.float64))[rows]))
-    if hasattr(machine, "radius_"):  # R^2 less the squared distance from the centre
-        decision = 2.0 * decision - whole.diag()
-    outside = decision < 0.0
-    return decision, np.where(outside, -1, 1), outside, float(outside[rows].mean())
-
-
-def _error_rules(machine: Any, gram: Gram, rule: TextArray, one: Followed, rows: IndexArray) -> TextArray | None:
-    """Which rule settles first whether each row is an error, for a machine with hinge loss."""
-    if getattr(machine, "loss", "hinge") != "hinge":
-        return None
-    problem: Problem = machine._solutions[0].certificate.evidence.problem
-    settled, misclassified = joachims_terms(problem, gram, one.beta, one.bias)
-    found = rule[:, 0].copy()
-    own = found[rows].astype(found.dtype)
-    support = own != "not a support vector"
-    own[support & settled] = "Joachims"
-    own[support & misclassified] = "misclassified in training"
-    found[rows] = own
-    return found
+        chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
+        settled = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
+        chosen[settled] = np.where(rule[settled, 0] == _WRONG, 1 - own[settled], own[settled])
+        predicted, wrong = machine.classes_[chosen], (chosen != own) & known
+    elif is_regressor(machine):
+        predicted = decision
+    else:
+        if hasattr(machine, "radius_"):  # R^2 less the squared distance from the centre
+            decision = 2.0 * decision - whole.diag()
+        predicted, wrong = np.where(decision < 0.0, -1, 1), decision < 0.0
+    if wrong is not None:
+        error = float(wrong[rows].mean())
+    else:
+        error = float(np.mean(np.square(decision - np.asarray(y, dtype=np.float64))[rows]))
+    return decision, predicted, wrong, error if known[rows].all() else np.nan
 
 
 def _closed_form(machine: Any, y: npt.NDArray[Any], fit_seconds: float) -> LeaveOneOut:
@@ -390,4 +525,5 @@ def _closed_form(machine: Any, y: npt.NDArray[Any], fit_seconds: float) -> Leave
         n_kernel_values=0,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
+        known=np.ones(raw.shape[0], dtype=bool),
     )

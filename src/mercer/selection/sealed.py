@@ -29,6 +29,48 @@ class Opening:
         return self.number == 1
 
 
+@dataclass
+class Seal:
+    """The record of a test part: it grows with every look, for all who hold it.
+
+    Attributes
+    ----------
+    n_test : int
+        Number of sealed rows.
+    sealed_at : datetime
+    openings : tuple of Opening
+        Every look so far, the first one first.
+    """
+
+    n_test: int
+    sealed_at: datetime
+    openings: tuple[Opening, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nobody has looked more than once."""
+        return len(self.openings) <= 1
+
+    def note(self, purpose: str) -> Opening:
+        """Record a look."""
+        opening = Opening(purpose, datetime.now(UTC), len(self.openings) + 1)
+        self.openings += (opening,)
+        return opening
+
+    def __str__(self) -> str:
+        rows = f"test part of {self.n_test} {'row' if self.n_test == 1 else 'rows'}, sealed {_moment(self.sealed_at)}"
+        if not self.openings:
+            return f"{rows}: never opened"
+        looks = "; ".join(f"{one.purpose}, {_moment(one.time)}" for one in self.openings)
+        if self.clean:
+            return f"{rows}: opened once ({looks})"
+        return f"{rows}: opened {len(self.openings)} times ({looks}); after the first look it is no longer clean"
+
+
+def _moment(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 @dataclass(frozen=True)
 class Unsealed(Generic[Result]):
     """What a look at the test part gave, with the record of the look."""
@@ -61,6 +103,8 @@ class SealedTest:
         Number of sealed rows.
     openings : tuple of Opening
         Every look so far.
+    seal : Seal
+        The record, for who wants to keep it.
 
     Examples
     --------
@@ -79,8 +123,7 @@ class SealedTest:
         self.rest, self._test = (
             stratified_holdout(codes, test_size, seed) if groups is None else grouped_holdout(groups, test_size, seed)
         )
-        self.sealed_at = datetime.now(UTC)
-        self._openings: list[Opening] = []
+        self.seal = Seal(len(self._test), datetime.now(UTC))
 
     @property
     def n_test(self) -> int:
@@ -88,17 +131,23 @@ class SealedTest:
         return len(self._test)
 
     @property
+    def sealed_at(self) -> datetime:
+        """When that was."""
+        return self.seal.sealed_at
+
+    @property
     def openings(self) -> tuple[Opening, ...]:
         """Every look so far, the first one first."""
-        return tuple(self._openings)
+        return self.seal.openings
 
     def restrict(self, rows: np.ndarray) -> SealedTest:
         """The same seal over some of the rows (rising indices), numbered anew: none changes sides."""
         position = np.full(self._n, -1)
         position[rows] = np.arange(len(rows))
         part = copy(self)
-        part._n, part._openings = len(rows), list(self._openings)
+        part._n = len(rows)
         part.rest, part._test = (kept[kept >= 0] for kept in (position[self.rest], position[self._test]))
+        part.seal = Seal(len(part._test), self.sealed_at, self.openings)
         return part
 
     def check(self, accept: Callable[[np.ndarray], object]) -> None:
@@ -110,6 +159,5 @@ class SealedTest:
 
         The look is recorded before the call: one that fails has been a look as well.
         """
-        opening = Opening(purpose, datetime.now(UTC), len(self._openings) + 1)
-        self._openings.append(opening)
+        opening = self.seal.note(purpose)
         return Unsealed(evaluate(self._test.copy()), opening)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.metrics import Interval, wilson_interval
 from mercer.selection.folds import checked_length
-from mercer.selection.sealed import Opening, SealedTest
+from mercer.selection.sealed import Opening, Seal, SealedTest
 
 FloatArray = npt.NDArray[np.float64]
 Loss = Callable[[Any, Any], Any]
@@ -251,7 +251,8 @@ class SealedSplit:
         The interval of a share of errors is Wilson's; of other losses, and where rows come in groups, that of Student's
         t for a ratio of means, over the groups (over the rows, where there are none).
 
-        A look that fails was a look: it is recorded before the prediction.
+        A look that fails was a look: it is recorded before the prediction. The machines keep the record, as `seal_`,
+        and so do the model files that they are written to; it grows with later looks.
 
         References
         ----------
@@ -273,6 +274,8 @@ class SealedSplit:
                 found.append((name, each, _interval(each, groups, name == "zero_one", level)))
             return found
 
+        for machine in chosen:
+            _hand_record(machine, self._seal.seal)
         unsealed = self._seal.open(judge, purpose)
         estimates = tuple(
             Estimate(name, interval, self.n_test, unsealed.opening, self._groups is not None, each)
@@ -297,6 +300,14 @@ class SealedSplit:
                 f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
             )
         return machine
+
+
+def _hand_record(machine: Any, seal: Seal) -> None:
+    """Give a machine the record of the part that it is judged by, and whatever machine it is made of."""
+    machine.seal_ = seal
+    for inner in (getattr(machine, "best_estimator_", None), getattr(machine, "steps", [(None, None)])[-1][1]):
+        if hasattr(inner, "fit"):
+            _hand_record(inner, seal)
 
 
 def _holds_classes(y: npt.NDArray[Any]) -> bool:

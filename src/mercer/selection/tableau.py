@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cholesky, lapack, solve_triangular
+from scipy.linalg import blas, cholesky, lapack, solve_triangular
 
 from mercer.gram import Gram
 from mercer.problems import Problem
@@ -74,7 +75,7 @@ class Tableau:
         if inside.size:
             found, order, rank, _ = lapack.dpstrf(matrix, lower=1, tol=_DEPENDENT * float(np.diag(matrix).max()))
             basic = inside[order[:rank] - 1]
-            factor = np.tril(found[:rank, :rank])
+            factor = np.asfortranarray(np.tril(found[:rank, :rank]))
         else:
             basic, factor = inside, np.zeros((0, 0))
         members = _membership(problem, basic)
@@ -120,12 +121,9 @@ class Tableau:
 
     def part(self, variables: IndexArray) -> Part:
         """Return what the tableau says of some variables that are not basic."""
-        between = self.gram.block(self.basic, variables) + self._shift
-        half = (
-            solve_triangular(self._factor, between, lower=True, check_finite=False, overwrite_b=True)
-            if self.basic.size
-            else np.zeros((0, variables.size))
-        )
+        half = _values(self.gram, variables, self.basic, self._shift).T
+        if half.size:
+            half = blas.dtrsm(1.0, self._factor, half, lower=1, overwrite_b=1)
         if not self.problem.n_groups:
             return Part(self, variables, half, np.zeros((0, variables.size)))
         rest = _membership(self.problem, variables).T - self._border.T @ half
@@ -150,7 +148,8 @@ class Tableau:
 class Part:
     """Variables that are not basic: their share of the tableau.
 
-    `half` is L^-1 K_Fj; `height` how far each is from the affine span's level, (groups, m).
+    `half` is L^-1 K_Fj, (f, m), its columns in one piece each; `height` how far each is from the affine span's level,
+    (groups, m).
     """
 
     tableau: Tableau
@@ -160,11 +159,18 @@ class Part:
 
     def answers(self) -> FloatArray:
         """Return X, (f, m): how basic variables answer to these."""
-        whole = self.half
+        return self._answers
+
+    @cached_property
+    def _answers(self) -> FloatArray:
+        whole = self.half.copy(order="F")
+        if not whole.size:
+            return whole
         if self.height.size:
             inner = solve_triangular(self.tableau._corner, self.height, lower=True, trans=1)
-            whole = whole + self.tableau._border @ inner
-        return self.tableau._back(whole)
+            whole += self.tableau._border @ inner
+        found: FloatArray = blas.dtrsm(1.0, self.tableau._factor, whole, lower=1, trans_a=1, overwrite_b=1)
+        return found
 
     def diagonal(self) -> FloatArray:
         """Return T_jj, (m,), never below 0."""
@@ -177,9 +183,11 @@ class Part:
 
     def rows(self, other: Part) -> FloatArray:
         """Return T between these variables and others, (m, m')."""
-        found = self.tableau.gram.block(self.variables, other.variables)
-        found += self.tableau._shift
-        found -= np.vstack([self.half, -self.height]).T @ np.vstack([other.half, other.height])
+        found = _values(self.tableau.gram, self.variables, other.variables, self.tableau._shift)
+        if found.size and self.half.size:
+            blas.dgemm(-1.0, other.half, self.half, beta=1.0, c=found.T, trans_a=1, overwrite_c=1)
+        for mine, theirs in zip(self.height, other.height, strict=True):
+            found += np.multiply.outer(mine, theirs)
         ridge = self.tableau.problem.ridge
         if ridge is not None:
             same = self.variables[:, None] == other.variables[None, :]
@@ -192,7 +200,20 @@ class Part:
         return -(self.height.T @ inner)
 
     def __getitem__(self, chosen: npt.NDArray[np.integer]) -> Part:
-        return Part(self.tableau, self.variables[chosen], self.half[:, chosen], self.height[:, chosen])
+        some = Part(self.tableau, self.variables[chosen], self.half.T[chosen].T, self.height[:, chosen])
+        if "_answers" in self.__dict__:
+            some.__dict__["_answers"] = self._answers.T[chosen].T
+        return some
+
+
+def _values(gram: Gram, rows: IndexArray, columns: IndexArray, shift: float) -> FloatArray:
+    """Kernel values in an array without padding, more a constant."""
+    found = np.empty((rows.size, columns.size))
+    for _ in gram.fill_block(found, rows, columns):
+        pass
+    if shift:
+        found += shift
+    return found
 
 
 def _membership(problem: Problem, variables: IndexArray) -> FloatArray:

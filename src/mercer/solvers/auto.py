@@ -187,7 +187,7 @@ def solve_each(
         solution = _solve_alone(
             problem,
             _view(gram, parts, pairs[number].tolist()),
-            limits=_remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
+            limits=remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
             start=given[number] if earlier is None or _is_astray(earlier, problem) else earlier.beta,
             callback=_numbered(callback, number, len(problems)),
             before=None if before is None else before[number],
@@ -247,7 +247,8 @@ def _numbered(callback: Callback | None, number: int, total: int) -> Callback | 
     return lambda progress: callback(replace(progress, stage=f"machine {number + 1} of {total}"))
 
 
-def _remaining(limits: Limits, spent: float, steps: int) -> Limits:
+def remaining(limits: Limits, spent: float, steps: int) -> Limits:
+    """Return what limits leave after so many seconds and steps."""
     seconds = None if limits.max_seconds is None else max(0.0, limits.max_seconds - spent)
     return replace(
         limits,

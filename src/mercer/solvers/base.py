@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer.certificate import Kept
 from mercer.gram import Gram
 from mercer.problems import Problem
 
@@ -75,6 +76,11 @@ class Solver(ABC, Generic[StateT]):
     @abstractmethod
     def refresh(self, state: StateT, gradient: FloatArray, tol: float) -> None:
         """Go on from the true gradient at `state.beta`, to the tolerance `tol`."""
+
+    def kept(self, state: StateT) -> Kept | None:
+        """Return values of K beta that the solver has kept up to date, if it has any, for the certificate."""
+        del state
+        return None
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows, gather_rows, select_working_set, solve_block, survey
+from mercer.certificate import Kept, Plan
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.solvers.base import FloatArray, Solver, State
+from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 
 Array = npt.NDArray[np.floating]
@@ -29,7 +31,13 @@ EXACT_PROBLEM = 300
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
 _WORKING_SETS = (512, 1024, 2048, 4096, 6144)
+_MANY_ROWS, _SOFT = (
+    20_000,
+    10.0,
+)  # beyond, and up to this C k(x, x), 150 MB and twice the input are enough for 50,000 rows:
+_SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
+_PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _FEW_FREE = 2048  # free variables that Newton steps are always tried with: their inverse costs free^3 / 2
 _MAX_FREE = 6144  # and where nobody else violates: beyond _FEW_FREE they have a Cholesky factor, in two threads
@@ -69,6 +77,7 @@ class BatchState(State):
     active_rows: IndexArray | None = None  # of `values` that these belong to
     covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
     single: bool = False  # whether kernel values are evaluated in single precision
+    sizes: tuple[int, ...] = _WORKING_SETS  # of working sets
     largest: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
@@ -76,6 +85,8 @@ class BatchState(State):
     holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether Newton steps have been needed in single precision
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    n_moved: int = _ENOUGH  # in the last round
+    ledger: Ledger | None = None  # until the first true gradient
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
     values: Gram = field(init=False)  # of each row once, where some have two variables
     rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
@@ -91,6 +102,8 @@ class BatchState(State):
     def leave_out_all_but(self, active: IndexArray | None) -> None:
         """Note whose gradient is kept up to date from now on."""
         self.active = self.active_rows = active
+        if self.ledger is not None and active is not None:
+            self.ledger.leave_out_all_but(active)
         if self.rows is not None and active is not None:
             wanted = np.zeros(self.values.n, dtype=bool)
             wanted[self.rows[active]] = True
@@ -105,19 +118,36 @@ class BatchState(State):
         """Note what blocks of kernel values take now, and `more` bytes beside them."""
         held = self.gram.arena.nbytes
         held += 0 if self.cache is None else self.cache.nbytes
+        held += 0 if self.ledger is None else self.ledger.nbytes
         self.peak_bytes = max(self.peak_bytes, held + more)
 
 
 def working_sets(gram: Gram) -> tuple[int, ...]:
-    """Return the sizes of working sets whose matrix in double precision is within the memory limit; one at least."""
-    return tuple(s for s in _WORKING_SETS if 8 * s * s <= gram.memory_limit) or _WORKING_SETS[:1]
+    """Return the sizes of working sets whose matrix in double precision takes half of the room; one at least.
+
+    In single precision it takes a quarter; half is for rows that are kept then, and a quarter for the factor of the
+    free variables. In double precision that has the other half.
+    """
+    return tuple(s for s in _WORKING_SETS if 16 * s * s <= gram.room) or _WORKING_SETS[:1]
+
+
+def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
+    """Return what a native call of Newton steps takes, to a few per cent (native/include/mercer/newton_steps.hpp)."""
+    capacity = min(size, n_free + n_free // 4 + 64) + 96  # with padding for any instruction set
+    if single and n_free > _FEW_FREE:
+        return 2 * capacity * capacity + 3100 * capacity
+    return 8 * capacity * (capacity + 257)
 
 
 def single_precision_helps(problem: Problem, gram: Gram) -> bool:
     """Whether blocks of kernel values in single precision lead anywhere, and there are enough to be worth it."""
-    largest = float(np.abs(gram.diag()).max(initial=0.0))
+    return problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * largest_value(problem, gram) < _SINGLE_NOISE
+
+
+def largest_value(problem: Problem, gram: Gram) -> float:
+    """C k(x, x) at its largest: how much one variable can do to a decision value."""
     width = float((problem.upper - problem.lower).max(initial=0.0))
-    return problem.n > EXACT_PROBLEM and _SINGLE_ROUNDOFF * largest * width < _SINGLE_NOISE
+    return float(np.abs(gram.diag()).max(initial=0.0)) * width
 
 
 def takes_everything(gram: Gram) -> bool:
@@ -173,6 +203,12 @@ class BatchSMO(Solver[BatchState]):
         state.single = single_precision_helps(problem, gram)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
+        state.sizes = working_sets(gram)
+        if problem.n_rows > _MANY_ROWS and largest_value(problem, gram) <= _SOFT:
+            most = _SOFT_SET if state.cache is None else _SOFT_SET_BESIDE_ROWS
+            state.sizes = tuple(min(size, most) for size in state.sizes)
+        if not state.takes_everything:
+            state.ledger = Ledger(state.values, state.rows, beta)
         state.work = self._begin(state)
         return state
 
@@ -190,6 +226,7 @@ class BatchSMO(Solver[BatchState]):
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
+        state.ledger = None
         state.leave_out_all_but(None)
         state.covered = None
         state.moved = 0.0
@@ -197,7 +234,24 @@ class BatchSMO(Solver[BatchState]):
         state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
         if state.cache is not None:
             state.cache.forget()
+        if not state.single:
+            state.cache = None
         state.work = self._rounds(state)
+
+    def kept(self, state: BatchState) -> Kept | None:
+        """Return the values that the steps have kept up to date; see :class:`Solver`."""
+        ledger = state.ledger
+        if ledger is None or not state.finished:  # in the middle of a round values are those of no point
+            return None
+        problem, beta = state.problem, state.beta
+        followed = state.gradient - problem.linear
+        if problem.ridge is not None:
+            followed -= problem.ridge * ledger.beta
+
+        def plan(wanted: npt.NDArray[np.bool_]) -> Plan:
+            return ledger.plan(followed, beta, wanted, single=state.single)
+
+        return Kept(ledger.travelled + np.abs(beta - ledger.beta), ledger.n_terms + beta.size, plan)
 
     def _begin(self, state: BatchState) -> Iterator[None]:
         moved = np.flatnonzero(state.beta)
@@ -223,6 +277,7 @@ class BatchSMO(Solver[BatchState]):
             del matrix  # the next may take its place
             change = state.beta[chosen] - before
             moved = np.flatnonzero(change)
+            state.n_moved = moved.size
             stuck = moved.size == 0 or everything
             if not everything:
                 yield from self._follow(state, chosen, change, moved)
@@ -236,6 +291,8 @@ class BatchSMO(Solver[BatchState]):
         """Update the gradient of all active variables."""
         cols, weights = chosen[moved], change[moved]
         state.moved += inner(change, change)
+        if state.ledger is not None:
+            state.ledger.move(cols, state.beta)
         if state.covered is not None:
             assert state.matrix is not None  # with the ridge on its diagonal
             rise = np.zeros(chosen.size)
@@ -245,6 +302,7 @@ class BatchSMO(Solver[BatchState]):
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         if state.single and state.cache is not None:
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, state.active_rows)
+            state.count_memory()
         else:
             rows, single = state.active_rows, state.single
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=single)
@@ -272,9 +330,8 @@ class BatchSMO(Solver[BatchState]):
 
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
-        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH))
-        sizes = working_sets(state.gram)
-        size = next((s for s in sizes if s >= wanted), sizes[-1])
+        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH, _PER_MOVED * state.n_moved))
+        size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
         if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
             state.holds_all = True
             return self._everything(state)
@@ -398,9 +455,11 @@ class _Block:
 
     @property
     def max_free(self) -> int:
-        if not self.is_single:
-            return _MAX_FREE_DOUBLE
-        return _MAX_FREE if self._state.holds_all else _FEW_FREE
+        size, single, room = self._chosen.size, self.is_single, self._state.gram.room
+        most = (_MAX_FREE if self._state.holds_all else _FEW_FREE) if single else _MAX_FREE_DOUBLE
+        while most > _WORKING_SETS[0] and newton_bytes(most, size, single=single) > room // (4 if single else 2):
+            most = max(_WORKING_SETS[0], most // 2)
+        return most
 
     @property
     def rounding(self) -> float:
@@ -449,7 +508,7 @@ class _Block:
             if left == 0:
                 return _LIMIT
             self._state.drags = self._state.drags or self.is_single
-            self._state.count_memory((8 if n_free <= _FEW_FREE else 2) * n_free * n_free)
+            self._state.count_memory(newton_bytes(n_free, self._chosen.size, single=self.is_single))
             end = self._run(newton=True, tol=max(tol, self._noise()), max_iter=left)
             yield
             if end != _LIMIT:

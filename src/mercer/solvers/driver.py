@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, conclude, evaluate
-from mercer.gram import Gram
+from mercer.certificate import Evaluation, Evidence, Kept, conclude, evaluate
+from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
@@ -23,7 +25,6 @@ _IDLE_ROUNDS = 20  # such rounds, if they take no steps
 _GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
 _PROGRESS = 0.8  # nor does a violation that falls by less than this factor
 _DOUBT = 1e-3  # of the tolerance: how far a solver's own values may be off to be taken
-_STATE_ARRAYS = 16  # arrays of length n that problem, state, selection and evaluation hold at a time
 
 
 class _Skip(Exception):  # noqa: N818 - a request, not an error
@@ -40,6 +41,7 @@ def drive(
     start: FloatArray | None = None,
     callback: Callback | None = None,
     interruption: Interruption | None = None,
+    before: Evaluation | None = None,
 ) -> Solution:
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
 
@@ -58,6 +60,8 @@ def drive(
         See :func:`mercer.solvers.solve`.
     interruption : Interruption, optional
         Entered by the caller, so that Ctrl-C is one for all the machines of a fit.
+    before : Evaluation, optional
+        Of `start`, a feasible point: its gradient is then known, and evaluations go on from it.
 
     Returns
     -------
@@ -75,7 +79,6 @@ def drive(
     tol, convex = limits.tol, gram.kernel.is_psd is True
     trace: list[TraceRow] = []
     evaluation: Evaluation | None = None
-    before: Evaluation | None = None  # of the last point that was not good enough
     patience = _Patience()
 
     def check() -> None:
@@ -87,7 +90,18 @@ def drive(
         problem.balance(state.beta)
         try:
             check()
-            return evaluate(problem, gram, state.beta, check, state.gradient, before, state.claim, _DOUBT * limits.tol)
+            known = None if kept is None else kept()
+            return evaluate(
+                problem,
+                gram,
+                state.beta,
+                check,
+                hint=state.gradient,
+                before=before,
+                kept=known,
+                claim=state.claim,
+                doubt=_DOUBT * limits.tol,
+            )
         except _Skip:
             return None
 
@@ -97,11 +111,17 @@ def drive(
         convex = gram.is_convex
         ended = out_of_time(limits, began, interruption)
     state: State
+    kept: Callable[[], Kept | None] | None = None
     if ended is not None:
         state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
     else:
         state = working = solver.init(problem, gram, tol, start)
+        kept = partial(solver.kept, working)
+        if before is not None:
+            solver.refresh(working, before.gradient, tol)
         state.stop = lambda: out_of_time(limits, began, interruption) is not None
+    if start is not None and before is not None:
+        state.beta[:] = start
     while ended is None:
         solver.advance(working, _slice(limits, began), limits.max_iter)
         trace.append(_trace_row(state, began))
@@ -140,7 +160,7 @@ def drive(
         evidence=Evidence.of(problem, gram, state.beta, convex=convex),
         held_values=state.claim,
         n_kernel_values=gram.n_values - values_before,
-        peak_memory_bytes=gram.peak_bytes + state.peak_bytes + _STATE_ARRAYS * state.beta.nbytes,
+        peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,
     )
     return solution if evaluation is None else solution.certify(evaluation)
 

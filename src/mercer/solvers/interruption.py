@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, final
+from typing import Any, TypeVar, final
+
+Result = TypeVar("Result")
 
 
 @final
@@ -62,3 +66,25 @@ class Interruption:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._requests += 1
+
+
+class _Ended(Exception):  # noqa: N818
+    """What ends a piece of work; no error."""
+
+
+def in_time(work: Callable[[Callable[[], None]], Result], deadline: float | None) -> Result | None:
+    """Return what `work` does, or None after Ctrl-C or `deadline`, by the clock of `time.perf_counter`.
+
+    `work` gets a function to call between its pieces, which ends it by raising.
+    """
+    with Interruption() as interruption:
+
+        def check() -> None:
+            if interruption.requested or (deadline is not None and time.perf_counter() > deadline):
+                raise _Ended
+
+        try:
+            check()
+            return work(check)
+        except _Ended:
+            return None

@@ -15,7 +15,9 @@ Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
-_SPARE_BYTES = 128 << 20  # of rows, beside as much as the input takes
+_SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
+_FEW_NEW = 0.5  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
+_PIECE_BYTES = 16 << 20  # of columns evaluated at a time, which then go to their places
 
 
 @final
@@ -28,21 +30,21 @@ class RowCache:
     Parameters
     ----------
     gram : Gram
-        Whose `memory_limit` has room for one row at least.
+        Half of whose `room` has room for one row at least.
     """
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
-        limit = min(gram.memory_limit, _SPARE_BYTES + gram.data.nbytes)
+        limit = min(gram.room // 2, _SPARE_BYTES + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
         self._arena = np.empty((self._capacity, gram.n), dtype=np.float32)  # pages are claimed when they are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
-        self._used = 0
+        self._used = self._claimed = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes that kept rows take."""
-        return 4 * self._gram.n * self._used
+        """Bytes that kept rows have taken, at most at a time."""
+        return 4 * self._gram.n * self._claimed
 
     def forget(self) -> None:
         """Drop all rows: they do not hold what columns that become active again need."""
@@ -74,6 +76,9 @@ class RowCache:
         """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
         slots = self._slots[chosen]
         new = np.flatnonzero(slots < 0)
+        if new.size > _FEW_NEW * chosen.size:
+            yield from self._gram.fill_block(out, chosen, chosen)
+            return
         gather_rows(self._arena, slots, chosen, out, self._gram.n_threads)
         yield
         square = np.empty((new.size, new.size), dtype=np.float32)
@@ -83,7 +88,8 @@ class RowCache:
 
     def _keep(self, cols: IndexArray, active: IndexArray | None) -> Iterator[None]:
         missing = cols[self._slots[cols] < 0][: self._capacity - self._used]
-        height = max(1, self._gram.values_per_call // self._gram.n)
+        n_values = self._gram.values_per_call if active is None else min(self._gram.values_per_call, _PIECE_BYTES // 4)
+        height = max(1, n_values // self._gram.n)
         for first in range(0, missing.size, height):
             part = missing[first : first + height]
             rows = self._arena[self._used : self._used + part.size]
@@ -95,3 +101,4 @@ class RowCache:
                 rows[:, active] = narrow
             self._slots[part] = np.arange(self._used, self._used + part.size)
             self._used += part.size
+            self._claimed = max(self._claimed, self._used)

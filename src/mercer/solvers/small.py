@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mercer._core import machines_workspace, solve_machines
 from mercer.certificate import Conditions, Evaluation, Evidence, certify, conclude, is_certain, rounding_of_sums
-from mercer.gram import Gram
+from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problems
 from mercer.solution import Limits, Solution, Solutions, TraceRow
@@ -28,7 +28,6 @@ thread has a problem of its own, and what they share is evaluated once."""
 
 _ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
-_STATE_ARRAYS = 12  # arrays of length n that problem, point and evaluation hold at a time
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
 _WHOLE_MATRIX = (
@@ -52,10 +51,10 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_PROBLEM if len(problems) == 1 else SMALL_AMONG_MANY,
-        max(_ALWAYS, isqrt(gram.memory_limit // 16)),
+        max(_ALWAYS, isqrt(gram.room // 16)),
         isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
-    return problems.sizes <= most
+    return (problems.sizes <= most) & (problems.sizes > 0)
 
 
 @final
@@ -103,7 +102,7 @@ class SmallProblems:
         self._diagonal = gram.diag()[chosen] if problems.sizes.max(initial=0) > _WHOLE_MATRIX else None
         self._part_starts = np.array([0, *np.cumsum(counts)])
         squares = int((counts * counts).sum())
-        shares = len(problems) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.memory_limit // 2)
+        shares = len(problems) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
         self._content = object()  # not itself: memory in a cycle would not be free for the next fit
@@ -177,7 +176,7 @@ class SmallProblems:
             n_values = self.solved.problems.whole.n**2
             return self._gram.n_threads if _CALL_SHARE * n_values > self._gram.values_per_call else 1
         one = 8 * (machines_workspace(self._part_starts, pairs, 2) - machines_workspace(self._part_starts, pairs, 1))
-        room = (self._gram.memory_limit - 8 * self._shared_size) // max(1, one)
+        room = (self._gram.room - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
@@ -280,7 +279,7 @@ class Solved:
             "n_iter": int(n_iter),
             "seconds": seconds,
             "n_kernel_values": int(n_values),
-            "peak_memory_bytes": self.held_bytes + _STATE_ARRAYS * beta.nbytes,
+            "peak_memory_bytes": self.held_bytes + STATE_ARRAYS * beta.nbytes,
         }
         evidence = replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number))
         return Solution(

@@ -256,7 +256,7 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
 
 def _influence(evidence: Evidence, gram: Gram, bias: float) -> Iterator[Bound]:
     """Leave-one-out bounds by what each row does to the others."""
-    settled, _ = joachims_terms(evidence.problem, gram, evidence.beta, bias)
+    settled, _ = joachims_terms(evidence.problem, gram, evidence.beta, gram.matvec(evidence.beta) + bias)
     yield of_xi_alpha(float(np.mean(~settled)))
     yield of_span(span_share(evidence.problem, gram, evidence.beta))
 

@@ -1,0 +1,59 @@
+"""Decision values without a row, of the machine for all classes: solved anew for each support vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.gram import Gram
+from mercer.problems import JointHinge, Problem, joint
+from mercer.selection.following import TIGHT
+from mercer.solvers import Limits, solve
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def joint_left_out(
+    problem: Problem, start: FloatArray, gram: Gram, *, check: Callable[[], None] = lambda: None
+) -> FloatArray:
+    """Return the decision values of each row by the joint machine that the other rows train.
+
+    Parameters
+    ----------
+    problem : Problem
+        Made by :func:`mercer.problems.joint`.
+    start : ndarray of shape (n * n_classes,)
+        A solution, as good as it may be: it is solved to float64's precision first.
+    gram : Gram
+        Of the rows.
+    check : callable, optional
+        Called between pieces of work; what it raises ends it.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes), or (n, 1) for two classes
+
+    Notes
+    -----
+    Without a row whose coefficients are all 0 the solution is the same. Without another one, what is left of the
+    solution is where the solver starts. The primal objective is strictly convex in the w_k: decision values are unique.
+    A class keeps its w_k without its only row.
+
+    Costs a fit that starts near its end for each support vector.
+    """
+    loss = problem.loss
+    assert isinstance(loss, JointHinge)
+    limits = Limits(tol=TIGHT)
+    beta = problem.by_output(solve(problem, gram, start=start, limits=limits).beta)
+    values = gram.matvec(beta)
+    for row in np.flatnonzero(beta.any(axis=1)):
+        check()
+        others = np.delete(np.arange(gram.n), row)
+        smaller = joint(loss.codes[others], problem.n_outputs, loss.C[others])
+        found = solve(smaller, gram.restrict(others), start=beta[others].ravel(), limits=limits).beta
+        coefficients = np.zeros_like(beta)
+        coefficients[others] = smaller.by_output(found)
+        values[row] = gram.matvec(coefficients, np.array([row]))[0]
+    return values if problem.n_outputs > 2 else values[:, 1:] - values[:, :1]

@@ -1,0 +1,102 @@
+"""Moves of coefficients since a gradient was true, so that whoever left can be brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificate import Plan
+from mercer.gram import Gram
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@final
+class Ledger:
+    """Who moved in which round, and whose value has not been followed since which round.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of distinct rows.
+    rows : ndarray of int64, (n,), optional
+        The row of each of n variables; by default they have one each.
+    beta : ndarray of shape (n,)
+        The point whose values are known.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n,)
+        The point after all moves.
+    travelled : ndarray of shape (n,)
+        The sum of the sizes of all moves of each variable, from 0 on.
+    n_terms : int
+        How many products have been added to a value, at most.
+    """
+
+    def __init__(self, gram: Gram, rows: IndexArray | None, beta: FloatArray) -> None:
+        self._gram, self._rows = gram, np.arange(gram.n) if rows is None else rows
+        self.beta = beta.copy()
+        self._moves: list[tuple[IndexArray, FloatArray]] = []
+        self._left = np.full(beta.size, -1, dtype=np.int64)  # before which round; -1 for those who have not
+        self.travelled = np.abs(beta)
+        self.n_terms = int(np.count_nonzero(beta))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
+        return arrays + sum(cols.nbytes + change.nbytes for cols, change in self._moves)
+
+    def move(self, cols: IndexArray, beta: FloatArray) -> None:
+        """Note that the coefficients `cols` have become those of the point `beta`."""
+        change = beta[cols] - self.beta[cols]
+        self.beta[cols] = beta[cols]
+        self._moves.append((cols, change))
+        self.travelled[cols] += np.abs(change)
+        self.n_terms += cols.size + 1
+
+    def leave_out_all_but(self, active: IndexArray) -> None:
+        """Note whose values are followed from now on."""
+        gone = self._left < 0
+        gone[active] = False
+        self._left[gone] = len(self._moves)
+
+    def plan(self, values: FloatArray, beta: FloatArray, wanted: Flags, *, single: bool) -> Plan:
+        """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
+
+        Costs a kernel value for each row and each row that has moved since its value was last followed.
+        """
+        strays = np.flatnonzero(beta != self.beta)
+        moves = [*self._moves, (strays, beta[strays] - self.beta[strays])]
+        last = np.where(self._left < 0, len(self._moves), self._left)
+        latest = np.argsort(last, kind="stable")  # of a row's variables the one that was followed longest
+        speaker = np.empty(self._gram.n, dtype=np.int64)
+        speaker[self._rows[latest]] = latest
+        chosen = np.zeros(self._gram.n, dtype=bool)
+        chosen[self._rows[wanted]] = True
+        since = np.where(chosen, last[speaker], -1)
+        steps: list[tuple[IndexArray, IndexArray, FloatArray]] = []
+        net, end = np.zeros(self._gram.n), len(moves)
+        for began in np.unique(since[chosen])[::-1].tolist():
+            for cols, change in moves[began:end]:
+                np.add.at(net, self._rows[cols], change)
+            end = began
+            moved = np.flatnonzero(net)
+            if moved.size:
+                steps.append((np.flatnonzero(since == began), moved, net[moved]))
+
+        def run(check: Callable[[], None] | None) -> FloatArray:
+            out = values[speaker]
+            for rows, moved, change in steps:
+                for _ in self._gram.accumulate(out, moved, change, rows=rows, single=single):
+                    if check is not None:
+                        check()
+            return out[self._rows]
+
+        return Plan(sum(rows.size * moved.size for rows, moved, _ in steps), last >= len(self._moves), run)

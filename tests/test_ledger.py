@@ -1,0 +1,123 @@
+"""Values that steps keep up to date: within their bound, and not believed where they are off."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mercer.certificate import evaluate
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF
+from mercer.problems import c_svc, epsilon_svr
+from mercer.solvers import BatchSMO
+
+N = 2600
+
+
+def problem_of(kind):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N, 4))
+    X[10] = X[11]
+    target = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=N)
+    if kind == "svr":
+        return epsilon_svr(target, C=1.0, epsilon=0.1), X
+    problem = c_svc(np.where(target > 0.0, 1.0, -1.0), 1.0)
+    return (replace(problem, ridge=rng.uniform(0.1, 1.0, N)) if kind == "ridge" else problem), X
+
+
+def finished(problem, gram, start=None):
+    solver = BatchSMO()
+    state = solver.init(problem, gram, 1e-3, start)
+    assert solver.kept(state) is None  # nothing is known in the middle of a round
+    while not state.finished:
+        solver.advance(state, 60.0, -1)
+    problem.balance(state.beta)
+    return state, solver.kept(state)
+
+
+@pytest.mark.parametrize("start", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("kind", ["svc", "ridge", "svr"])
+def test_kept_values_are_within_their_bound(kind, start):
+    problem, X = problem_of(kind)
+    gram = Gram(RBF(gamma=0.25), as_data(X))
+    gram = gram if problem.rows is None else gram.restrict(problem.rows)
+    first = problem.make_feasible(0.9 * finished(problem, gram)[0].beta) if start else None
+    state, kept = finished(problem, gram, first)
+    plan = kept.plan(np.ones(problem.n, dtype=bool))
+    before = gram.n_values
+    values = plan.run(None)
+    assert gram.n_values - before == plan.n_values
+    assert plan.followed.any()
+    assert not plan.followed.all()
+    off = np.abs(values - gram.matvec(state.beta))
+    assert (off <= gram.single_precision_bound(kept.travelled)).all()
+    assert 1e-9 < off.max() < 1e-4
+    np.testing.assert_array_equal(plan.run(None), values)
+
+
+@pytest.mark.parametrize("kind", ["svc", "svr"])
+def test_kept_values_change_nothing_but_the_price(kind):
+    problem, X = problem_of(kind)
+    gram = Gram(RBF(gamma=0.25), as_data(X))
+    gram = gram if problem.rows is None else gram.restrict(problem.rows)
+    state, kept = finished(problem, gram)
+    counts, found = [], []
+    for known in (None, kept):
+        before = gram.n_values
+        found.append(evaluate(problem, gram, state.beta, hint=state.gradient, kept=known))
+        counts.append(gram.n_values - before)
+    assert counts[1] < counts[0]
+    support = state.beta != 0.0
+    np.testing.assert_allclose(found[1].values[support], found[0].values[support], rtol=0, atol=1e-11)
+    for name in ("primal", "dual", "violation", "bias"):
+        assert getattr(found[1], name) == pytest.approx(getattr(found[0], name), rel=1e-12, abs=1e-11)
+
+
+@pytest.mark.parametrize("wrong", ["all", "witnesses"])
+def test_kept_values_that_are_off_are_not_believed(wrong):
+    problem, X = problem_of("svc")
+    gram = Gram(RBF(gamma=0.25), as_data(X))
+    state, kept = finished(problem, gram)
+    bound = gram.single_precision_bound(kept.travelled)
+
+    def plan(wanted):
+        honest = kept.plan(wanted)
+        chosen = ~honest.followed if wrong == "witnesses" else slice(None)
+
+        def run(check):
+            values = honest.run(check)
+            values[chosen] += 1.1 * bound[chosen]
+            return values
+
+        return honest._replace(run=run)
+
+    fresh = evaluate(problem, gram, state.beta, hint=state.gradient)
+    found = evaluate(problem, gram, state.beta, hint=state.gradient, kept=kept._replace(plan=plan))
+    np.testing.assert_array_equal(found.values, fresh.values)
+    np.testing.assert_array_equal(found.known.doubt, fresh.known.doubt)
+
+
+def test_a_first_true_gradient_ends_it():
+    problem, X = problem_of("svc")
+    gram = Gram(RBF(gamma=0.25), as_data(X))
+    solver = BatchSMO()
+    state, _ = finished(problem, gram)
+    solver.refresh(state, gram.matvec(state.beta) + problem.linear, 1e-5)
+    while not state.finished:
+        solver.advance(state, 60.0, -1)
+    assert solver.kept(state) is None
+
+
+def test_working_sets_have_room_for_what_moves():
+    problem, X = problem_of("svc")
+    gram = Gram(RBF(gamma=0.25), as_data(np.vstack([X, X + 0.01, X - 0.01, X + 0.02])))
+    problem = c_svc(np.tile(np.where(problem.linear < 0.0, 1.0, -1.0), 4), 1.0)
+    solver = BatchSMO()
+    sizes = []
+    for n_moved in (600, 100, 600):
+        state = solver.init(problem, gram, 1e-3, None)
+        solver._survey(state)
+        state.n_moved = n_moved
+        sizes.append(solver._select(state).size)
+    assert sizes == [1024, 512, 1024]
