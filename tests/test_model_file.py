@@ -695,6 +695,13 @@ def test_verifying_finds_what_was_tampered_with(case, tmp_path):
     assert any(finding in sentence for sentence in verification.findings), verification.findings
 
 
+@pytest.mark.parametrize("case", ["SVC without bias", "SVR without bias", "SVC joint", "KernelRidge"])
+def test_a_bias_that_a_machine_without_one_has_been_given_is_found(case):
+    table, model = of_kind(case)
+    changed = (replace(model.parts[0], bias=0.1), *model.parts[1:])
+    assert not verify(replace(model, parts=changed), table).ok
+
+
 @pytest.mark.parametrize(
     ("labels", "shown"), [(["ill", "worse"], "'ill' and 'worse'"), (["sick", "tired"], "'sick' and 'tired'")]
 )

@@ -136,7 +136,10 @@ def _check_dual(
         if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT):
             continue
         # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
-        rough = None if recipe.is_whole else at_bias(part.bias, evaluation, problem, view, beta)
+        fixed = (
+            recipe.is_whole or not problem.n_groups
+        )  # no objective says anything of the bias of a machine without one
+        rough = None if fixed else at_bias(part.bias, evaluation, problem, view, beta)
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
             findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
         evaluation = rough or evaluation
