@@ -327,7 +327,24 @@ FALSE_MAPS = {
     "intercept": ("SVC free", lambda one: replace(one, intercept=one.intercept + 0.1)),
     "knot": ("SVC isotonic", lambda one: replace(one, probabilities=tuple(0.5 * p for p in one.probabilities))),
     "margin": ("NuSVC sigmoids", lambda one: replace(one, slope=0.5 * one.slope)),
+    "beyond all values": ("SVC isotonic", lambda one: with_knot(one, one.values[-1] + 1.0, 1.0 - 1e-9, at=None)),
+    "between all values": ("SVC isotonic", lambda one: raised_in_the_widest_gap(one)),
 }
+
+
+def with_knot(one, value, probability, at):
+    values, probabilities = list(one.values), list(one.probabilities)
+    at = len(values) if at is None else at
+    values.insert(at, value)
+    probabilities.insert(at, probability)
+    return replace(one, values=tuple(values), probabilities=tuple(probabilities))
+
+
+def raised_in_the_widest_gap(one):
+    rises, widths = np.diff(one.probabilities), np.diff(one.values)
+    widest = np.argmax(np.where(rises > 0.0, widths, 0.0))
+    value = one.values[widest] + 0.01 * widths[widest]
+    return with_knot(one, value, one.probabilities[widest + 1], at=widest + 1)
 
 
 @pytest.mark.parametrize("case", FALSE_MAPS)
