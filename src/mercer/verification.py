@@ -184,7 +184,10 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
             class_weight=None if claimed.free else training.class_weight,
         )
     columns = told_apart(raw, len(outcome.labels), outcome.scheme).T
-    away = max(_difference(*maps, column) for *maps, column in zip(found.maps, claimed.maps, columns, strict=True))
+    away = max(
+        _difference(mine, theirs, column)
+        for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)
+    )
     findings = [] if away <= ALIKE else [f"probabilities in the file and recomputed differ by up to {away:.3g}"]
     for name, theirs_n, mine_n in (
         ("rows that a map was fitted on", claimed.n_rows, found.n_rows),
@@ -201,8 +204,8 @@ def _difference(one: Map, other: Map, values: FloatArray) -> float:
     for found in (one, other):
         if isinstance(found, Isotonic):
             at = np.concatenate([at, found.values])  # between and beyond, both are linear
-    one, other = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
-    return float(np.abs(one(at) - other(at)).max())
+    here, there = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
+    return float(np.abs(here(at) - there(at)).max())
 
 
 def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:
