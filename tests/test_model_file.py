@@ -327,7 +327,24 @@ FALSE_MAPS = {
     "intercept": ("SVC free", lambda one: replace(one, intercept=one.intercept + 0.1)),
     "knot": ("SVC isotonic", lambda one: replace(one, probabilities=tuple(0.5 * p for p in one.probabilities))),
     "margin": ("NuSVC sigmoids", lambda one: replace(one, slope=0.5 * one.slope)),
+    "beyond all values": ("SVC isotonic", lambda one: with_knot(one, one.values[-1] + 1.0, 1.0 - 1e-9, at=None)),
+    "between all values": ("SVC isotonic", lambda one: raised_in_the_widest_gap(one)),
 }
+
+
+def with_knot(one, value, probability, at):
+    values, probabilities = list(one.values), list(one.probabilities)
+    at = len(values) if at is None else at
+    values.insert(at, value)
+    probabilities.insert(at, probability)
+    return replace(one, values=tuple(values), probabilities=tuple(probabilities))
+
+
+def raised_in_the_widest_gap(one):
+    rises, widths = np.diff(one.probabilities), np.diff(one.values)
+    widest = np.argmax(np.where(rises > 0.0, widths, 0.0))
+    value = one.values[widest] + 0.01 * widths[widest]
+    return with_knot(one, value, one.probabilities[widest + 1], at=widest + 1)
 
 
 @pytest.mark.parametrize("case", FALSE_MAPS)
@@ -693,6 +710,13 @@ def test_verifying_finds_what_was_tampered_with(case, tmp_path):
     assert verification.same_table
     assert not verification.ok
     assert any(finding in sentence for sentence in verification.findings), verification.findings
+
+
+@pytest.mark.parametrize("case", ["SVC without bias", "SVR without bias", "SVC joint", "KernelRidge"])
+def test_a_bias_that_a_machine_without_one_has_been_given_is_found(case):
+    table, model = of_kind(case)
+    changed = (replace(model.parts[0], bias=0.1), *model.parts[1:])
+    assert not verify(replace(model, parts=changed), table).ok
 
 
 @pytest.mark.parametrize(

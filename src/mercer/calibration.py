@@ -388,7 +388,7 @@ class Calibration:
         """
         if raw.ndim != 2 or raw.shape[1] != len(self.maps):
             raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
-        values = _told_apart(raw, self.n_classes, self.scheme)
+        values = told_apart(raw, self.n_classes, self.scheme)
         two_sided = [find(column) for find, column in zip(self.maps, values.T, strict=True)]
         if self.n_classes == 2:
             p = two_sided[0]
@@ -404,7 +404,7 @@ class Calibration:
         return made_largest(p, winners(class_scores(raw, self.n_classes, self.scheme)))
 
 
-def _told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
+def told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
     """What maps read: decision values, or by how much the score of each class is ahead of the largest of the others."""
     if scheme == "ovo" or n_classes == 2:
         return raw
@@ -471,7 +471,7 @@ def calibrate(
         raise ValueError(
             f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
         )
-    values, counts = _told_apart(raw, n_classes, scheme), checked_weights(weights, n)
+    values, counts = told_apart(raw, n_classes, scheme), checked_weights(weights, n)
     fit: Any = fit_sigmoid if method == "sigmoid" else fit_isotonic
     maps: list[Map] = []
     n_rows: list[int] = []

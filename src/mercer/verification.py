@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.backends import BlockBackend
-from mercer.calibration import calibrate
+from mercer.calibration import Isotonic, Map, Sigmoid, calibrate, told_apart
 from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, conclude, evaluate
 from mercer.claims import AGREEMENT, Slack, disagreements, is_worse, recomputed
 from mercer.data import Vectors, as_data
@@ -136,7 +136,10 @@ def _check_dual(
         if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT):
             continue
         # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
-        rough = None if recipe.is_whole else at_bias(part.bias, evaluation, problem, view, beta)
+        fixed = (
+            recipe.is_whole or not problem.n_groups
+        )  # no objective says anything of the bias of a machine without one
+        rough = None if fixed else at_bias(part.bias, evaluation, problem, view, beta)
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
             findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
         evaluation = rough or evaluation
@@ -180,9 +183,10 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
             weights=training.sample_weight,
             class_weight=None if claimed.free else training.class_weight,
         )
+    columns = told_apart(raw, len(outcome.labels), outcome.scheme).T
     away = max(
-        float(np.abs(mine(column) - theirs(column)).max())
-        for mine, theirs, column in zip(found.maps, claimed.maps, raw.T, strict=True)
+        _difference(mine, theirs, column)
+        for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)
     )
     findings = [] if away <= ALIKE else [f"probabilities in the file and recomputed differ by up to {away:.3g}"]
     for name, theirs_n, mine_n in (
@@ -192,6 +196,16 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         if theirs_n != mine_n:
             findings.append(f"the number of {name} is {theirs_n} in the file and {mine_n} recomputed")
     return findings
+
+
+def _difference(one: Map, other: Map, values: FloatArray) -> float:
+    """Largest difference between two maps: at these values; of functions through points, anywhere."""
+    at = values
+    for found in (one, other):
+        if isinstance(found, Isotonic):
+            at = np.concatenate([at, found.values])  # between and beyond, both are linear
+    here, there = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
+    return float(np.abs(here(at) - there(at)).max())
 
 
 def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:

@@ -35,7 +35,10 @@ class Labels(NamedTuple):
 
     def penalties(self, C: float) -> FloatArray:
         """C times the weights of `rows`; infinity stays what it is."""
-        return C * self.weights[self.rows] if np.isfinite(C) else np.full(self.rows.size, C)
+        if not np.isfinite(C):
+            return np.full(self.rows.size, C)
+        # In the order of model files, so that bounds are equal to the bit.
+        return C * self.class_weight[self.codes[self.rows]] * self.sample_weight[self.rows]
 
     @property
     def signs(self) -> FloatArray:
