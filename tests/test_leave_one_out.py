@@ -9,20 +9,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.svm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_linnerud, load_wine
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
-from sklearn.preprocessing import scale
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
 
 from cases import KERNELS
 from mercer import (
     SVC,
     SVDD,
     SVR,
+    KernelPerceptron,
     KernelRidge,
+    LeastSquaresClassifier,
     LeastSquaresSVC,
     NuSVC,
     OneClassSVM,
@@ -188,15 +192,43 @@ def test_distances_from_a_ball_without_the_row():
     assert found.error == np.mean(found.decision < 0)
 
 
-@pytest.mark.parametrize("machine", [KernelRidge(kernel="rbf"), LeastSquaresSVC()])
-def test_closed_forms_are_used(machine):
+@pytest.mark.parametrize(
+    "machine", [KernelRidge(kernel="rbf"), LeastSquaresSVC(), LeastSquaresClassifier(0.5)], ids=str
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_closed_forms_are_used(machine, weighted):
     X, y, score, _ = table(0, 30, 2, "random")
-    target = score if isinstance(machine, KernelRidge) else y
-    found = leave_one_out(machine, X, target)
-    assert set(found.counts) == {"closed form"}
-    own = clone(machine).set_params(kernel=clone(machine).fit(X, target).kernel_).fit(X[1:], target[1:])
-    value = (own.predict if isinstance(machine, KernelRidge) else own.decision_function)(X[:1])[0]
+    regressor = isinstance(machine, KernelRidge)
+    target = score if regressor else y
+    weights = np.where(np.arange(30) % 5 == 4, 0.0, 1.0) if weighted else np.ones(30)
+    found = leave_one_out(machine, X, target, sample_weight=weights)
+    full = clone(machine).fit(X, target, weights)
+    if not isinstance(machine, LeastSquaresClassifier):
+        machine = clone(machine).set_params(kernel=full.kernel_)
+    own = clone(machine).fit(X[1:], target[1:], weights[1:])
+    value = (own.predict if regressor else own.decision_function)(X[:1])[0]
     assert found.decision[0] == pytest.approx(value)
+    assert set(found.rule[weights > 0.0].ravel()) == {"closed form"}
+    out = weights == 0.0
+    assert set(found.rule[out].ravel()) == ({"not trained on"} if weighted else set())
+    np.testing.assert_allclose(found.decision[out], (full.predict if regressor else full.decision_function)(X)[out])
+    losses = np.square(score - found.predicted) if regressor else found.predicted != y
+    assert found.error == pytest.approx(losses[~out].mean())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (make_pipeline(StandardScaler(), SVC()), "is a Pipeline: give its last step, and the rows as the steps before"),
+        (KernelPerceptron(), "is a KernelPerceptron: cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit"),
+        (sklearn.svm.SVC(), "is a SVC: cross_val_predict"),
+    ],
+    ids=["pipeline", "perceptron", "scikit-learn's"],
+)
+def test_what_has_no_path_is_told_another_way(estimator, message):
+    X, y, _, _ = table(0, 30, 2, "random")
+    with pytest.raises(TypeError, match=re.escape(message)):
+        leave_one_out(estimator, X, y)
 
 
 def test_kernels_of_every_storage_agree():
@@ -313,7 +345,7 @@ def test_results_do_not_depend_on_threads_or_memory():
     ("estimator", "error", "message"),
     [
         (NuSVC(), TypeError, "estimator is a NuSVC, whose margin changes with every row left out; use SVC"),
-        (SklearnLogisticRegression(), TypeError, "but estimator is a LogisticRegression."),
+        (SklearnLogisticRegression(), TypeError, "but estimator is a LogisticRegression: cross_val_predict"),
         (SVC(multi_class="joint"), ValueError, "machines for two classes each, but multi_class is 'joint'"),
         (OneClassSVM(contamination=0.1), ValueError, "needs contamination=None, got 0.1"),
         (SVC(kernel="sigmoid", gamma=5.0, coef0=1.0), ValueError, "needs a kernel that is positive semidefinite"),
@@ -427,8 +459,16 @@ def test_bounds_are_of_machines_with_hinge_loss(bound):
         TypeError, match=f"{bound.__name__} is of a fitted SVC with hinge loss for two classes, got SVR"
     ):
         bound(SVR().fit(X, score))
-    with pytest.raises(TypeError, match="got SVC"):
+    with pytest.raises(TypeError, match="got SVC of the problem 'C-SVC, squared hinge'"):
         bound(SVC(loss="squared_hinge").fit(X, y))
+    with pytest.raises(TypeError, match=r"got SVC with 3 machines of two classes each: mercer\.theory\.report has"):
+        bound(SVC().fit(X, np.arange(30) % 3))
+    with pytest.raises(TypeError, match="got SVC for 3 classes at once"):
+        bound(SVC(multi_class="joint").fit(X, np.arange(30) % 3))
+    with pytest.raises(TypeError, match="got Pipeline: give its last step, pipeline"):
+        bound(make_pipeline(SVC()).fit(X, y))
+    with pytest.raises(NotFittedError, match="This SVC instance is not fitted yet"):
+        bound(SVC())
 
 
 def test_the_problem_without_a_row_keeps_its_total():

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.certificate import evaluate
 from mercer.gram import Gram
@@ -40,6 +42,8 @@ def joachims_bound(machine: Any) -> float:
     ------
     TypeError
         If the machine is none with hinge loss for two classes.
+    NotFittedError
+        If it is not fitted.
 
     Notes
     -----
@@ -111,6 +115,8 @@ def span_bound(machine: Any) -> float:
     ------
     TypeError
         If the machine is none with hinge loss for two classes.
+    NotFittedError
+        If it is not fitted.
 
     Notes
     -----
@@ -141,8 +147,24 @@ def span_share(problem: Problem, gram: Gram, beta: FloatArray) -> float:
 
 
 def _of(machine: Any, name: str) -> tuple[Problem, Gram, FloatArray, float]:
+    if isinstance(machine, BaseEstimator):
+        check_is_fitted(machine)
     solutions = getattr(machine, "_solutions", [])
     evidence = solutions[0].certificate.evidence if len(solutions) == 1 else None
     if evidence is None or not isinstance(evidence.problem.loss, Hinge):
-        raise TypeError(f"{name} is of a fitted SVC with hinge loss for two classes, got {type(machine).__name__}.")
+        raise TypeError(
+            f"{name} is of a fitted SVC with hinge loss for two classes, got {type(machine).__name__}"
+            f"{_how_it_differs(machine, len(solutions), evidence)}."
+        )
     return evidence.problem, evidence.gram(), evidence.beta, solutions[0].bias
+
+
+def _how_it_differs(machine: Any, n_machines: int, evidence: Any) -> str:
+    if hasattr(machine, "steps"):
+        return ": give its last step, pipeline[-1]"
+    if n_machines > 1:
+        return f" with {n_machines} machines of two classes each: mercer.theory.report has the bound of each"
+    if evidence is None:
+        return ""
+    classes = getattr(machine, "classes_", ())
+    return f" for {len(classes)} classes at once" if len(classes) > 2 else f" of the problem {evidence.problem.name!r}"

@@ -234,8 +234,8 @@ def leave_one_out(
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     machine = clone(estimator).fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
-    if hasattr(type(machine), "loo_residuals_") or hasattr(type(machine), "loo_decision_"):
-        return _closed_form(machine, np.asarray(y), fit_seconds)
+    if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
+        return _closed_form(machine, X, np.asarray(y), fit_seconds)
     began = time.perf_counter()
     rows: IndexArray = machine._rows
     whole: Gram = machine._solutions[0].certificate.evidence.whole()
@@ -454,8 +454,14 @@ def _require_kind(estimator: Any) -> None:
             f"leave_one_out follows machines of {kinds}, but estimator is a {kind}, whose margin changes with every "
             f"row left out; use {kind[2:]} with the C or epsilon that it found."
         )
-    if not (hasattr(type(estimator), "certificate_") and kind in kinds.replace(" and", ",").split(", ")):
-        raise TypeError(f"leave_one_out follows machines of {kinds}, but estimator is a {kind}.")
+    if not (type(estimator).__module__.startswith("mercer.") and kind in kinds.replace(" and", ",").split(", ")):
+        instead = (
+            "give its last step, and the rows as the steps before it have made them: leave_one_out(pipeline[-1], "
+            "pipeline[:-1].fit_transform(X), y)"
+            if hasattr(estimator, "steps")
+            else "cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit-learn fits any estimator n times"
+        )
+        raise TypeError(f"leave_one_out follows machines of {kinds}, but estimator is a {kind}: {instead}.")
     if getattr(estimator, "contamination", None) is not None:
         raise ValueError(
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border that it moves would "
@@ -499,26 +505,30 @@ def _judged(
     return decision, predicted, wrong, error if known[rows].all() else np.nan
 
 
-def _closed_form(machine: Any, y: npt.NDArray[Any], fit_seconds: float) -> LeaveOneOut:
+def _closed_form(machine: Any, X: Any, y: npt.NDArray[Any], fit_seconds: float) -> LeaveOneOut:
     """Of machines of least squares, whose residuals without the row have a formula."""
     began = time.perf_counter()
+    regressor = is_regressor(machine)
+    decision = y - np.asarray(machine.loo_residuals_) if regressor else np.array(machine.loo_decision_)
+    raw = decision if decision.ndim == 2 else decision[:, None]
+    trained = ~np.isnan(raw).any(axis=1)
+    if not trained.all():  # the machine is the same without them
+        decision[~trained] = (machine.predict if regressor else machine.decision_function)(X)[~trained]
     wrong: npt.NDArray[np.bool_] | None = None
-    if hasattr(type(machine), "loo_decision_"):
-        decision = np.asarray(machine.loo_decision_)
+    if regressor:
+        predicted = decision
+        error = float(np.square(y - predicted)[trained].mean())
+    else:
         predicted = machine.classes_[winners(decision)]
         wrong = predicted != y
-        error = float(wrong.mean())
-    else:
-        decision = predicted = y - np.asarray(machine.loo_residuals_)
-        error = float(np.nanmean(np.square(machine.loo_residuals_)))
-    raw = decision if decision.ndim == 2 else decision[:, None]
+        error = float(wrong[trained].mean())
     return LeaveOneOut(
         decision=decision,
         raw=raw,
         predicted=predicted,
         wrong=wrong,
         error=error,
-        rule=np.full(raw.shape, "closed form"),
+        rule=np.where(trained[:, None], np.full(raw.shape, "closed form"), "not trained on"),
         error_rule=None,
         pivots=0,
         violation=machine.certificate_.violation,
