@@ -223,21 +223,6 @@ def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
     return np.searchsorted(classes, labels).astype(np.int64)
 
 
-def check_targets(y: Any) -> FloatArray:
-    """Return the targets of a regression, one finite number a row.
-
-    Raises
-    ------
-    ValueError
-        If `y` holds several targets a row, text, NaN or infinity.
-    """
-    targets = column_or_1d(y, warn=True).astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(targets))
-    if bad.size:
-        raise ValueError(f"y must hold finite numbers, got {targets[bad[0]]} in row {bad[0]}.")
-    return targets
-
-
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return one of several words.
 
