@@ -90,6 +90,11 @@ class Vectors(Data):
     def float64(self) -> Any:
         """Return the rows in float64: an ndarray or a csr_array, the stored one itself where it is float64."""
 
+    def dense(self) -> FloatArray:
+        """Return the rows in float64 as an ndarray, however they are stored."""
+        values = self.float64()
+        return values.toarray() if sp.issparse(values) else values
+
     @abstractmethod
     def inner(self, other: Vectors) -> FloatArray:
         """Return the inner products of these rows with those of `other`, (n, other.n)."""

@@ -24,11 +24,11 @@ from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_stru
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
+from mercer.estimators.targets import check_targets
 from mercer.estimators.validation import (
     check_number,
     check_rows,
     check_sample_weight,
-    check_targets,
     check_verbose,
     check_whole,
     check_without_effect,

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data
 from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.targets import check_targets
+from mercer.estimators.targets import check_columns_of_targets
 from mercer.estimators.validation import check_number, check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
@@ -246,7 +246,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, Data, Gram, FloatArray, FloatArray]:
         """The resolved kernel, the rows, the Gram matrix of those of positive weight, targets and weights."""
         spec, data = self._training_rows(X, y)
-        targets = check_targets(y)
+        targets = check_columns_of_targets(y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
         if not rows.size:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -359,7 +358,7 @@ class LeastSquaresClassifier(HasProbabilities, BaseEstimator):
         """
         alpha = check_number("alpha", self.alpha, at_least=0.0, finite=True)
         self._begin_probabilities()
-        table = _dense(check_table(self, X, precomputed=False, reset=True, y=y))
+        table = check_table(self, X, reset=True, y=y).dense()
         labels = read_labels(y, sample_weight, self.class_weight, table.shape[0])
         rows = labels.rows
         fitted = least_squares.solve(table[rows], labels.signs[rows], alpha, labels.weights[rows])
@@ -397,7 +396,7 @@ class LeastSquaresClassifier(HasProbabilities, BaseEstimator):
 
     def _machine_values(self, X: Any) -> FloatArray:
         check_is_fitted(self, "coef_")
-        rows: Any = check_table(self, X, precomputed=False, reset=False)
+        rows = check_table(self, X, reset=False)
         return np.asarray(rows.float64() @ self.coef_.T + self.intercept_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -425,11 +424,6 @@ class LeastSquaresClassifier(HasProbabilities, BaseEstimator):
         """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]
-
-
-def _dense(rows: Any) -> FloatArray:
-    table = rows.float64()
-    return table.toarray() if sp.issparse(table) else table
 
 
 def _weighted_accuracy(decision: FloatArray, codes: npt.NDArray[np.int64], weights: FloatArray) -> float:

@@ -461,7 +461,7 @@ class LogisticRegression(_Likelihood, Iterated, BaseEstimator):
         if self.solver not in logistic.SOLVERS:
             raise ValueError(f'solver must be "newton" or "gradient", got {self.solver!r}.')
         check_whole("verbose", self.verbose)
-        data: Any = check_table(self, X, precomputed=False, reset=True, y=y)
+        data = check_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
         objective = _objective(labels, 1.0 / variance, bool(self.fit_intercept))
         found = logistic.minimise(
@@ -494,5 +494,5 @@ class LogisticRegression(_Likelihood, Iterated, BaseEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "coef_")
-        rows: Any = check_table(self, X, precomputed=False, reset=False)
+        rows = check_table(self, X, reset=False)
         return np.asarray(rows.float64() @ self.coef_.T + self.intercept_)

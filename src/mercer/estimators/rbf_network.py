@@ -151,7 +151,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         """
         spec = RBF(gamma=gamma_or_rule(self.gamma))
         check_whole("n_jobs", self.n_jobs)
-        data: Any = check_table(self, X, precomputed=False, reset=True, y=y)
+        data = check_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
         self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
         self.centers_ = self._found_centers(data.rows(labels.rows), labels.weights[labels.rows])
@@ -173,13 +173,13 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"centers must be finite, but {problem}.")
             if given.p != data.p:
                 raise ValueError(f"centers must have the {data.p} columns of X, got {given.p}.")
-            return _dense(given)
+            return given.dense()
         if self.centers not in ("kmeans", "random"):
             raise ValueError(f'centers must be "kmeans", "random" or an array of shape (m, p), got {self.centers!r}.')
         if self.n_components is None:
             raise ValueError("n_components must be an integer >= 1, got None.")
         wanted = check_whole("n_components", self.n_components, at_least=1) or 1
-        distinct, which = np.unique(_dense(data), axis=0, return_inverse=True)
+        distinct, which = np.unique(data.dense(), axis=0, return_inverse=True)
         if distinct.shape[0] <= wanted:
             return distinct
         random = check_random_state(self.random_state)
@@ -194,7 +194,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
 
     def _new_columns(self, X: Any) -> FloatArray:
         check_is_fitted(self, "machine_")
-        data: Any = check_table(self, X, precomputed=False, reset=False)
+        data = check_table(self, X, reset=False)
         return self._columns(data)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -282,8 +282,3 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         """Return the logarithms of the linear machine's probabilities, (m, n_classes)."""
         columns = self._new_columns(X)
         return np.asarray(self.machine_.predict_log_proba(columns))
-
-
-def _dense(data: Vectors) -> FloatArray:
-    table = data.float64()
-    return table.toarray() if hasattr(table, "toarray") else table

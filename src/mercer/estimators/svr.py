@@ -13,13 +13,13 @@ from mercer import problems, recipes
 from mercer.certificate import Evaluation
 from mercer.estimators.base import SingleMachine
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators.targets import check_targets
 from mercer.estimators.validation import (
     check_choice,
     check_finite_penalty,
     check_number,
     check_quantile,
     check_share,
-    check_targets,
 )
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel

@@ -6,13 +6,28 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, column_or_1d
 
 FloatArray = npt.NDArray[np.float64]
 
 
 def check_targets(y: Any) -> FloatArray:
-    """Return the targets in float64, (n,) or (n, T) as they are.
+    """Return the targets of a regression, one finite number a row.
+
+    Raises
+    ------
+    ValueError
+        If `y` holds several targets a row, text, NaN or infinity.
+    """
+    targets = column_or_1d(y, warn=True).astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(targets))
+    if bad.size:
+        raise ValueError(f"y must hold finite numbers, got {targets[bad[0]]} in row {bad[0]}.")
+    return targets
+
+
+def check_columns_of_targets(y: Any) -> FloatArray:
+    """Return the targets of one regression or of several, in float64, (n,) or (n, T) as they are.
 
     Raises
     ------

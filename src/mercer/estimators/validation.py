@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -20,6 +20,7 @@ from mercer.kernels import Callable, Kernel
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+SomeData = TypeVar("SomeData", bound=Data)
 
 _DATES = (nw.Date, nw.Datetime, nw.Duration)
 
@@ -40,7 +41,9 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         return X
     if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
         return _check_structured(estimator, X, kernel, reset=reset, y=y)
-    return check_table(estimator, X, precomputed=kernel.takes_values, reset=reset, y=y)
+    if kernel.takes_values:
+        return _finite(estimator, Precomputed(_numbers(estimator, X, reset=reset, y=y)))
+    return check_table(estimator, X, reset=reset, y=y)
 
 
 def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:
@@ -61,8 +64,8 @@ def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset
     return data
 
 
-def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: bool, y: Any = "no_validation") -> Data:
-    """Return `X` as data, after scikit-learn's checks of shape and feature names, in its own float type.
+def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_validation") -> Vectors:
+    """Return rows of features as data, after scikit-learn's checks of shape and names, in their own float type.
 
     Raises
     ------
@@ -70,12 +73,17 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
         If `X` holds text, dates, NaN or infinity (rows and columns are named), is lazy, is empty or has another shape
         or other feature names than in fit.
     """
+    return _finite(estimator, as_data(_numbers(estimator, X, reset=reset, y=y)))
+
+
+def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
+    """`X` as an array or a CSR matrix of floats that may be infinite, after scikit-learn's checks."""
     if _is_plain(estimator, X, y, reset):
         if reset:
             estimator.n_features_in_ = X.shape[1]
             if hasattr(estimator, "feature_names_in_"):
                 del estimator.feature_names_in_
-        return _finite(estimator, Precomputed(X) if precomputed else as_data(X))
+        return X
     if looks_structured(X):
         raise ValueError(
             "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
@@ -101,8 +109,7 @@ def check_table(estimator: BaseEstimator, X: Any, *, precomputed: bool, reset: b
         if "float() argument" in str(error):  # an object that is neither a number nor text
             raise TypeError(f"{_text_message(X)} ({error})") from error
         raise
-    table = checked[0] if isinstance(checked, tuple) else checked
-    return _finite(estimator, Precomputed(table) if precomputed else as_data(table))
+    return checked[0] if isinstance(checked, tuple) else checked
 
 
 def _is_plain(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> bool:
@@ -120,7 +127,7 @@ def _has_plain_labels(y: Any) -> bool:
     return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iu"
 
 
-def _finite(estimator: BaseEstimator, data: Data) -> Data:
+def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:
     names = getattr(estimator, "feature_names_in_", None)
     data.names = None if names is None else list(names)
     problem = data.finite_problem(data.names)
@@ -221,21 +228,6 @@ def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
             "all classes at the first call of partial_fit, or fit it again."
         )
     return np.searchsorted(classes, labels).astype(np.int64)
-
-
-def check_targets(y: Any) -> FloatArray:
-    """Return the targets of a regression, one finite number a row.
-
-    Raises
-    ------
-    ValueError
-        If `y` holds several targets a row, text, NaN or infinity.
-    """
-    targets = column_or_1d(y, warn=True).astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(targets))
-    if bad.size:
-        raise ValueError(f"y must hold finite numbers, got {targets[bad[0]]} in row {bad[0]}.")
-    return targets
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:

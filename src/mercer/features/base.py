@@ -80,11 +80,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """The columns of rows that fit those of the training."""
 
     def _training_rows(self, X: Any) -> Data:
-        return check_table(self, X, precomputed=False, reset=True)
+        return check_table(self, X, reset=True)
 
     def _new_rows(self, X: Any) -> Data:
         check_is_fitted(self)
-        return check_table(self, X, precomputed=False, reset=False)
+        return check_table(self, X, reset=False)
 
 
 class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):

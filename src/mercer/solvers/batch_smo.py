@@ -31,10 +31,8 @@ EXACT_PROBLEM = 300
 _EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 
 _WORKING_SETS = (512, 1024, 2048, 4096, 6144)
-_MANY_ROWS, _SOFT = (
-    20_000,
-    10.0,
-)  # beyond, and up to this C k(x, x), 150 MB and twice the input are enough for 50,000 rows:
+# Beyond so many rows, and up to this C k(x, x), sets are no larger: 150 MB and twice the input do for 50,000 rows.
+_MANY_ROWS, _SOFT = 20_000, 10.0
 _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
