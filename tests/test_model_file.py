@@ -1015,11 +1015,9 @@ DAMAGED_KINDS = {
         "it has probabilities of decision values, which a",
     ),
     "no maps": ("SVC sigmoids", nested("calibration", "maps", []), "ValueError: it should have 1 maps"),
-    "map": ("SVC sigmoids", deep(("calibration", "maps", 0, "above"), -1.0), "ValueError: a slope is negative"),
-    "no number": ("SVC sigmoids", deep(("calibration", "maps", 0, "above"), "inf"), "ValueError: 'inf' is no number"),
+    "map": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), -1.0), "ValueError: a slope is negative"),
+    "no number": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), "inf"), "ValueError: 'inf' is no number"),
     "method": ("SVC sigmoids", nested("calibration", "method", "os.system"), "ValueError: its method is 'os.system'"),
-    "intercept": ("SVC sigmoids", deep(("calibration", "maps", 0, "intercept"), 1.0), "or two slopes"),
-    "two slopes": ("SVC free", deep(("calibration", "maps", 0, "above"), 0.1), "one slope and an intercept, or"),
     "falling": (
         "SVC isotonic",
         dict(change_manifest=lambda m: m["calibration"]["maps"][0]["probabilities"].reverse()),
