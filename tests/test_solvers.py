@@ -18,6 +18,7 @@ from sklearn.datasets import load_breast_cancer
 import plain
 from cases import PROBLEMS, WAYS, blobs, going, hostile_tables
 from mercer import _reference
+from mercer.certificate import evaluate
 from mercer.data import Precomputed, as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
@@ -25,7 +26,7 @@ from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.problems import c_svc
 from mercer.solvers import BatchSMO, HardMargin, Interruption, Limits, Solver, batch_smo, select_solver, solve
 from mercer.solvers.base import State
-from mercer.solvers.driver import drive
+from mercer.solvers.driver import _best, _Patience, drive
 from mercer.status import InseparableError, Status
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -731,3 +732,15 @@ def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
     solution = solved(X, y, 1e-4, Linear(), Limits(tol=1e-6))
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.kkt_violation <= 1e-6
+
+
+def test_what_a_solver_claimed_is_not_of_an_earlier_point_that_was_better():
+    X, y = blobs(n=20)
+    problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
+    good, last = solve(problem, gram, limits=TIGHT).beta, problem.make_feasible(0.5 * y)
+    patience = _Patience()
+    patience.ends_at(evaluate(problem, gram, good), good, 1, True)
+    state = State(last, gram.matvec(last), claim=gram.matvec(last))
+    _best(problem, gram, evaluate(problem, gram, last), state, patience, True)
+    np.testing.assert_array_equal(state.beta, good)
+    assert state.claim is None

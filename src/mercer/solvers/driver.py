@@ -170,14 +170,16 @@ def _best(
 ) -> Evaluation:
     """The evaluation of the best point so far, 0 among them where solvers start there; `state.beta` becomes its point.
 
-    Rounding can lead a solver away from where it was.
+    What the solver claimed was of another one. Rounding can lead a solver away from where it was.
     """
     if patience.best is not None and patience.best[0].beats(evaluation, convex=convex):
         evaluation, state.beta = patience.best
+        state.claim = None
     if not problem.start.any():
         nothing = evaluate(problem, gram, problem.start)
         if nothing.beats(evaluation, convex=convex):
             evaluation, state.beta = nothing, problem.start.copy()
+            state.claim = None
     return evaluation
 
 
