@@ -253,17 +253,7 @@ def study(
     )
     test_rows, on_test = unsealed.value
     contenders = tuple(
-        Contender(
-            one.name,
-            one.setting,
-            one.errors,
-            goal.figure(sum(one.errors)),
-            train,
-            test,
-            one.search_seconds,
-            one.fit_seconds,
-        )
-        for one, train, test in zip(trained, judged(rest, truth), on_test, strict=True)
+        one.judged(goal, train, test) for one, train, test in zip(trained, judged(rest, truth), on_test, strict=True)
     )
     clock.lap("comparison and test")
     return Study(
@@ -370,6 +360,11 @@ class _Trained:
     search_seconds: float
     fit_seconds: float
     answer: Callable[[Table], Answer]
+
+    def judged(self, goal: Goal, train: Any, test: Any) -> Contender:
+        """The contender that it is, with its figures."""
+        cv, seconds = goal.figure(sum(self.errors)), (self.search_seconds, self.fit_seconds)
+        return Contender(self.name, self.setting, self.errors, cv, train, test, *seconds)
 
 
 def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
