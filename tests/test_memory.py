@@ -96,7 +96,7 @@ def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep_
         Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep_rows=keep_rows, n_jobs=n) for n in (1, 16)
     )
     assert one.room == many.room
-    kept = 8 * one.n * one._store._capacity
+    kept = 8 * one.n * one._store.kept.capacity
     assert kept + one.room + one.peak_bytes <= max(limit * MEGABYTE, one.peak_bytes)
     largest = working_sets(one)[-1]
     assert largest == 512 or 8 * largest**2 <= one.room // 2

@@ -15,6 +15,7 @@ from mercer._core import combine_rows, gather_rows
 from mercer.arena import Arena
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Precomputed
+from mercer.kept_rows import KeptRows
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose, first_refuted
 
@@ -31,7 +32,6 @@ _THREADS = 16  # that have room within the limit, however many there are: what f
 _ALLOCATOR_BYTES = 16 << 20  # that the system's allocator keeps for the next array when short-lived ones are freed
 _LEAST_ROWS = 64  # of a piece of a product
 _COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
-_FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
 _PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
 
@@ -170,7 +170,7 @@ class Gram:
         """
         backend = self._store.backend
         scratch = backend.scratch_bytes + backend.n_threads * backend.thread_bytes
-        return self._store.peak_bytes + scratch + self.data.copied_bytes
+        return self._store.kept.peak_bytes + scratch + self.data.copied_bytes
 
     @property
     def roundoff(self) -> float:
@@ -547,21 +547,14 @@ class _Store:
         self.backend = backend
         self.backend_reason = reason
         self.n_values = 0
-        self.peak_bytes = 0
         self.memory_limit = memory_limit
         taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
         left = max(0, memory_limit - taken)
         most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
         self.keeps_all = once and most >= data.n and not kernel.takes_values
-        self._capacity = min(data.n, most) if self.keeps_all or (keeps and backend.keeping_pays) else 0
-        self.room = left - 8 * data.n * self._capacity
-        self._slots = np.full(data.n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
-        self._owners = np.full(self._capacity, -1, dtype=np.int64)
-        self._last_used = np.zeros(self._capacity, dtype=np.int64)
-        self._arena: FloatArray | None = None
-        self._fresh: FloatArray | None = None  # rows on the way to their places there
+        self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or (keeps and backend.keeping_pays) else 0)
+        self.room = left - 8 * data.n * self.kept.capacity
         self._by_thread = threading.local()
-        self._clock = 0
 
     @cached_property
     def diagonal(self) -> FloatArray:
@@ -582,27 +575,25 @@ class _Store:
     @property
     def kept_width(self) -> int:
         """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
-        return self.data.n if self._capacity else 0
+        return self.data.n if self.kept.capacity else 0
 
     def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
-        slots = self._keep(rows)
+        slots = self.kept.slots(rows, self._evaluate_rows)
         if slots is None:
             self._evaluate_block(rows, cols, out)
         else:
-            assert self._arena is not None
-            gather_rows(self._arena, slots, cols, out, self.backend.n_threads)
+            gather_rows(self.kept.values, slots, cols, out, self.backend.n_threads)
 
     def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
-        slots = self._keep(cols)
+        slots = self.kept.slots(cols, self._evaluate_rows)
         if slots is None:
             n_rows = self.data.n if rows is None else rows.size
             self.n_values += n_rows * cols.size
             stacked = weights[:, None] if weights.ndim == 1 else np.ascontiguousarray(weights)
             sums = self.backend.matvec(self.data, rows, self.data, cols, stacked, single=single)
             return sums[:, 0] if weights.ndim == 1 else sums
-        assert self._arena is not None
-        return combined(self._arena, slots, rows, weights, self.backend.n_threads)
+        return combined(self.kept.values, slots, rows, weights, self.backend.n_threads)
 
     @cached_property
     def is_convex(self) -> bool:
@@ -636,38 +627,5 @@ class _Store:
         self.n_values += out.size
         self.backend.block(self.data, rows, self.data, cols, out)
 
-    def _kept_bytes(self) -> int:
-        return 8 * self.data.n * int(np.count_nonzero(self._owners >= 0))
-
-    def _keep(self, rows: IndexArray) -> IndexArray | None:
-        """Slots of `rows` among the kept ones, evaluating those that are missing; None where they do not fit."""
-        if not self._capacity:
-            return None
-        distinct = np.unique(rows)
-        if distinct.size > self._capacity:
-            return None
-        self._clock += 1
-        held = self._slots[distinct]
-        self._last_used[held[held >= 0]] = self._clock
-        missing = distinct[held < 0]
-        if missing.size:
-            if self._arena is None:
-                self._arena = np.empty((self._capacity, self.data.n))
-            free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
-            evicted = self._owners[free]
-            self._slots[evicted[evicted >= 0]] = -1
-            height = max(1, min(_FRESH_ROWS, _FRESH_BYTES // (8 * self.data.n)))
-            for first in range(0, missing.size, height):
-                rows_now, places = missing[first : first + height], free[first : first + height]
-                if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
-                    self._evaluate_block(rows_now, None, self._arena[places[0] : places[-1] + 1])
-                    continue
-                if self._fresh is None:
-                    self._fresh = np.empty((min(height, self._capacity), self.data.n))
-                self._evaluate_block(rows_now, None, self._fresh[: rows_now.size])
-                self._arena[places] = self._fresh[: rows_now.size]
-            self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
-            self.peak_bytes = max(
-                self.peak_bytes, self._kept_bytes() + (0 if self._fresh is None else self._fresh.nbytes)
-            )
-        return self._slots[rows]
+    def _evaluate_rows(self, rows: IndexArray, out: Array) -> None:
+        self._evaluate_block(rows, None, out)

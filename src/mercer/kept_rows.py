@@ -1,0 +1,72 @@
+"""Rows of a matrix that are kept for the next time: which ones, where, and which make room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
+
+
+@final
+class KeptRows:
+    """Up to `capacity` of the n rows of a matrix of n columns; the longest unused make room."""
+
+    def __init__(self, n: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.peak_bytes = 0
+        self._n = n
+        self._slots = np.full(n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
+        self._owners = np.full(capacity, -1, dtype=np.int64)
+        self._last_used = np.zeros(capacity, dtype=np.int64)
+        self._values: FloatArray | None = None
+        self._fresh: FloatArray | None = None  # rows on the way to their places there
+        self._clock = 0
+
+    @property
+    def values(self) -> FloatArray:
+        """The kept rows, (capacity, n), as :meth:`slots` numbers them."""
+        assert self._values is not None
+        return self._values
+
+    def slots(self, rows: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> IndexArray | None:
+        """Return where `rows` are kept, after those that are missing are evaluated; None where they do not fit."""
+        if not self.capacity:
+            return None
+        distinct = np.unique(rows)
+        if distinct.size > self.capacity:
+            return None
+        self._clock += 1
+        held = self._slots[distinct]
+        self._last_used[held[held >= 0]] = self._clock
+        missing = distinct[held < 0]
+        if missing.size:
+            self._take(missing, evaluate)
+        return self._slots[rows]
+
+    def _take(self, missing: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> None:
+        """Evaluate rows, in the places of others."""
+        if self._values is None:
+            self._values = np.empty((self.capacity, self._n))
+        free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
+        evicted = self._owners[free]
+        self._slots[evicted[evicted >= 0]] = -1
+        height = max(1, min(_FRESH_ROWS, _FRESH_BYTES // (8 * self._n)))
+        for first in range(0, missing.size, height):
+            rows, places = missing[first : first + height], free[first : first + height]
+            if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
+                evaluate(rows, self._values[places[0] : places[-1] + 1])
+                continue
+            if self._fresh is None:
+                self._fresh = np.empty((min(height, self.capacity), self._n))
+            evaluate(rows, self._fresh[: rows.size])
+            self._values[places] = self._fresh[: rows.size]
+        self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
+        kept = 8 * self._n * int(np.count_nonzero(self._owners >= 0))
+        self.peak_bytes = max(self.peak_bytes, kept + (0 if self._fresh is None else self._fresh.nbytes))
