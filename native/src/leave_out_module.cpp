@@ -2,18 +2,15 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "mercer/binding.hpp"
 #include "mercer/leave_out.hpp"
 
-namespace nb = nanobind;
-
 namespace mercer {
 namespace {
 
-using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Indices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ends = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -22,23 +19,22 @@ using Places = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 constexpr std::size_t kNumbers = 5;
 
 Places without_repeats(const std::vector<LeaveOutResult>& results) {
-    auto* places = new std::vector<int64_t>();
-    nb::capsule owner(places, [](void* p) noexcept { delete static_cast<std::vector<int64_t>*>(p); });
-    for (const LeaveOutResult& result : results)
-        places->insert(places->end(), result.needs.begin(), result.needs.end());
-    std::sort(places->begin(), places->end());
-    places->erase(std::unique(places->begin(), places->end()), places->end());
-    return Places(places->data(), {places->size()}, owner);
+    std::vector<int64_t> places;
+    for (const LeaveOutResult& result : results) places.insert(places.end(), result.needs.begin(), result.needs.end());
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    return owned(std::move(places));
 }
 
-Places leave_each_out(int64_t n_basic, Doubles values, Doubles point, Doubles lower, Doubles upper, Matrix rows,
-                      Indices slots, Matrix own, Indices own_slots, Doubles corner, Doubles gradient, Indices main,
-                      Indices partner, Doubles amount, Doubles drift, Doubles own_drift, Doubles total, double size,
-                      double tol_beta, double tol_gradient, Ends ends, Numbers numbers, int n_threads) {
+Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, ConstDoubles lower, ConstDoubles upper,
+                      Matrix rows, ConstIndices slots, Matrix own, ConstIndices own_slots, ConstDoubles corner,
+                      ConstDoubles gradient, ConstIndices main, ConstIndices partner, ConstDoubles amount,
+                      ConstDoubles drift, ConstDoubles own_drift, ConstDoubles total, double size, double tol_beta,
+                      double tol_gradient, Ends ends, Numbers numbers, int n_threads) {
     const std::size_t n = values.shape(0), count = main.shape(0);
-    for (const Doubles& array : {point, lower, upper, drift})
+    for (const ConstDoubles& array : {point, lower, upper, drift})
         require(array.shape(0) == n, "every place must have its numbers");
-    for (const Doubles& array : {corner, gradient, amount, own_drift, total})
+    for (const ConstDoubles& array : {corner, gradient, amount, own_drift, total})
         require(array.shape(0) == count, "every variable must have its numbers");
     require(slots.shape(0) == n && rows.shape(1) == n && own.shape(1) == n, "rows must be of all places");
     require(own_slots.shape(0) == count && partner.shape(0) == count && ends.shape(0) == count &&

@@ -7,19 +7,16 @@
 #include "mercer/binding.hpp"
 #include "mercer/dispatch.hpp"
 
-namespace nb = nanobind;
-
 namespace mercer {
 namespace {
 
 using Letters = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Indices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Rows of letters; keeps the arrays alive and checks once what the kernels then rely on.
 class Strings {
   public:
-    Strings(Letters letters, Indices starts, int64_t n_letters)
+    Strings(Letters letters, ConstIndices starts, int64_t n_letters)
         : letters_(letters), starts_(starts), n_letters_(n_letters) {
         require(starts.shape(0) > 0 && starts.data()[0] == 0, "starts must begin with 0");
         for (std::size_t i = 1; i < starts.shape(0); ++i)
@@ -31,32 +28,25 @@ class Strings {
                     "letters must be numbered below n_letters");
     }
 
-    StringsView rows(const Indices& chosen) const {
+    StringsView rows(const ConstIndices& chosen) const {
         const auto count = static_cast<int64_t>(chosen.shape(0)), n = static_cast<int64_t>(starts_.shape(0)) - 1;
-        for (int64_t i = 0; i < count; ++i)
-            require(chosen.data()[i] >= 0 && chosen.data()[i] < n,
-                    "row indices must lie between 0 and the number of rows");
+        check_indices(chosen.data(), count, n);
         return {letters_.data(), starts_.data(), chosen.data(), count, n_letters_};
     }
 
   private:
     Letters letters_;
-    Indices starts_;
+    ConstIndices starts_;
     int64_t n_letters_;
 };
-
-const Implementation& implementation(const std::string& isa) {
-    const Implementation* found = find_implementation(isa.c_str());
-    if (found == nullptr) throw nb::value_error("this machine or this build has no such instruction set");
-    return *found;
-}
 
 void require_shape(const Matrix& out, const StringsView& left, const StringsView& right) {
     require(static_cast<int64_t>(out.shape(0)) == left.count && static_cast<int64_t>(out.shape(1)) == right.count,
             "out must have a row per left row and a column per right row");
 }
 
-void edit_distances(const std::string& isa, const Strings& strings, Indices left_rows, Indices right_rows, Matrix out) {
+void edit_distances(const std::string& isa, const Strings& strings, ConstIndices left_rows, ConstIndices right_rows,
+                    Matrix out) {
     const StringsView left = strings.rows(left_rows), right = strings.rows(right_rows);
     require_shape(out, left, right);
     const Implementation& native = implementation(isa);
@@ -64,8 +54,8 @@ void edit_distances(const std::string& isa, const Strings& strings, Indices left
     native.edit_distances(left, right, out.data(), right.count);
 }
 
-void subsequences(const std::string& isa, const Strings& strings, Indices left_rows, Indices right_rows, int64_t length,
-                  double decay, Matrix out) {
+void subsequences(const std::string& isa, const Strings& strings, ConstIndices left_rows, ConstIndices right_rows,
+                  int64_t length, double decay, Matrix out) {
     const StringsView left = strings.rows(left_rows), right = strings.rows(right_rows);
     require_shape(out, left, right);
     require(length >= 1, "length must be at least 1");
@@ -79,7 +69,7 @@ void subsequences(const std::string& isa, const Strings& strings, Indices left_r
 
 void bind_strings(nb::module_& m) {
     nb::class_<Strings>(m, "Strings")
-        .def(nb::init<Letters, Indices, int64_t>(), nb::arg("letters").noconvert(), nb::arg("starts").noconvert(),
+        .def(nb::init<Letters, ConstIndices, int64_t>(), nb::arg("letters").noconvert(), nb::arg("starts").noconvert(),
              nb::arg("n_letters"));
     m.def("edit_distances", &edit_distances, nb::arg("isa"), nb::arg("strings"), nb::arg("left_rows").noconvert(),
           nb::arg("right_rows").noconvert(), nb::arg("out").noconvert());

@@ -1,15 +1,58 @@
-// What the files of bindings share.
+// What the files of bindings share: typed arrays in, typed arrays out; no defaults, no policy, no silent copies.
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mercer/dispatch.hpp"
 
 namespace mercer {
 
+namespace nb = nanobind;
+
+using Doubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstDoubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using DoubleRows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ConstFlags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstIndices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+template <class Real>
+using MatrixOf = nb::ndarray<Real, nb::ndim<2>, nb::device::cpu>;
+
 inline void require(bool condition, const char* message) {
-    if (!condition) throw nanobind::value_error(message);
+    if (!condition) throw nb::value_error(message);
 }
 
-void bind_strings(nanobind::module_& module);
-void bind_leave_out(nanobind::module_& module);
+inline void check_indices(const int64_t* indices, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; ++i)
+        require(indices[i] >= 0 && indices[i] < n, "row indices must lie between 0 and the number of rows");
+}
+
+inline const Implementation& implementation(const std::string& isa) {
+    const Implementation* found = find_implementation(isa.c_str());
+    if (found == nullptr) throw nb::value_error("this machine or this build has no such instruction set");
+    return *found;
+}
+
+template <class Value>
+nb::ndarray<nb::numpy, Value, nb::ndim<1>> owned(std::vector<Value> values) {
+    auto* kept = new std::vector<Value>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
+    return nb::ndarray<nb::numpy, Value, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
+}
+
+void bind_gather(nb::module_& module);
+void bind_leave_out(nb::module_& module);
+void bind_machines(nb::module_& module);
+void bind_points(nb::module_& module);
+void bind_solvers(nb::module_& module);
+void bind_strings(nb::module_& module);
+void bind_tiles(nb::module_& module);
 
 }  // namespace mercer

@@ -1,0 +1,88 @@
+// Bindings of what is read of kept rows.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "mercer/binding.hpp"
+#include "mercer/gather.hpp"
+
+namespace mercer {
+namespace {
+
+void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<const float> square, int n_threads) {
+    const auto size = static_cast<int64_t>(matrix.shape(0)), n_missing = static_cast<int64_t>(missing.shape(0));
+    require(static_cast<int64_t>(matrix.shape(1)) == size && (size <= 1 || matrix.stride(1) == 1),
+            "the matrix must be square, with contiguous rows");
+    require(static_cast<int64_t>(square.shape(0)) == n_missing && static_cast<int64_t>(square.shape(1)) == n_missing &&
+                (n_missing <= 1 || square.stride(1) == 1),
+            "the square must have a row and a column per missing row, with contiguous rows");
+    check_indices(missing.data(), n_missing, size);
+    nb::gil_scoped_release release;
+    complete({matrix.data(), matrix.stride(0), size}, missing.data(), n_missing, square.data(), square.stride(0),
+             n_threads);
+}
+
+template <class Kept>
+KeptRows<Kept> make_kept(const MatrixOf<const Kept>& values, const ConstIndices& slots,
+                         const std::optional<ConstIndices>& columns, int64_t least_slot) {
+    require(values.shape(1) <= 1 || values.stride(1) == 1, "kept rows must be contiguous");
+    const auto n_slots = static_cast<int64_t>(slots.shape(0)), n_kept = static_cast<int64_t>(values.shape(0));
+    for (int64_t i = 0; i < n_slots; ++i)
+        require(slots.data()[i] >= least_slot && slots.data()[i] < n_kept, "slots must be those of kept rows");
+    const auto width = static_cast<int64_t>(values.shape(1));
+    const int64_t n_columns = columns ? static_cast<int64_t>(columns->shape(0)) : width;
+    if (columns) check_indices(columns->data(), n_columns, width);
+    return {values.data(), values.stride(0), slots.data(), n_slots, columns ? columns->data() : nullptr, n_columns};
+}
+
+template <class Kept, class Real>
+void gather_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
+                 MatrixOf<Real> out, int n_threads) {
+    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, -1);
+    require(static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
+                static_cast<int64_t>(out.shape(1)) == kept.n_columns && (out.shape(1) <= 1 || out.stride(1) == 1),
+            "out must have a row per slot, a column per column and contiguous rows");
+    nb::gil_scoped_release release;
+    gather(kept, out.data(), out.stride(0), n_threads);
+}
+
+template <class Kept>
+void combine_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
+                  ConstDoubles weights, Doubles out, int n_threads) {
+    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, 0);
+    require(
+        static_cast<int64_t>(weights.shape(0)) == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_columns,
+        "weights must have one number per slot, out one per column");
+    nb::gil_scoped_release release;
+    combine(kept, weights.data(), out.data(), n_threads);
+}
+
+template <class Kept, class Real>
+void bind_gather_rows(nb::module_& m) {
+    m.def("gather_rows", &gather_rows<Kept, Real>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+}
+
+template <class Kept>
+void bind_combine_rows(nb::module_& m) {
+    m.def("combine_rows", &combine_rows<Kept>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+}
+
+}  // namespace
+
+void bind_gather(nb::module_& m) {
+    bind_gather_rows<double, double>(m);
+    bind_gather_rows<float, double>(m);
+    bind_gather_rows<double, float>(m);
+    bind_gather_rows<float, float>(m);
+    bind_combine_rows<double>(m);
+    bind_combine_rows<float>(m);
+    m.def("complete_square", &complete_square, nb::arg("matrix").noconvert(), nb::arg("missing").noconvert(),
+          nb::arg("square").noconvert(), nb::arg("n_threads"));
+}
+
+}  // namespace mercer

@@ -1,0 +1,95 @@
+// Bindings of what is asked of a point: its conditions, its violation, and which variables come next.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "mercer/binding.hpp"
+#include "mercer/conditions.hpp"
+#include "mercer/working_set.hpp"
+
+namespace mercer {
+namespace {
+
+Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient, const ConstDoubles& lower,
+                         const ConstDoubles& upper, const std::optional<ConstIndices>& groups, int64_t n_groups,
+                         const std::optional<ConstIndices>& active) {
+    const auto n = static_cast<int64_t>(beta.shape(0));
+    require(static_cast<int64_t>(gradient.shape(0)) == n && static_cast<int64_t>(lower.shape(0)) == n &&
+                static_cast<int64_t>(upper.shape(0)) == n && (!groups || static_cast<int64_t>(groups->shape(0)) == n),
+            "beta, gradient, lower, upper and groups must have the same length");
+    if (groups) check_indices(groups->data(), n, n_groups);
+    const int64_t n_active = active ? static_cast<int64_t>(active->shape(0)) : n;
+    if (active) check_indices(active->data(), n_active, n);
+    return {n,
+            beta.data(),
+            gradient.data(),
+            lower.data(),
+            upper.data(),
+            groups ? groups->data() : nullptr,
+            n_groups,
+            active ? active->data() : nullptr,
+            n_active};
+}
+
+std::tuple<nb::ndarray<nb::numpy, double, nb::ndim<1>>,
+           std::tuple<double, double, double, double, double, int64_t, int64_t>>
+conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDoubles lower, ConstDoubles upper,
+           ConstDoubles start, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups,
+           int64_t n_groups) {
+    const auto n = static_cast<int64_t>(beta.shape(0));
+    auto fits = [n](const ConstDoubles& array) { return static_cast<int64_t>(array.shape(0)) == n; };
+    require(fits(values) && fits(linear) && fits(lower) && fits(upper) && fits(start) && (!ridge || fits(*ridge)) &&
+                (!groups || static_cast<int64_t>(groups->shape(0)) == n),
+            "beta, values, linear, lower, upper, start, ridge and groups must have the same length");
+    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must tell several groups apart");
+    if (groups) check_indices(groups->data(), n, n_groups);
+    auto multipliers = owned(std::vector<double>(static_cast<std::size_t>(n_groups)));
+    const Conditions c =
+        find_conditions({n, beta.data(), values.data(), linear.data(), lower.data(), upper.data(), start.data(),
+                         ridge ? ridge->data() : nullptr, groups ? groups->data() : nullptr, n_groups},
+                        multipliers.data());
+    return {multipliers, {c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded}};
+}
+
+}  // namespace
+
+void bind_points(nb::module_& m) {
+    m.def("conditions", &conditions, nb::arg("beta").noconvert(), nb::arg("values").noconvert(),
+          nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
+          nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
+          nb::arg("n_groups"));
+    m.def(
+        "survey",
+        [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
+           std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
+            Survey found = survey(make_variables(beta, gradient, lower, upper, groups, n_groups, active));
+            return std::make_tuple(found.violation, found.n_free, owned(std::move(found.kept)));
+        },
+        nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+        nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
+        nb::arg("active").noconvert().none());
+    m.def(
+        "select_working_set",
+        [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
+           std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active, ConstFlags seen,
+           ConstIndices previous, int64_t limit) {
+            const Variables v = make_variables(beta, gradient, lower, upper, groups, n_groups, active);
+            const auto n_previous = static_cast<int64_t>(previous.shape(0));
+            check_indices(previous.data(), n_previous, v.size);
+            require(static_cast<int64_t>(seen.shape(0)) == v.size, "seen must have a flag per variable");
+            require(limit >= 0, "limit must not be negative");
+            return owned(select_working_set(v, seen.data(), previous.data(), n_previous, limit));
+        },
+        nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+        nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
+        nb::arg("active").noconvert().none(), nb::arg("seen").noconvert(), nb::arg("previous").noconvert(),
+        nb::arg("limit"));
+}
+
+}  // namespace mercer

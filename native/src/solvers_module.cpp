@@ -1,0 +1,205 @@
+// Bindings of the solvers: of working sets, and of problems whose matrix is held.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "mercer/binding.hpp"
+#include "mercer/dispatch.hpp"
+#include "mercer/held_rounds.hpp"
+
+namespace mercer {
+namespace {
+
+// Asks a Python function whether to stop; what it raises is kept for later, for native code must not be left by it.
+struct Stop {
+    nb::object question;
+    std::exception_ptr raised{};
+
+    static bool ask(void* context) {
+        auto* self = static_cast<Stop*>(context);
+        nb::gil_scoped_acquire locked;
+        try {
+            return self->raised || nb::cast<bool>(self->question());
+        } catch (...) {
+            self->raised = std::current_exception();
+            return true;
+        }
+    }
+};
+
+template <class Real>
+void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
+    const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
+    require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) == padded &&
+                (size <= 1 || matrix.stride(0) >= padded) && (padded == 0 || matrix.stride(1) == 1),
+            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
+}
+
+template <class Real>
+std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
+                                             Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
+                                             ConstIndices group_starts, double tol, int64_t max_iter, int n_threads,
+                                             nb::object stop) {
+    const auto size = static_cast<int64_t>(beta.shape(0));
+    check_padded(matrix, size);
+    require(static_cast<int64_t>(gradient.shape(0)) == size && static_cast<int64_t>(lower.shape(0)) == size &&
+                static_cast<int64_t>(upper.shape(0)) == size,
+            "beta, gradient, lower and upper must have the same length");
+    const auto n_groups = static_cast<int64_t>(group_starts.shape(0)) - 1;
+    require(n_groups >= 0 && group_starts.data()[0] == 0 && (n_groups == 0 || group_starts.data()[n_groups] == size) &&
+                std::is_sorted(group_starts.data(), group_starts.data() + n_groups + 1),
+            "group_starts must rise from 0 to the number of variables");
+    Stop stopping{std::move(stop)};
+    const bool asks = !stopping.question.is_none();
+    const BlockProblem<Real> problem{size,
+                                     matrix.data(),
+                                     matrix.stride(0),
+                                     beta.data(),
+                                     gradient.data(),
+                                     lower.data(),
+                                     upper.data(),
+                                     group_starts.data(),
+                                     n_groups,
+                                     n_threads,
+                                     asks ? Stop::ask : nullptr,
+                                     &stopping};
+    const Implementation& native = implementation(isa);
+    BlockSolver<Real> solver = nullptr;
+    if constexpr (std::is_same_v<Real, float>)
+        solver = newton ? native.newton_steps_single : native.pair_steps_single;
+    else
+        solver = newton ? native.newton_steps : native.pair_steps;
+    BlockResult result{};
+    {
+        nb::gil_scoped_release release;
+        result = solver(problem, tol, max_iter);
+    }
+    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    return {static_cast<int>(result.end), result.n_iter, result.violation};
+}
+
+template <class Real>
+std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool conjugate, MatrixOf<const Real> matrix,
+                                                   DoubleRows beta, DoubleRows gradient, ConstIndices own,
+                                                   ConstDoubles penalty, double tol, int64_t max_iter, double max_work,
+                                                   nb::object stop) {
+    const auto size = static_cast<int64_t>(beta.shape(0)), n_classes = static_cast<int64_t>(beta.shape(1));
+    check_padded(matrix, size);
+    require(gradient.shape(0) == beta.shape(0) && gradient.shape(1) == beta.shape(1) && n_classes >= 1,
+            "beta and gradient must have the same shape, of one class or more");
+    require(static_cast<int64_t>(own.shape(0)) == size && static_cast<int64_t>(penalty.shape(0)) == size,
+            "own and penalty must have an element for each example");
+    check_indices(own.data(), size, n_classes);
+    Stop stopping{std::move(stop)};
+    const bool asks = !stopping.question.is_none();
+    const JointProblem<Real> problem{size,
+                                     n_classes,
+                                     matrix.data(),
+                                     matrix.stride(0),
+                                     beta.data(),
+                                     gradient.data(),
+                                     own.data(),
+                                     penalty.data(),
+                                     asks ? Stop::ask : nullptr,
+                                     &stopping};
+    const Implementation& native = implementation(isa);
+    JointSolver<Real> solver = nullptr;
+    if constexpr (std::is_same_v<Real, float>)
+        solver = native.joint_steps_single;
+    else
+        solver = native.joint_steps;
+    BlockResult result{};
+    {
+        nb::gil_scoped_release release;
+        result = solver(problem, conjugate, tol, max_iter, max_work);
+    }
+    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    return {static_cast<int>(result.end), result.n_iter, result.violation};
+}
+
+template <class Kept>
+std::tuple<int, int64_t, double, bool, int64_t> solve_held(
+    const std::string& isa, MatrixOf<const Kept> matrix, double largest, ConstIndices rows, ConstDoubles linear,
+    ConstDoubles lower, ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups,
+    int64_t n_groups, Doubles beta, Doubles values,
+    nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> seen, double tol, int64_t max_iter, double max_work,
+    int64_t max_block, bool precise, Doubles workspace, nb::object stop) {
+    const auto size = static_cast<int64_t>(beta.shape(0)), n_rows = static_cast<int64_t>(matrix.shape(0));
+    require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
+            "the matrix must be square and have contiguous rows");
+    require(static_cast<int64_t>(values.shape(0)) == n_rows, "values must have an element for each row of the matrix");
+    const auto is_sized = [size](const auto& array) { return static_cast<int64_t>(array.shape(0)) == size; };
+    require(is_sized(rows) && is_sized(linear) && is_sized(lower) && is_sized(upper) && is_sized(seen) &&
+                (!ridge || is_sized(*ridge)) && (!groups || is_sized(*groups)),
+            "rows, linear, lower, upper, ridge, groups, beta and seen must have the same length");
+    require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
+    check_indices(rows.data(), size, n_rows);
+    if (groups) check_indices(groups->data(), size, n_groups);
+    Stop stopping{std::move(stop)};
+    const bool asks = !stopping.question.is_none();
+    const HeldProblem<Kept> problem{matrix.data(),
+                                    matrix.stride(0),
+                                    n_rows,
+                                    largest,
+                                    size,
+                                    rows.data(),
+                                    linear.data(),
+                                    lower.data(),
+                                    upper.data(),
+                                    ridge ? ridge->data() : nullptr,
+                                    groups ? groups->data() : nullptr,
+                                    n_groups,
+                                    beta.data(),
+                                    values.data(),
+                                    seen.data(),
+                                    asks ? Stop::ask : nullptr,
+                                    &stopping};
+    const HeldLimits limits{tol, max_iter < 0 ? std::numeric_limits<int64_t>::max() : max_iter, max_work, max_block,
+                            precise};
+    HeldResult result{};
+    {
+        nb::gil_scoped_release release;
+        result = held_rounds(implementation(isa), problem, limits, workspace.data(),
+                             static_cast<int64_t>(workspace.shape(0) * sizeof(double)));
+    }
+    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    return {static_cast<int>(result.end), result.n_iter, result.violation, result.precise, result.wanted};
+}
+
+template <class Real>
+void bind_by_precision(nb::module_& m) {
+    m.def("solve_block", &solve_block<Real>, nb::arg("isa"), nb::arg("newton"), nb::arg("matrix").noconvert(),
+          nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
+    m.def("solve_joint_block", &solve_joint_block<Real>, nb::arg("isa"), nb::arg("conjugate"),
+          nb::arg("matrix").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+          nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("max_work"), nb::arg("stop").none() = nb::none());
+    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("largest"),
+          nb::arg("rows").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
+          nb::arg("n_groups"), nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("seen").noconvert(),
+          nb::arg("tol"), nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("precise"),
+          nb::arg("workspace").noconvert(), nb::arg("stop").none() = nb::none());
+}
+
+}  // namespace
+
+void bind_solvers(nb::module_& m) {
+    bind_by_precision<double>(m);
+    bind_by_precision<float>(m);
+}
+
+}  // namespace mercer
