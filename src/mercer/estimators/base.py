@@ -121,6 +121,17 @@ class KernelMachine(HoldsKernel, BaseEstimator):
                 _say(reason)
         return gram if rows.size == data.n else gram.restrict(rows)
 
+    def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
+        """Say where the optimum is not proved, `besides` what that means; `depth` calls below the user's."""
+        if not gram.is_convex:
+            warnings.warn(
+                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
+                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum"
+                f"{besides}.",
+                IndefiniteKernelWarning,
+                stacklevel=depth,
+            )
+
     def _new_rows(self, X: Any) -> Data:
         check_is_fitted(self, "kernel_")
         return check_rows(self, X, self.kernel_, reset=False)
@@ -271,14 +282,7 @@ class DualMachine(Iterated, KernelMachine):
         solutions = self._solutions
         if self.verbose:
             _say(f"{solutions[0].solver}: {solutions[0].reason}")
-        if not gram.is_convex:
-            warnings.warn(
-                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
-                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum, "
-                "and margins have no geometric meaning.",
-                IndefiniteKernelWarning,
-                stacklevel=depth,
-            )
+        self._warn_of_kernel(gram, ", and margins have no geometric meaning", depth=depth + 1)
         if self._silent:
             return
         if Status.UNVERIFIED in solutions.statuses:

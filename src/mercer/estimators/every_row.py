@@ -16,7 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite
 from mercer.machines.certificate import LossCertificate
-from mercer.status import IndefiniteKernelWarning, Status
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -53,13 +53,7 @@ class EveryRowMachine(KernelMachine):
         return gram if self._rows.size == gram.n else gram.restrict(self._rows)
 
     def _warn(self, gram: Gram, certificate: LossCertificate) -> None:
-        if not gram.is_convex:
-            warnings.warn(
-                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
-                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum.",
-                IndefiniteKernelWarning,
-                stacklevel=3,
-            )
+        self._warn_of_kernel(gram, depth=4)
         if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
             warnings.warn(
                 f"{type(self).__name__} ended as `{certificate.status}`: violation {certificate.violation:.3g} "
