@@ -321,8 +321,8 @@ def test_single_precision_changes_nothing_that_is_certified(
     double = evaluate(problem, gram, beta)
     hint = double.gradient + rng.normal(size=120) * 10.0 ** rng.uniform(-9, 0) if hinted else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.certificate._FEW_VALUES", 0)
-        patch.setattr("mercer.certificate._MOSTLY", 1.0)
+        patch.setattr("mercer.settled._FEW_VALUES", 0)
+        patch.setattr("mercer.settled._MOSTLY", 1.0)
         mixed = evaluate(problem, gram, beta, hint=hint)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
@@ -351,8 +351,8 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
     beta[changed] = np.clip(moved, problem.lower[changed], problem.upper[changed])
     fresh = evaluate(problem, gram, beta)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.certificate._FEW_VALUES", few)
-        patch.setattr("mercer.certificate._MOSTLY", 1.0)
+        patch.setattr("mercer.settled._FEW_VALUES", few)
+        patch.setattr("mercer.settled._MOSTLY", 1.0)
         found = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
     value = 1e-9 * max(1.0, np.abs(fresh.values).max())
     objective = 1e-9 * max(1.0, abs(fresh.primal), abs(fresh.dual))
@@ -364,7 +364,7 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
 
 
 def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):
-    monkeypatch.setattr("mercer.certificate._FEW_VALUES", 0)
+    monkeypatch.setattr("mercer.settled._FEW_VALUES", 0)
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
@@ -394,7 +394,7 @@ def test_single_precision_is_used_where_it_settles_something(monkeypatch):
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     beta = solve(problem, gram).beta
-    monkeypatch.setattr("mercer.certificate._FEW_VALUES", 0)
+    monkeypatch.setattr("mercer.settled._FEW_VALUES", 0)
     evaluation = evaluate(problem, gram, beta)
     exact = plain.gaussian(X, X, 0.5) @ beta
     off = np.abs(evaluation.values - exact)

@@ -17,6 +17,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.kkt import KKTCases
 from mercer.problems import Hinge, Problem, inner
+from mercer.settled import Kept, product_of, settle, values_of
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -24,10 +25,6 @@ IndexArray = npt.NDArray[np.int64]
 Some = TypeVar("Some", float, npt.NDArray[np.float64])
 
 _EPS = float(np.finfo(np.float64).eps)
-_FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
-_HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
-_WITNESSES = 16  # one variable in so many is evaluated twice, to see whether kept values are what they are said to be
-_MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
 class Conditions(NamedTuple):
@@ -50,42 +47,6 @@ class Known(NamedTuple):
 
     beta: FloatArray
     doubt: FloatArray
-
-
-class Plan(NamedTuple):
-    """How values are to be brought up to date.
-
-    Attributes
-    ----------
-    n_values : int
-        Kernel values that it takes.
-    followed : ndarray of bool, (n,)
-        Which variables' values are up to date as they are.
-    run : callable
-        Returns all values, (n,), those up to date that were wanted; calls its argument between pieces of work.
-    """
-
-    n_values: int
-    followed: npt.NDArray[np.bool_]
-    run: Callable[[Callable[[], None] | None], FloatArray]
-
-
-class Kept(NamedTuple):
-    """K beta as somebody has kept it up to date, by kernel values in single precision or better.
-
-    Attributes
-    ----------
-    travelled : ndarray of shape (n,)
-        The sizes of all changes of each coefficient that the values have followed, from 0 on, added up.
-    n_terms : int
-        How many products have been added to a value, at most.
-    plan : callable
-        Returns the :class:`Plan` for wanted variables, given as flags, (n,).
-    """
-
-    travelled: FloatArray
-    n_terms: int
-    plan: Callable[[npt.NDArray[np.bool_]], Plan]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +192,7 @@ def evaluate(
     -----
     Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
     precision may be off, only support vectors and variables that this leaves open are evaluated in double: objectives,
-    violation, gap and bias are those of double precision all the same (see :func:`_values`).
+    violation, gap and bias are those of double precision all the same (see :func:`mercer.settled.values_of`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
     size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as
@@ -251,12 +212,12 @@ def evaluate(
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
-        values, open_by = _values(problem, gram, beta, offset, check, hint, kept)
+        values, open_by = values_of(problem, gram, beta, offset, check, hint, kept)
         rounding = _rounding(gram, problem.by_output(beta), values)
     else:
-        values = finite(gram.kernel, before.values + _product(problem, gram, change, check))
+        values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
         open_by = known.doubt.copy()
-        _settle(problem, gram, beta, offset, values, open_by, check)
+        settle(problem, gram, beta, offset, values, open_by, check)
         rounding = before.rounding + _rounding(gram, problem.by_output(change), values)
     found = _conditions(problem, beta, values)
     return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), open_by))
@@ -340,11 +301,6 @@ def _by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Condition
     return found._replace(n_free=int(np.count_nonzero(free)), n_bounded=int(np.count_nonzero(used & ~free)))
 
 
-def _product(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:
-    """K beta, in double precision."""
-    return gram.matvec(problem.by_output(beta), check=check).ravel()
-
-
 def _rounding(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
     """How far `values` may be off, for `beta` of shape (n,) or (n, n_outputs)."""
     if gram.kernel.is_psd:
@@ -369,143 +325,12 @@ def rounding_of_sums(roundoff: float, size: Some, squares: Some, largest: Some) 
     return _EPS * (8.0 * roundoff * size * squares**0.5 + largest)
 
 
-def _values(
-    problem: Problem,
-    gram: Gram,
-    beta: FloatArray,
-    offset: FloatArray,
-    check: Callable[[], None] | None,
-    hint: FloatArray | None,
-    kept: Kept | None,
-) -> tuple[FloatArray, FloatArray]:
-    """K beta, in double precision wherever it could matter, and how far each value may be off.
-
-    Support vectors are evaluated in double precision. Any other variable takes part only by being on the right side:
-    of the multiplier of its group, and of the best gradient among those that can move the other way. Where its
-    gradient in single precision is further from both than the proved bound, that is settled, and its slack is 0. All
-    others are evaluated in double precision, until none is open.
-    """
-    exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
-    # Several outputs share their kernel values, and nearly every row is a support vector of some of them.
-    plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
-    if kept is not None and hint is not None and not plain:
-        found = _from_kept(problem, gram, beta, offset, check, hint, kept, exact)
-        if found is not None:
-            return finite(gram.kernel, found[0]), found[1]
-    mostly = plain or np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
-    few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
-    doubt = None if mostly or few else gram.single_precision_bound(beta)
-    if doubt is None or not np.isfinite(doubt).all():
-        return finite(gram.kernel, _product(problem, gram, beta, check)), np.zeros(problem.n)
-    if hint is not None:
-        exact |= ~_settled(problem, beta, hint, doubt, margin=_HINTED)
-    exact = gram.with_repeats(exact)
-    values = np.empty(problem.n)
-    single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
-    values[single], doubt[single] = gram.matvec_bounded(beta, single, check)
-    values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
-    _settle(problem, gram, beta, offset, values, doubt, check)
-    return finite(gram.kernel, values), doubt
-
-
-def _from_kept(
-    problem: Problem,
-    gram: Gram,
-    beta: FloatArray,
-    offset: FloatArray,
-    check: Callable[[], None] | None,
-    hint: FloatArray,
-    kept: Kept,
-    exact: npt.NDArray[np.bool_],
-) -> tuple[FloatArray, FloatArray] | None:
-    """What :func:`_values` returns, with kept values for what is not evaluated in double precision.
-
-    None where they do not pay, for their bound leaves more than half of them open; or are not what they are said to be.
-    """
-    doubt = gram.single_precision_bound(kept.travelled)
-    if doubt is None:
-        return None
-    added = np.abs(problem.linear)  # and taken off again
-    if problem.ridge is not None:
-        added = added + problem.ridge * kept.travelled
-    size = gram.value_bound() * float(kept.travelled.sum()) + float(added.max(initial=0.0))
-    doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
-    if not np.isfinite(doubt).all():
-        return None
-    open_ones = ~exact & ~_settled(problem, beta, hint, doubt)
-    others = int(np.count_nonzero(~exact))
-    exact = gram.with_repeats(exact | open_ones)
-    witness = np.zeros(problem.n, dtype=bool)  # one of them may have lost what another has not
-    witness[::_WITNESSES] = True
-    plan = kept.plan(~exact | witness)
-    cost = plan.n_values + 2 * np.count_nonzero(open_ones) * np.count_nonzero(beta)
-    if cost > others * np.count_nonzero(beta):
-        return None
-    values = plan.run(check)
-    double, known = np.flatnonzero(exact), plan.followed | witness
-    believed, bound = values[double], doubt[double]
-    values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
-    if not (np.abs(believed - values[double]) <= bound)[known[double]].all():
-        return None
-    _settle(problem, gram, beta, offset, values, doubt, check)
-    return values, doubt
-
-
-def _settle(
-    problem: Problem,
-    gram: Gram,
-    beta: FloatArray,
-    offset: FloatArray,
-    values: FloatArray,
-    doubt: FloatArray,
-    check: Callable[[], None] | None,
-) -> None:
-    """Evaluate values in double precision until no doubt matters, in place."""
-    while doubt.any():
-        matters = (beta != 0.0) | ~_settled(problem, beta, values + offset, doubt)
-        chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))
-        if not chosen.size:
-            return
-        values[chosen], doubt[chosen] = gram.matvec(beta, chosen, check), 0.0
-
-
-def _settled(
-    problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
-) -> npt.NDArray[np.bool_]:
-    """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
-    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
-    low, high = gradient - margin * doubt, gradient + margin * doubt
-    settled = np.zeros(problem.n, dtype=bool)
-    for group in range(max(1, problem.n_groups)):
-        member = np.ones(problem.n, dtype=bool) if problem.groups is None else problem.groups == group
-        free = member & can_grow & can_shrink
-        if problem.groups is None:
-            levels = np.zeros(1)
-        elif free.any():  # they can move both ways, so m is at most their mean and M at least
-            levels = np.array([low[free].mean(), high[free].mean()])
-        else:
-            least = float(np.where(member & can_grow, high, np.inf).min())  # the true one is no larger
-            most = float(np.where(member & can_shrink, low, -np.inf).max())  # the true one is no smaller
-            lowest = float(np.where(member & can_grow, low, np.inf).min())
-            highest = float(np.where(member & can_shrink, high, -np.inf).max())
-            levels = np.array([_midpoint(lowest, most), _midpoint(least, highest), least, most])
-        settled |= member & ~can_shrink & (low > levels.max())
-        settled |= member & ~can_grow & (high < levels.min())
-    return settled
-
-
-def _midpoint(least: float, most: float) -> float:
-    if np.isinf(least) or np.isinf(most):  # no variable of the group can move one way: the other end decides
-        return most if np.isinf(least) else least
-    return 0.5 * (least + most)
-
-
 def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, beta: FloatArray) -> Evaluation:
     """Return the evaluation of `beta` with the primal objective at this bias in the place of the multipliers'.
 
     For a machine that has been predicting with it since before anybody evaluated the point.
     """
-    values = finite(gram.kernel, _product(problem, gram, beta))
+    values = finite(gram.kernel, product_of(problem, gram, beta))
     multipliers = evaluation.multipliers + (evaluation.bias - bias)
     primal = problem.primal(inner(beta, values), values, multipliers)
     return replace(evaluation, multipliers=multipliers, bias=bias, primal=primal)

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows, gather_rows, select_working_set, solve_block, survey
-from mercer.certificate import Kept, Plan
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
+from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver, State
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache

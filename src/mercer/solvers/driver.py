@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, Kept, conclude, evaluate
+from mercer.certificate import Evaluation, Evidence, conclude, evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
+from mercer.settled import Kept
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
