@@ -14,9 +14,9 @@ from mercer.estimators.neighbours import ParzenClassifier as ParzenClassifier
 from mercer.estimators.novelty import SVDD as SVDD
 from mercer.estimators.novelty import OneClassSVM as OneClassSVM
 from mercer.estimators.nu_svc import NuSVC as NuSVC
+from mercer.estimators.nu_svr import NuSVR as NuSVR
+from mercer.estimators.quantile_svr import QuantileSVR as QuantileSVR
 from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier
 from mercer.estimators.search import KernelSearchCV as KernelSearchCV
 from mercer.estimators.svc import SVC as SVC
 from mercer.estimators.svr import SVR as SVR
-from mercer.estimators.svr import NuSVR as NuSVR
-from mercer.estimators.svr import QuantileSVR as QuantileSVR

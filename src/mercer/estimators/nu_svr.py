@@ -1,0 +1,146 @@
+"""Support vector regression whose tube is as wide as a share of rows makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mercer import problems, recipes
+from mercer.estimators.regressor import VectorRegressor
+from mercer.estimators.validation import (
+    check_finite_penalty,
+    check_share,
+)
+from mercer.kernels import Gamma, Kernel
+from mercer.solvers import Progress
+
+
+class NuSVR(VectorRegressor):
+    """Support vector regression that finds the width of its tube. Solved exactly and certified.
+
+    **Solves**
+
+        min  1/2 ||w||^2 + sum_i C_i (nu epsilon + max(0, |y_i - f(x_i)| - epsilon)),    f(x) = <w, phi(x)> + b,
+
+    over w, b and epsilon >= 0, C_i being C times the weight of the row, through the dual
+
+        max  y' (alpha - alpha*) - 1/2 (alpha - alpha*)' K (alpha - alpha*)
+        s.t. 0 <= alpha_i, alpha*_i <= C_i,   sum_i alpha_i = sum_i alpha*_i = nu/2 sum_i C_i.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        Bounds the share of rows outside the tube from above, and that of support vectors from below; 0 < nu <= 1.
+    C : float, default=1.0
+        Penalty of a unit of deviation beyond the tube, > 0. scikit-learn's problem is the same.
+    kernel, degree, gamma, coef0
+        See :class:`SVC`.
+    shrinking, cache_size
+        Without effect; accepted for programs written for scikit-learn.
+    tol, verbose, max_iter, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+        See :class:`SVC`.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Half of the width of the tube.
+    dual_coef_, intercept_, support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_
+        See :class:`SVR`.
+    fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
+        See :class:`SVR`.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
+    Warns
+    -----
+    ConvergenceWarning, IndefiniteKernelWarning
+        See :class:`SVC`.
+
+    Notes
+    -----
+    Differs from scikit-learn's NuSVR as :class:`SVR` from its SVR; it tells the width that it has found.
+
+    References
+    ----------
+    Schölkopf, Smola, Williamson & Bartlett (2000), New support vector algorithms, section 3 and proposition 1; Chang &
+    Lin (2002), Training nu-support vector regression, for the dual with equalities.
+
+    Examples
+    --------
+    >>> from mercer import SVR, NuSVR
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> machine = NuSVR(nu=0.3, C=100.0, tol=1e-6).fit(X, y)
+    >>> other = SVR(epsilon=machine.epsilon_, C=100.0, tol=1e-6).fit(X, y)
+    >>> bool(abs(machine.predict(X) - other.predict(X)).max() < 1e-4)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        verbose: int = False,
+        max_iter: int = -1,
+        tol_gap: float | None = None,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVR:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
+            See :meth:`SVC.fit`.
+        y : array-like of shape (n,)
+            Targets, finite numbers.
+        sample_weight : array-like of shape (n,), optional
+            Factors of C, >= 0; 0 leaves a row out.
+
+        Returns
+        -------
+        NuSVR
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            See :meth:`SVR.fit`.
+        """
+        C, nu = check_finite_penalty(self.C), check_share("nu", self.nu, 1.0)
+        self._train(X, y, sample_weight, recipes.ForNuSVR(C=C, nu=nu))
+        self.epsilon_ = problems.half_width(self._solutions[0].multipliers)
+        return self
