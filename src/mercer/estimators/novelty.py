@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import OutlierMixin
 
 from mercer import recipes
-from mercer.data import Data, Precomputed, Structured, Vectors
+from mercer.data import Data, Precomputed
 from mercer.estimators.base import SingleMachine
+from mercer.estimators.contamination import border_of, missing_below
 from mercer.estimators.validation import check_penalty, check_sample_weight, check_share
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 
 FloatArray = npt.NDArray[np.float64]
+
+_SAME = 1e-9  # relative differences of k(x, x) that count as rounding
+_MOST_TRIES = 10  # of a larger nu, in longer and longer steps: up to nu = 1, where no row need be on the border
 
 
 class NoveltyDetector(OutlierMixin, SingleMachine):
@@ -258,13 +261,13 @@ class OneClassSVM(NoveltyDetector):
             weights = check_sample_weight(sample_weight, data.n)
             for times in range(1, _MOST_TRIES + 1):
                 scores = self._scores(data)
-                missing = _missing(scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._doubt)
+                missing = missing_below(scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._doubt)
                 if not missing or self.fit_status_ or recipe.nu == 1.0:
                     break
                 recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
                 self._train(X, "no_validation", sample_weight, recipe)
                 self.intercept_ += self._doubt
-            self.intercept_ = np.array([-_border(self._scores(data), weights, share, data)])
+            self.intercept_ = np.array([-border_of(self._scores(data), weights, share, data)])
         self.nu_, self.offset_ = recipe.nu, -self.intercept_
         return self
 
@@ -435,55 +438,3 @@ class SVDD(NoveltyDetector):
         else:
             lengths = self._length
         return 2.0 * super()._scores(data) - lengths - self.squared_norm_
-
-
-_SAME = 1e-9  # relative differences of k(x, x) that count as rounding
-_MOST_TRIES = 10  # of a larger nu, in longer and longer steps: up to nu = 1, where no row need be on the border
-
-
-def _ranked(scores: FloatArray, weights: FloatArray, share: float, data: Data) -> tuple[FloatArray, FloatArray, int]:
-    """Scores, ascending, the weight up to each of them, and how many of them add up to this share at most.
-
-    Copies of a row are all among these or none of them is, for together they are one row of their weight.
-    """
-    order = np.argsort(scores, kind="stable")
-    order = order[weights[order] > 0.0]
-    ranked, below = scores[order], np.cumsum(weights[order])
-    count = int(np.searchsorted(below, share * below[-1] * (1.0 + 1e-12), side="right"))
-    if count and ranked[count] == ranked[count - 1]:
-        alike = np.flatnonzero(ranked == ranked[count])
-        if _are_copies(data.rows(order[alike])):
-            count = int(alike[0])
-    return ranked, below, count
-
-
-def _are_copies(rows: Data) -> bool:
-    """Whether all rows are the same."""
-    if isinstance(rows, Precomputed):
-        stored = rows.array
-    else:
-        assert isinstance(rows, (Structured, Vectors))
-        stored = rows.stored
-    if sparse.issparse(stored):
-        return not (abs(stored - stored[np.zeros(rows.n, dtype=np.int64)]) > 0.0).nnz
-    return all(np.array_equal(row, stored[0]) if isinstance(row, np.ndarray) else row == stored[0] for row in stored)
-
-
-def _missing(scores: FloatArray, weights: FloatArray, share: float, data: Data, border: float, width: float) -> float:
-    """The share of rows, by weight, that ought to be below the border but are on it; 0 where it need not be divided."""
-    ranked, below, count = _ranked(scores, weights, share, data)
-    if not count or ranked[count - 1] < border or ranked[count] > border + width:
-        return 0.0
-    outside = int(np.searchsorted(ranked, border))
-    return share - float(below[outside - 1] if outside else 0.0) / float(below[-1])
-
-
-def _border(scores: FloatArray, weights: FloatArray, share: float, data: Data) -> float:
-    """A number above the scores of at most this share of the rows, by weight, and of as many as possible."""
-    ranked, _, count = _ranked(scores, weights, share, data)
-    while count and ranked[count] == ranked[count - 1]:
-        count -= 1
-    if not count:
-        return float(ranked[0])
-    middle = 0.5 * (ranked[count - 1] + ranked[count])
-    return float(middle if middle > ranked[count - 1] else ranked[count])
