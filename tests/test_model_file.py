@@ -810,6 +810,10 @@ def nested(first, second, value):
     return dict(change_manifest=lambda manifest: manifest[first].__setitem__(second, value))
 
 
+def sealed_at(time):
+    return setting(seal={"n_test": 3, "sealed_at": time, "openings": []})
+
+
 def deep(place, value):
     def change(manifest):
         for key in place[:-1]:
@@ -1018,6 +1022,14 @@ DAMAGED_KINDS = {
     "map": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), -1.0), "ValueError: a slope is negative"),
     "no number": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), "inf"), "ValueError: 'inf' is no number"),
     "method": ("SVC sigmoids", nested("calibration", "method", "os.system"), "ValueError: its method is 'os.system'"),
+    "violation": ("SVC free", deep(("calibration", "maps", 0, "violation"), -1.0), "ValueError: a slope is negative"),
+    "gone": ("SVC free", deep(("calibration", "maps", 0), {"slope": 1.0}), "KeyError: 'intercept'"),
+    "time of a seal": (
+        "SVC sigmoids",
+        sealed_at("0001-01-01T00:00:00+14:00"),
+        "its record of a test part is none: ValueError: '0001-01-01T00:00:00+14:00' is no time of the calendar",
+    ),
+    "zone of a seal": ("SVC sigmoids", sealed_at("2026-01-01T00:00:00"), "is no time with its zone"),
     "falling": (
         "SVC isotonic",
         dict(change_manifest=lambda m: m["calibration"]["maps"][0]["probabilities"].reverse()),
