@@ -169,7 +169,7 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
     parts, everything = [task.rows for task in tasks], np.arange(engine.n)
     raw = in_time(lambda check: left_out(problems, starts, parts, engine, everything, check=check)[0], None)
-    if raw is None:
+    if raw is None or np.isnan(raw).any():
         return ["the probabilities could not be recomputed, for Ctrl-C ended the leave-one-out pass"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the violation says it
