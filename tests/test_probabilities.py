@@ -412,6 +412,9 @@ def test_weights_that_hide_the_end_of_a_joint_machine_do_not_keep_it_from_its_pr
     X = rng.standard_normal((60, 2))[30:] + y[:, None]
     machine = SVC(multi_class="joint", probability=True).fit(X, y, np.where(np.arange(30) < 3, 1e9, 1.0))
     np.testing.assert_array_equal(machine.predict_proba(X).argmax(axis=1), machine.predict(X))
+    for scheme in ("ovo", "joint"):
+        with pytest.warns(ConvergenceWarning, match=r"probability=True: rounding leaves a violation .* not exact to"):
+            SVC(multi_class=scheme, probability=True).fit(X, y, np.where(np.arange(30) < 3, 1e11, 1.0))
 
 
 def test_what_cannot_be():

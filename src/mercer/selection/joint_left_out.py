@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mercer.gram import Gram
 from mercer.problems import JointHinge, Problem, joint
 from mercer.selection.following import TIGHT
+from mercer.selection.leave_one_out import warn_of_rounding
 from mercer.solvers import Limits, solve
 from mercer.solvers.interruption import Interruption
 
@@ -40,6 +41,11 @@ def joint_left_out(
     ndarray of shape (n, n_classes), or (n, 1) for two classes
         NaN where Ctrl-C ended the solver.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If rounding leaves a larger violation than the claim allows.
+
     Notes
     -----
     Without a row whose coefficients are all 0 the solution is the same. Without another one, what is left of the
@@ -50,11 +56,13 @@ def joint_left_out(
     """
     loss = problem.loss
     assert isinstance(loss, JointHinge)
-    limits = Limits(tol=TIGHT, max_iter=_STEPS * gram.n)
+    limits, violation = Limits(tol=TIGHT, max_iter=_STEPS * gram.n), 0.0
     with Interruption() as interruption:
 
         def solved(one: Problem, view: Gram, near: FloatArray) -> FloatArray:
+            nonlocal violation
             found = solve(one, view, start=near, limits=limits, callback=lambda _: check(), interruption=interruption)
+            violation = max(violation, found.certificate.kkt_violation)
             return one.by_output(found.beta)
 
         beta = solved(problem, gram, start)
@@ -70,4 +78,6 @@ def joint_left_out(
                 break
     if interruption.requested:
         values[:] = np.nan
+    else:
+        warn_of_rounding("probability=True", violation, values)
     return values if problem.n_outputs > 2 else values[:, 1:] - values[:, :1]
