@@ -2,7 +2,9 @@
 
 import inspect
 import pickle
+import signal
 from functools import cache
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -34,7 +36,11 @@ from mercer import (
     tune_threshold,
 )
 from mercer.calibration import CALIBRATIONS, calibrate
+from mercer.data import as_data
+from mercer.gram import Gram
 from mercer.multiclass import make_tasks
+from mercer.selection.joint_left_out import joint_left_out
+from mercer.selection.leave_one_out import left_out
 
 
 @cache
@@ -366,6 +372,49 @@ def test_time_ends_the_pass_of_all():
             taken.fit(X, y)
         with pytest.raises(NotFittedError, match="has no probabilities"):
             taken.predict_proba(X)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "joint"])
+def test_ctrl_c_ends_the_pass_wherever_it_comes(scheme):
+    X, y = table("three")
+    machine = SVC(multi_class=scheme, probability=True)
+    sent = False
+
+    def left_out(check):
+        def once():
+            nonlocal sent
+            if not sent:
+                sent = True
+                Timer(0.003, signal.raise_signal, [signal.SIGINT]).start()
+            check()
+
+        return pass_of(scheme, X[:120], y[:120], once)
+
+    with pytest.warns(ConvergenceWarning, match="SVC has no probabilities: .* was ended by max_seconds or Ctrl-C"):
+        assert machine._left_out_in_time(left_out, None, 0.0, depth=1) is None
+
+
+def pass_of(scheme, X, y, check):
+    machine = SVC(multi_class=scheme, C=100.0).fit(X, y)
+    gram = Gram(machine.kernel_, as_data(X))
+    solutions = list(machine.machines_.solutions)
+    problems, starts = [one.evidence.problem for one in solutions], [one.beta for one in solutions]
+    if scheme == "joint":
+        return joint_left_out(problems[0], starts[0], gram, check=check)
+    return left_out(
+        problems, starts, [task.rows for task in machine.machines_.tasks], gram, np.arange(120), check=check
+    )[0]
+
+
+def test_weights_that_hide_the_end_of_a_joint_machine_do_not_keep_it_from_its_probabilities():
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 3
+    X = rng.standard_normal((60, 2))[30:] + y[:, None]
+    machine = SVC(multi_class="joint", probability=True).fit(X, y, np.where(np.arange(30) < 3, 1e9, 1.0))
+    np.testing.assert_array_equal(machine.predict_proba(X).argmax(axis=1), machine.predict(X))
+    for scheme in ("ovo", "joint"):
+        with pytest.warns(ConvergenceWarning, match=r"probability=True: rounding leaves a violation .* not exact to"):
+            SVC(multi_class=scheme, probability=True).fit(X, y, np.where(np.arange(30) < 3, 1e11, 1.0))
 
 
 def test_what_cannot_be():

@@ -25,7 +25,21 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mercer import SVC, SVDD, SVR, KernelSearchCV, SealedSplit, compare, five_by_two_cv, nested_cross_validate
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    KernelPerceptron,
+    KernelRidge,
+    KernelSearchCV,
+    LeastSquaresClassifier,
+    LogisticRegression,
+    RBFNetworkClassifier,
+    SealedSplit,
+    compare,
+    five_by_two_cv,
+    nested_cross_validate,
+)
 from mercer.io.model_file import load_model, save_model
 from mercer.io.seals import read_seal
 from mercer.metrics import wilson_interval
@@ -504,6 +518,37 @@ def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
     assert other[-1].seal_ is other.seal_ is machine.seal_
     assert pickle.loads(pickle.dumps(machine)).seal_ == machine.seal_
     assert not hasattr(clone(machine), "seal_")
+
+
+MACHINES_OF_A_RECORD = {
+    "SVC": SVC(),
+    "KernelRidge": KernelRidge(),
+    "LogisticRegression": LogisticRegression(),
+    "LeastSquaresClassifier": LeastSquaresClassifier(),
+    "RBFNetworkClassifier": RBFNetworkClassifier(5),
+    "KernelPerceptron": KernelPerceptron(2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes")
+@pytest.mark.parametrize("machine", MACHINES_OF_A_RECORD.values(), ids=MACHINES_OF_A_RECORD)
+def test_a_machine_that_is_fitted_again_has_been_judged_by_nobody(machine):
+    X, y = load_breast_cancer(return_X_y=True)
+    sealed = SealedSplit(X[:120] / X.max(axis=0), y[:120])
+    machine = clone(machine).fit(sealed.X_rest, sealed.y_rest)
+    sealed.open(machine)
+    assert machine.seal_.openings == sealed.openings
+    machine.fit(X[:120] / X.max(axis=0), y[:120])  # the sealed rows too
+    assert not hasattr(machine, "seal_")
+
+
+def test_a_machine_that_forgets_or_learns_rows_has_been_judged_by_nobody():
+    X, y = load_breast_cancer(return_X_y=True)
+    sealed = SealedSplit(X[:120] / X.max(axis=0), y[:120])
+    for change in (lambda one: one.forget([0]), lambda one: one.partial_fit(sealed.X_rest[:2], sealed.y_rest[:2])):
+        machine = SVC().fit(sealed.X_rest, sealed.y_rest)
+        sealed.open(machine)
+        assert not hasattr(change(machine), "seal_")
 
 
 def test_a_search_hands_the_record_on():

@@ -56,13 +56,14 @@ class HasProbabilities(ClassifierMixin):
     ) -> FloatArray | None:
         """What `left_out` returns, or None, with a warning `depth` calls below the user's, where time was up."""
         found = in_time(left_out, None if max_seconds is None else began + max_seconds)
-        if found is None:
+        if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
             warnings.warn(
                 f"{type(self).__name__} has no probabilities: the leave-one-out pass that they come from was ended by "
                 "max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
                 ConvergenceWarning,
                 stacklevel=depth + 1,
             )
+            return None
         return found
 
     def _calibrate(self, raw: FloatArray, labels: Labels, scheme: str) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificate import Evaluation
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
-from mercer.estimators.validation import check_rows, check_sample_weight
+from mercer.estimators.validation import check_rows, check_sample_weight, drop_record
 from mercer.gram import Gram
 from mercer.kernels.held import Held
 from mercer.problems import Problem
@@ -214,6 +214,7 @@ class ChangesRows(DualMachine):
         of = origin[later.rows]
         change = Change(held, later, gram, np.where(of >= 0, place[of], -1), began)
         evaluations = self._solve_anew(change)
+        drop_record(self)
         self._held = replace(later, gram=gram, evaluations=evaluations)
         if isinstance(later.data, Precomputed):  # what it predicts from are values against the rows that are left
             self.n_features_in_ = later.data.n

@@ -37,6 +37,8 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     ValueError
         See :func:`check_table`; and if `X` does not hold the rows that a kernel on strings or sets takes.
     """
+    if reset:
+        drop_record(estimator)
     if isinstance(X, Data):
         return X
     if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
@@ -44,6 +46,11 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     if kernel.takes_values:
         return _finite(estimator, Precomputed(_numbers(estimator, X, reset=reset, y=y)))
     return check_table(estimator, X, reset=reset, y=y)
+
+
+def drop_record(estimator: BaseEstimator) -> None:
+    """Forget which sealed rows judged a machine that is about to become another one."""
+    estimator.__dict__.pop("seal_", None)
 
 
 def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:
@@ -73,6 +80,8 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_v
         If `X` holds text, dates, NaN or infinity (rows and columns are named), is lazy, is empty or has another shape
         or other feature names than in fit.
     """
+    if reset:
+        drop_record(estimator)
     return _finite(estimator, as_data(_numbers(estimator, X, reset=reset, y=y)))
 
 

@@ -401,12 +401,11 @@ def _seal(entry: Any) -> Seal:
 
 
 def _calibration(entry: Any, outcome: Outcome, recipe: Recipe) -> Calibration:
-    calibrated = isinstance(outcome, Classes) and recipe.claims is Certificate and outcome.scheme in SCHEMES
-    if not calibrated:
+    if not isinstance(outcome, Classes) or recipe.claims is not Certificate:
         _refuse(f"it has probabilities of decision values, which a {recipe.machine} has not")
-    assert isinstance(outcome, Classes)
+    n_classes = len(outcome.labels)
     try:
-        return read_calibration(entry, outcome.scheme, len(outcome.labels), outcome.n_parts)
+        return read_calibration(entry, outcome.scheme, n_classes, 1 if n_classes == 2 else outcome.n_parts)
     except (ValueError, TypeError, KeyError) as error:
         _refuse(f"its calibration is none: {type(error).__name__}: {error}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from mercer.selection.sealed import Opening, Seal
@@ -34,4 +34,7 @@ def _time(value: Any) -> datetime:
     found = datetime.fromisoformat(value)
     if found.tzinfo is None:
         raise ValueError(f"{value!r} is no time with its zone")
-    return found
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{value!r} is no time of the calendar") from None

@@ -10,9 +10,14 @@ import numpy.typing as npt
 from mercer.gram import Gram
 from mercer.problems import JointHinge, Problem, joint
 from mercer.selection.following import TIGHT
+from mercer.selection.leave_one_out import warn_of_rounding
 from mercer.solvers import Limits, solve
+from mercer.solvers.interruption import Interruption
 
 FloatArray = npt.NDArray[np.float64]
+
+_STEPS = 1000
+"""Steps a row of each solve, which takes some ten; more are taken only where huge weights let rounding hide the end."""
 
 
 def joint_left_out(
@@ -29,11 +34,17 @@ def joint_left_out(
     gram : Gram
         Of the rows.
     check : callable, optional
-        Called between pieces of work; what it raises ends it.
+        Called between pieces of work, those of the solver included; what it raises ends it.
 
     Returns
     -------
     ndarray of shape (n, n_classes), or (n, 1) for two classes
+        NaN where Ctrl-C ended the solver.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If rounding leaves a larger violation than the claim allows.
 
     Notes
     -----
@@ -45,15 +56,28 @@ def joint_left_out(
     """
     loss = problem.loss
     assert isinstance(loss, JointHinge)
-    limits = Limits(tol=TIGHT)
-    beta = problem.by_output(solve(problem, gram, start=start, limits=limits).beta)
-    values = gram.matvec(beta)
-    for row in np.flatnonzero(beta.any(axis=1)):
-        check()
-        others = np.delete(np.arange(gram.n), row)
-        smaller = joint(loss.codes[others], problem.n_outputs, loss.C[others])
-        found = solve(smaller, gram.restrict(others), start=beta[others].ravel(), limits=limits).beta
-        coefficients = np.zeros_like(beta)
-        coefficients[others] = smaller.by_output(found)
-        values[row] = gram.matvec(coefficients, np.array([row]))[0]
+    limits, violation = Limits(tol=TIGHT, max_iter=_STEPS * gram.n), 0.0
+    with Interruption() as interruption:
+
+        def solved(one: Problem, view: Gram, near: FloatArray) -> FloatArray:
+            nonlocal violation
+            found = solve(one, view, start=near, limits=limits, callback=lambda _: check(), interruption=interruption)
+            violation = max(violation, found.certificate.kkt_violation)
+            return one.by_output(found.beta)
+
+        beta = solved(problem, gram, start)
+        values = gram.matvec(beta)
+        for row in np.flatnonzero(beta.any(axis=1)):
+            check()
+            others = np.delete(np.arange(gram.n), row)
+            smaller = joint(loss.codes[others], problem.n_outputs, loss.C[others])
+            coefficients = np.zeros_like(beta)
+            coefficients[others] = solved(smaller, gram.restrict(others), beta[others].ravel())
+            values[row] = gram.matvec(coefficients, np.array([row]))[0]
+            if interruption.requested:
+                break
+    if interruption.requested:
+        values[:] = np.nan
+    else:
+        warn_of_rounding("probability=True", violation, values)
     return values if problem.n_outputs > 2 else values[:, 1:] - values[:, :1]

@@ -419,16 +419,20 @@ def left_out(
             raw[others, column] = whole.matvec(coefficients, others) + one.bias
             rule[others, column] = "not trained on"
         tell((column + 1) / len(parts))
+    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw)
+    return raw, rule, found
+
+
+def warn_of_rounding(name: str, violation: float, raw: FloatArray) -> None:
+    """Warn where decision values are not as exact as is claimed."""
     scale = max(1e-300, float(np.nanmax(np.abs(raw), initial=0.0)))
-    violation = max((one.violation for one in found), default=0.0)
     if not violation <= _LOOSE * scale:
         warnings.warn(
             f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
             f"values up to {scale:.2g}: values are not exact to 1e-6. Scale the columns, or use a smaller C.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return raw, rule, found
 
 
 def _share_of(tell: Callable[[float], None], column: int, n_machines: int) -> Callable[[float], None]:
