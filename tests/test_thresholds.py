@@ -124,6 +124,7 @@ def test_neighbours_among_the_floats_are_told_apart():
         ({}, "exactly one of costs, precision, recall, false_positive_rate must be given, got none"),
         ({"recall": 0.5, "precision": 0.5}, "exactly one of .* must be given, got precision and recall"),
         ({"recall": 0.0}, "recall must be a number > 0 and <= 1, got 0.0"),
+        ({"recall": "most"}, "recall must be a number > 0 and <= 1, got 'most'"),
         ({"precision": 1.5}, "precision must be a number > 0 and <= 1, got 1.5"),
         ({"false_positive_rate": -0.1}, "false_positive_rate must be a number >= 0 and <= 1, got -0.1"),
         ({"false_positive_rate": np.nan}, "false_positive_rate must be a number >= 0 and <= 1, got nan"),

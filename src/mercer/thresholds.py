@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -219,6 +220,6 @@ def _checked_costs(costs: tuple[float, float]) -> tuple[float, float]:
 
 
 def _checked_share(name: str, share: float, above: float | None = None) -> float:
-    if not (0.0 <= share <= 1.0) or share == above:
+    if not isinstance(share, Real) or not (0.0 <= share <= 1.0) or share == above:
         raise ValueError(f"{name} must be a number {'>' if above == 0.0 else '>='} 0 and <= 1, got {share!r}.")
     return float(share)

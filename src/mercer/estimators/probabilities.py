@@ -28,7 +28,7 @@ Check = Callable[[], None]
 
 def _probability_is_set(machine: HasProbabilities) -> bool:
     if not machine._has_probabilities():
-        raise AttributeError("predict_proba is not available when probability=False")
+        raise AttributeError("predict_proba is not available when probability=False: set it to True and fit again")
     return True
 
 
