@@ -333,7 +333,7 @@ def test_groups_shorter_than_rows():
 
 def test_targets_are_looked_at_before_the_first_fit():
     X, y = _cancer()
-    with pytest.raises(ValueError, match="Input y contains NaN: .* row 3 "):
+    with pytest.raises(ValueError, match=r"Input y contains NaN: .* row 3 "):
         KernelSearchCV(make_pipeline(SVR()), C=[1.0]).fit(X, np.where(np.arange(len(y)) == 3, np.nan, y))
 
 
