@@ -308,9 +308,9 @@ def test_a_scorer_that_fails_on_one_cell():
     [
         ({}, "nothing to search"),
         ({"C": []}, "C must hold at least one value"),
-        ({"C": 1.0}, "C must be a sequence"),
-        ({"C": "zom"}, "C must be a sequence of values to try or \"zoom\", got 'zom'"),
-        ({"kernels": "rbf"}, "kernels must be a sequence"),
+        ({"C": 1.0}, r"C must be a sequence .*; give \[1\.0\] for one value"),
+        ({"C": "zom"}, "C must be a sequence of values to try or \"zoom\", got 'zom'.$"),
+        ({"kernels": "rbf"}, r"kernels must be a sequence .*; give \['rbf'\] for one value"),
         ({"epsilon": [0.1]}, "no parameter 'epsilon'"),
         ({"C": [1.0], "max_seconds": -1.0}, "max_seconds"),
         ({"C": [1.0], "max_seconds_per_fit": 0.0}, "max_seconds_per_fit"),

@@ -311,9 +311,8 @@ def _axis(name: str, values: Any) -> list[Any] | None:
         return None
     if isinstance(values, (str, bytes, Kernel)) or not isinstance(values, Iterable):
         zoomed = ' or "zoom"' if name in AXES else ""
-        raise ValueError(
-            f"{name} must be a sequence of values to try{zoomed}, got {values!r}; give [{values!r}] for one value."
-        )
+        one = "" if isinstance(values, str) and name != "kernels" else f"; give [{values!r}] for one value"
+        raise ValueError(f"{name} must be a sequence of values to try{zoomed}, got {values!r}{one}.")
     listed = list(values)
     if not listed:
         raise ValueError(f"{name} must hold at least one value to try, but is empty.")
