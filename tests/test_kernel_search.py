@@ -268,11 +268,12 @@ def test_a_fold_that_misses_a_class_fails_alone():
     n_first = int(np.sum(y == y[order[0]]))
     splits = [(order[:n_first], order[n_first:]), *ShuffleSplit(2, random_state=0).split(X)]
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01], cv=splits)
-    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
+    missing = pytest.warns(UserWarning, match="the training rows of split 0 hold no row of the class .*: take a strat")
+    with missing, pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
         search.fit(X, y)
     assert np.isnan(search.cv_results_["split0_test_score"]).all()
     assert np.isfinite(search.cv_results_["split1_test_score"]).all()
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.warns(UserWarning, match="split 0"), pytest.raises(ValueError, match="one class only"):
         search.set_params(error_score="raise").fit(X, y)
 
 
@@ -307,8 +308,9 @@ def test_a_scorer_that_fails_on_one_cell():
     [
         ({}, "nothing to search"),
         ({"C": []}, "C must hold at least one value"),
-        ({"C": 1.0}, "C must be a sequence"),
-        ({"kernels": "rbf"}, "kernels must be a sequence"),
+        ({"C": 1.0}, r"C must be a sequence .*; give \[1\.0\] for one value"),
+        ({"C": "zom"}, "C must be a sequence of values to try or \"zoom\", got 'zom'.$"),
+        ({"kernels": "rbf"}, r"kernels must be a sequence .*; give \['rbf'\] for one value"),
         ({"epsilon": [0.1]}, "no parameter 'epsilon'"),
         ({"C": [1.0], "max_seconds": -1.0}, "max_seconds"),
         ({"C": [1.0], "max_seconds_per_fit": 0.0}, "max_seconds_per_fit"),
@@ -325,8 +327,14 @@ def test_bad_searches_are_refused(axes, message):
 
 def test_groups_shorter_than_rows():
     X, y = _cancer()
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match=r"groups must hold one group for each of the \d+ rows of X, got shape \(3,\)"):
         KernelSearchCV(SVC(), C=[1.0], cv=GroupKFold(2)).fit(X, y, groups=[1, 2, 1])
+
+
+def test_targets_are_looked_at_before_the_first_fit():
+    X, y = _cancer()
+    with pytest.raises(ValueError, match=r"Input y contains NaN: .* row 3 "):
+        KernelSearchCV(make_pipeline(SVR()), C=[1.0]).fit(X, np.where(np.arange(len(y)) == 3, np.nan, y))
 
 
 def test_linear_kernels_have_no_gamma():

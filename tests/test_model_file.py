@@ -509,6 +509,13 @@ def test_what_no_model_is_made_of():
     message = "models are made of the machines 'SVC', 'NuSVC', .* but machine is KMeans: keep it by pickle"
     with pytest.raises(TypeError, match=message):
         as_model(KMeans(2).fit(X), X, y)
+    with pytest.raises(ValueError, match="y must be what the machine was fitted on, got None"):
+        as_model(SVC().fit(X, y), X)
+    for arguments in (("q.mercer", SVC().fit(X, y)), (as_model(SVC().fit(X, y), X, y), "q.mercer")):
+        with pytest.raises(
+            TypeError, match=r"model must be a Model, got (SVC|str): as_model\(machine, X, y\) makes one"
+        ):
+            save_model(*arguments)
     with pytest.raises(TypeError, match="but machine is KMeans"):
         fit_model(quantities(), "pay", KMeans(2))
     with pytest.raises(ValueError, match="SVR needs a target, got target=None"):

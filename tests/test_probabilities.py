@@ -430,3 +430,11 @@ def test_what_cannot_be():
     K = np.array([[-1.0, 0.0, 0.0], [0.0, -1.0, 5.0], [0.0, 5.0, 2.0]])
     with pytest.warns(IndefiniteKernelWarning), pytest.raises(ValueError, match=r"without row 2 .* is singular"):
         LeastSquaresSVC(kernel="precomputed", probability=True).fit(K, [0, 1, 1])
+
+
+@pytest.mark.parametrize("machine", [SVC(), GradientKernelSVC()], ids=str)
+def test_the_pass_gives_a_sign_of_life(machine, capsys):
+    X, y = load_breast_cancer(return_X_y=True)
+    for verbose, told in ((2, True), (0, False)):
+        clone(machine).set_params(probability=True, verbose=verbose).fit(scale(X)[:40], y[:40])
+        assert ("s  leave-one-out pass for the probabilities" in capsys.readouterr().err) == told

@@ -106,16 +106,18 @@ def test_a_machine_that_is_not_fitted_leaves_the_seal_alone():
         sealed.open(fitted(sealed), loss="hinge")
     with pytest.raises(ValueError, match=r"level must lie between 0 and 1, got 95"):
         sealed.open(fitted(sealed), level=95)
+    with pytest.raises(
+        ValueError, match=r"for the 4 columns of X, but this SVC takes 2: .* The test part was not opened"
+    ):
+        sealed.open(SVC().fit(sealed.X_rest[:, :2], sealed.y_rest))
     assert sealed.openings == ()
 
 
 def test_a_look_that_fails_was_a_look():
     sealed = sealed_iris()
-    with pytest.raises(ValueError, match="features"):
-        sealed.open(SVC().fit(sealed.X_rest[:, :2], sealed.y_rest))
-    assert not sealed.open(fitted(sealed)).clean
     with pytest.raises(ValueError, match=r"loss must give one finite number for each of the 38 rows, got shape \(\)"):
         sealed.open(fitted(sealed), loss=lambda truth, predicted: 1.0)
+    assert not sealed.open(fitted(sealed)).clean
 
 
 def test_several_machines_in_one_look():
@@ -191,6 +193,11 @@ def test_novelty_detectors_are_judged_by_their_signs():
 
 BAD_SPLITS = {
     "y": ({"y": KINDS[:9]}, r"y must hold one class or number for each of the 150 rows of X, got shape \(9,\)"),
+    "NaN": (
+        {"y": np.where(np.isin(np.arange(150), (4, 9)), np.nan, KINDS)},
+        r"y must hold one class or number for each row, but row 4 \(counted from 0\) holds nan, and 1 more hold none",
+    ),
+    "no group": ({"groups": [None, *range(149)]}, r"groups must hold one group for each row, but row 0 .* holds None"),
     "groups": (
         {"groups": KINDS[:149]},
         r"groups must hold one group for each of the 150 rows of X, got shape \(149,\)",
@@ -201,6 +208,7 @@ BAD_SPLITS = {
     ),
     "both": ({"groups": KINDS, "stratify": True}, "stratify must be False or None where there are groups, got True"),
     "share": ({"test_size": 1.0}, r"test_size must lie between 0 and 1, got 1\.0"),
+    "number": ({"test_size": 50}, r"test_size .* got 50: it is the share of rows to seal, not their number"),
     "no class": ({"test_size": 0.01}, "a test part of 0.01 has 2 rows, fewer than there are classes"),
     "rare": ({"y": np.r_[KINDS[:-1], 3]}, "every class must have 2 rows at least, one for either side, but 3 has 1"),
     "one row": (

@@ -395,6 +395,8 @@ def test_machines_that_theory_report_is_not_about():
         theory.report(SVC(multi_class="joint").fit(X, y))
     with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got dict"):
         theory.report({})
+    with pytest.raises(TypeError, match=r"test must be an estimate that SealedSplit\.open returned, got 0\.1"):
+        theory.report(SVC().fit(X, y), test=0.1)
     with pytest.raises(TypeError, match="is of a fitted machine, got the class SVC"):
         theory.report(SVC)
     with pytest.raises(NotFittedError):

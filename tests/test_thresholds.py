@@ -124,6 +124,7 @@ def test_neighbours_among_the_floats_are_told_apart():
         ({}, "exactly one of costs, precision, recall, false_positive_rate must be given, got none"),
         ({"recall": 0.5, "precision": 0.5}, "exactly one of .* must be given, got precision and recall"),
         ({"recall": 0.0}, "recall must be a number > 0 and <= 1, got 0.0"),
+        ({"recall": "most"}, "recall must be a number > 0 and <= 1, got 'most'"),
         ({"precision": 1.5}, "precision must be a number > 0 and <= 1, got 1.5"),
         ({"false_positive_rate": -0.1}, "false_positive_rate must be a number >= 0 and <= 1, got -0.1"),
         ({"false_positive_rate": np.nan}, "false_positive_rate must be a number >= 0 and <= 1, got nan"),
@@ -132,6 +133,10 @@ def test_neighbours_among_the_floats_are_told_apart():
         ({"costs": (1.0, np.inf)}, "costs must be two finite numbers"),
         ({"costs": (1.0,)}, "costs must be two finite numbers"),
         ({"recall": 0.5, "values": [1.0, np.nan, 0.0]}, "values must be finite, got nan in 1 of 3 rows"),
+        (
+            {"recall": 0.5, "values": np.ones((3, 3))},
+            r"\(3, 3\) and \(3,\) of bool\. Of several classes, give one's column",
+        ),
         ({"recall": 0.5, "values": [1.0, 0.0]}, r"got shapes \(2,\) and \(3,\) of bool"),
         ({"recall": 0.5, "positive": [True] * 3}, "rows of both kinds .* got 3 positive ones among 3"),
         ({"recall": 0.5, "weights": [1.0, 0.0, 1.0]}, "rows of both kinds .* got 2 positive ones among 2"),

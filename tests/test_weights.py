@@ -277,12 +277,16 @@ def test_rows_must_be_finite(name, value):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda y: changed(y, np.nan), "NaN"),
-        (lambda y: changed(y, np.inf), "infinity"),
+        (
+            lambda y: changed(y, np.nan),
+            r"y contains NaN: .* but row \d+ \(counted from 0\) is nan.* Leave such rows out",
+        ),
+        (lambda y: changed(y, np.inf), r"y contains infinity: .* but row \d+ \(counted from 0\) is inf"),
+        (lambda y: [*y[:7], None, *y[8:-1], None], r"y contains NaN: .* row 7 .* is None, and 1 more are not"),
         (lambda y: y[:-1], "inconsistent numbers of samples"),
         (lambda y: None, "y"),
     ],
-    ids=["NaN", "infinity", "another length", "none"],
+    ids=["NaN", "infinity", "None in two rows", "another length", "none"],
 )
 def test_targets_must_be_what_they_are_taken_for(name, spoil, message):
     rows, y = data_of(MACHINES[name])
@@ -293,8 +297,20 @@ def test_targets_must_be_what_they_are_taken_for(name, spoil, message):
 @pytest.mark.parametrize("name", [name for name in WITH_TARGETS if name != "KernelRidge"])
 def test_several_targets_are_refused_where_there_is_one(name):
     rows, y = data_of(MACHINES[name])
-    with pytest.raises(ValueError, match=r"y should be a 1d array|multi-?output|multilabel|[Mm]ulti"):
+    with pytest.raises(ValueError, match=r"y should be a 1d array, got .*\(\d+, 2\).* machine for each, as Multi"):
         clone(MACHINES[name]).fit(rows, np.column_stack([y, y]))
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_TARGETS if is_regressor(MACHINES[name])])
+def test_targets_of_a_regression_are_numbers(name):
+    rows, y = data_of(MACHINES[name])
+    with pytest.raises(ValueError, match=r"y must hold numbers, but could not convert .*: 'many' \(row 3\)\. Classes"):
+        clone(MACHINES[name]).fit(rows, [*y[:3], "many", *y[4:]])
+
+
+def test_classes_are_of_one_kind():
+    with pytest.raises(ValueError, match=r"y must hold classes of one kind, .* got int and str\. Convert them first"):
+        SVC().fit(X[:4], np.array([0, "a", 1, "b"], dtype=object))
 
 
 @pytest.mark.parametrize("name", [name for name, machine in MACHINES.items() if is_classifier(machine)])
@@ -323,12 +339,15 @@ def test_weights_must_be_weights(name, weights, message):
 @pytest.mark.parametrize(
     ("machine", "message"),
     [
-        (NuSVC(nu=0.9), r"nu is infeasible: it must be > 0 and at most 0\.8\d+, twice the share of the smaller class"),
+        (
+            NuSVC(nu=0.9),
+            r"nu is infeasible: it must be > 0 and at most 0\.8\d+, twice the share .* Lower nu, or set class_weight",
+        ),
         (NuSVC(nu=0.9, multi_class="ovr"), r"nu is infeasible: it must be > 0 and at most 0\.5\d+, twice the share"),
         (NuSVC(nu=0.0), r"nu must be a number > 0 and <= 1, got 0\.0"),
         (NuSVR(nu=1.2), r"nu must be a number > 0 and <= 1, got 1\.2"),
         (OneClassSVM(nu=-1), r"nu must be a number > 0 and <= 1, got -1"),
-        (SVDD(C=1e-3), r"must sum to at least 1, .* C must be 11\.2\d* times as large"),
+        (SVDD(C=1e-3), r"must sum to at least 1, .* C must be at least 11\.2\d* times as large, 1 / n_samples"),
         (SVR(epsilon=-0.5), r"epsilon must be a number >= 0, got -0\.5"),
         (SVR(epsilon=np.inf), r"epsilon must be a finite number >= 0, got inf"),
         (QuantileSVR(quantile=1.0), r"quantile must be a number > 0 and < 1, got 1\.0"),

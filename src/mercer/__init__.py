@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from mercer.io.libsvm_data import save_libsvm_data as save_libsvm_data
     from mercer.io.libsvm_model import load_libsvm_model as load_libsvm_model
     from mercer.io.libsvm_model import save_libsvm_model as save_libsvm_model
+    from mercer.io.model_file import load_model as load_model
+    from mercer.io.model_file import save_model as save_model
     from mercer.kernels import RBF as RBF
     from mercer.kernels import EditDistance as EditDistance
     from mercer.kernels import Jaccard as Jaccard
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from mercer.kernels import Spectrum as Spectrum
     from mercer.kernels import Subsequence as Subsequence
     from mercer.kernels import diagnose as diagnose
+    from mercer.model import as_model as as_model
+    from mercer.model import fit_model as fit_model
     from mercer.selection.bounds import joachims_bound as joachims_bound
     from mercer.selection.bounds import span_bound as span_bound
     from mercer.selection.comparison import compare as compare
@@ -105,6 +109,8 @@ _HOMES = {
     "save_libsvm_data": "io.libsvm_data",
     "load_libsvm_model": "io.libsvm_model",
     "save_libsvm_model": "io.libsvm_model",
+    "load_model": "io.model_file",
+    "save_model": "io.model_file",
     "RBF": "kernels",
     "EditDistance": "kernels",
     "Jaccard": "kernels",
@@ -117,6 +123,8 @@ _HOMES = {
     "Spectrum": "kernels",
     "Subsequence": "kernels",
     "diagnose": "kernels",
+    "as_model": "model",
+    "fit_model": "model",
     "joachims_bound": "selection.bounds",
     "span_bound": "selection.bounds",
     "compare": "selection.comparison",

@@ -696,6 +696,8 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
 
 
 def _one_target(y: Any) -> Any:
+    if y is None:
+        raise ValueError("y must be what the machine was fitted on, got None")
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(f"a model answers one target, got y of shape {shape}: fit a machine for each target")
@@ -706,5 +708,6 @@ def _check_machine(machine: object) -> None:
     if not isinstance(machine, Machine):
         raise TypeError(
             f"models are made of the machines {listing([one.__name__ for one in get_args(Machine)])}, but machine is "
-            f"{type(machine).__name__}: keep it by pickle"
+            f"{type(machine).__name__}: keep it by pickle, or give the machine inside it and the rows that it was "
+            "fitted on"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -149,9 +150,10 @@ class _Curve:
     def of(cls, values: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None) -> _Curve:
         f, truth = np.asarray(values, dtype=np.float64), np.asarray(positive)
         if f.ndim != 1 or truth.shape != f.shape or truth.dtype != bool:
+            column = " Of several classes, give one's column, and which rows are of it." if f.ndim == 2 else ""
             raise ValueError(
                 "values must be numbers of shape (n,) and positive booleans of the same shape, got shapes "
-                f"{f.shape} and {truth.shape} of {truth.dtype}."
+                f"{f.shape} and {truth.shape} of {truth.dtype}.{column}"
             )
         w = checked_weights(weights, f.size)
         f, truth, w = f[w > 0.0], truth[w > 0.0], w[w > 0.0]
@@ -219,6 +221,6 @@ def _checked_costs(costs: tuple[float, float]) -> tuple[float, float]:
 
 
 def _checked_share(name: str, share: float, above: float | None = None) -> float:
-    if not (0.0 <= share <= 1.0) or share == above:
+    if not isinstance(share, Real) or not (0.0 <= share <= 1.0) or share == above:
         raise ValueError(f"{name} must be a number {'>' if above == 0.0 else '>='} 0 and <= 1, got {share!r}.")
     return float(share)

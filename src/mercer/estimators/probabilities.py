@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
@@ -26,9 +28,27 @@ Check = Callable[[], None]
 """Called between pieces of work; what it raises ends it."""
 
 
+_SIGN_OF_LIFE_SECONDS = 2.0  # a line now and then, for nobody knows how many pieces there are
+
+
+def _with_signs_of_life(check: Check, began: float) -> Check:
+    """Return `check` so that it says on stderr what takes its time."""
+    told = -np.inf
+
+    def audible() -> None:
+        nonlocal told
+        now = time.perf_counter()
+        if now >= told + _SIGN_OF_LIFE_SECONDS:
+            told = now
+            print(f"{now - began:8.1f} s  leave-one-out pass for the probabilities", file=sys.stderr)
+        check()
+
+    return audible
+
+
 def _probability_is_set(machine: HasProbabilities) -> bool:
     if not machine._has_probabilities():
-        raise AttributeError("predict_proba is not available when probability=False")
+        raise AttributeError("predict_proba is not available when probability=False: set it to True and fit again")
     return True
 
 
@@ -37,6 +57,7 @@ class HasProbabilities(ClassifierMixin):
 
     probability: bool | str
     calibration: str
+    verbose: int
     classes_: npt.NDArray[Any]
     calibration_: Calibration
 
@@ -55,7 +76,11 @@ class HasProbabilities(ClassifierMixin):
         self, left_out: Callable[[Check], FloatArray], max_seconds: float | None, began: float, *, depth: int
     ) -> FloatArray | None:
         """What `left_out` returns, or None, with a warning `depth` calls below the user's, where time was up."""
-        found = in_time(left_out, None if max_seconds is None else began + max_seconds)
+        def audible(check: Check) -> FloatArray:
+            return left_out(_with_signs_of_life(check, began))
+
+        deadline = None if max_seconds is None else began + max_seconds
+        found = in_time(audible if self.verbose > 1 else left_out, deadline)
         if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
             warnings.warn(
                 f"{type(self).__name__} has no probabilities: the leave-one-out pass that they come from was ended by "

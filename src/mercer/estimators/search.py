@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -10,13 +11,16 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import assert_all_finite, indexable
+from sklearn.utils import indexable
+from sklearn.utils.validation import _num_samples
 
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
+from mercer.estimators.told import refuse_targets
 from mercer.estimators.validation import check_callback, check_number, check_whole
-from mercer.estimators.zoom import zoom, zooms
+from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
+from mercer.selection.folds import checked_length, lacking_class
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 
@@ -217,12 +221,16 @@ class KernelSearchCV(BaseSearchCV):
         check_callback(self.callback)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
-        if isinstance(y, np.ndarray) and y.dtype.kind == "f":
-            assert_all_finite(y, input_name="y")
+        if y is not None:
+            refuse_targets(machine_of(self.estimator), y)
+        if params.get("groups") is not None:
+            checked_length("groups", params["groups"], _num_samples(X), "group")
         routed = self._get_routed_params_for_fit(params)
         candidates, heads = ([], []) if zooms(self) else _settings(self.param_grid)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
+        if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
+            warnings.warn(lacking, UserWarning, stacklevel=2)
         if zooms(self):
             zoom(self, X, y, splits, params, metric)
         else:
@@ -302,7 +310,9 @@ def _axis(name: str, values: Any) -> list[Any] | None:
     if values is None:
         return None
     if isinstance(values, (str, bytes, Kernel)) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} must be a sequence of values to try, got {values!r}; give [{values!r}] for one.")
+        zoomed = ' or "zoom"' if name in AXES else ""
+        one = "" if isinstance(values, str) and name != "kernels" else f"; give [{values!r}] for one value"
+        raise ValueError(f"{name} must be a sequence of values to try{zoomed}, got {values!r}{one}.")
     listed = list(values)
     if not listed:
         raise ValueError(f"{name} must hold at least one value to try, but is empty.")

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.estimators.told import refuse_targets
 from mercer.kernels import Callable, Kernel
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,6 +64,7 @@ def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset
     if data.n == 0:
         raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {kernel!r}.")
     if not (isinstance(y, str) and y == "no_validation"):
+        refuse_targets(estimator, y)
         validate_data(estimator, X="no_validation", y=y, reset=False)
         check_consistent_length(X, y)
     if reset:
@@ -99,6 +101,7 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
             "Spectrum(3) or Jaccard() from mercer.kernels. Reshape your data where it is one column of a table."
         )
     _refuse_frames_of_dates(X)
+    refuse_targets(estimator, y)
     try:
         checked = validate_data(
             estimator,
@@ -195,14 +198,23 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     Raises
     ------
     ValueError
-        If `y` is not a classification target or holds one class only.
+        If `y` is not a classification target, holds text beside numbers, or one class only.
     """
     labels = y if _has_plain_labels(y) else column_or_1d(y, warn=True)
-    classes, codes = np.unique(labels, return_inverse=True)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(
+            f"y must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them first."
+        ) from error
     if not (_has_plain_labels(y) and 2 * classes.size <= y.size):  # else it would warn that there are many classes
         check_classification_targets(labels)
     if classes.size < 2:
-        raise ValueError(f"y must hold at least two classes, but holds one class only: {classes.tolist()}.")
+        raise ValueError(
+            f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
+            "where there is none, OneClassSVM or SVDD learn what one class looks like."
+        )
     return classes, codes.astype(np.int64)
 
 

@@ -34,9 +34,13 @@ _STAGES = 3
 than what folds of some hundred rows can tell apart."""
 
 
+AXES = tuple(_COARSE)
+"""What can be found by zooming in."""
+
+
 def zooms(search: KernelSearchCV) -> list[str]:
     """The axes whose values are to be found by zooming in."""
-    return [name for name in _COARSE if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
+    return [name for name in AXES if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
 
 
 def zoom(

@@ -97,9 +97,16 @@ def save_model(path: str | Path, model: Model) -> None:
     ValueError
         If the kernel cannot be written, the manifest would be too large to be read again, or the file would be refused:
         what is to be written is read back from memory first.
+    TypeError
+        If `model` is a machine, or anything else that is no Model.
     OSError
         If the file cannot be written.
     """
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"model must be a Model, got {type(model).__name__}: as_model(machine, X, y) makes one of a fitted "
+            "machine, and save_model(path, model) writes it"
+        )
     if model.kernel.is_structured:
         raise ValueError(
             f"a machine with {model.kernel!r} cannot be written to a model file, which holds support vectors of "

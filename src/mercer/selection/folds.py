@@ -43,8 +43,9 @@ def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tup
     if classifier and isinstance(splitter, StratifiedKFold):
         _check_classes(splitter.n_splits, y)
     splits = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y, groups)]
-    if classifier:
-        _check_every_class(splits, y)
+    lacking = lacking_class(splits, y) if classifier else ""
+    if lacking:
+        raise ValueError(lacking)
     return splits
 
 
@@ -54,11 +55,18 @@ def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
     Raises
     ------
     ValueError
-        If there are more or fewer than `n`.
+        If there are more or fewer than `n`, or some are missing.
     """
     found = np.asarray(values)
     if found.ndim != 1 or len(found) != n:
         raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {found.shape}.")
+    missing = [row for row, value in enumerate(found.tolist()) if value is None or value != value]
+    if missing:
+        more = f", and {len(missing) - 1} more hold none" if missing[1:] else ""
+        raise ValueError(
+            f"{name} must hold one {unit} for each row, but row {missing[0]} (counted from 0) holds "
+            f"{found[missing[0]]}{more}. Leave such rows out."
+        )
     return found
 
 
@@ -85,15 +93,17 @@ def _check_classes(k: int, y: Any) -> None:
         )
 
 
-def _check_every_class(splits: Sequence[tuple[IndexArray, IndexArray]], y: Any) -> None:
+def lacking_class(splits: Sequence[tuple[Any, Any]], y: Any) -> str:
+    """Say whose training rows lack a class, and what to do; nothing if none do."""
     classes, codes = np.unique(y, return_inverse=True)
     for number, (train, _) in enumerate(splits):
         missing = np.flatnonzero(np.bincount(codes[train], minlength=classes.size) == 0)
         if missing.size:
-            raise ValueError(
+            return (
                 f"the training rows of split {number} hold no row of the class {classes[missing[0]].item()!r}: take a "
                 "stratified splitter, fewer folds, or leave out or merge rare classes."
             )
+    return ""
 
 
 def _rows(count: int) -> str:

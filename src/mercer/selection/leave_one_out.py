@@ -304,7 +304,7 @@ class _Watch:
         callback: Callable[[Progress], object] | None,
     ) -> None:
         self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
-        self.stopped = ""
+        self.stopped, self.printed = "", -1  # per cent
         self.began = self.told = time.perf_counter()
 
     def check(self) -> None:
@@ -324,7 +324,8 @@ class _Watch:
         if left is not None and self.deadline is not None:
             left = min(left, max(0.0, self.deadline - now))
         progress = Progress("leave-one-out", round(100 * share), 100, left)
-        if self.verbose:
+        if self.verbose and progress.done > self.printed:
+            self.printed = progress.done
             print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
         if self.callback is not None and self.callback(progress) is True:
             self.interruption.request()

@@ -116,8 +116,8 @@ class SealedSplit:
     Raises
     ------
     ValueError
-        If `y` or `groups` has another length than `X`; if `test_size` is no share, or leaves a side without a class, or
-        with fewer than two groups.
+        If `y` or `groups` has another length than `X` or misses values; if `test_size` is no share, or leaves a side
+        without a class, or with fewer than two groups.
 
     Notes
     -----
@@ -244,7 +244,8 @@ class SealedSplit:
         TypeError
             If there is no machine, or one cannot predict. The part stays sealed.
         ValueError
-            If `loss` or `level` is none, before the look; if a loss is not one finite number a row.
+            If `loss` or `level` is none, or a machine takes other columns, before the look; if a loss is not one finite
+            number a row.
 
         Notes
         -----
@@ -283,8 +284,7 @@ class SealedSplit:
         )
         return estimates[0] if len(estimates) == 1 else estimates
 
-    @staticmethod
-    def _checked(machine: Any) -> Any:
+    def _checked(self, machine: Any) -> Any:
         kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__
         if isinstance(machine, type) or not hasattr(machine, "fit"):
             raise TypeError(f"open needs a fitted machine, got {machine!r}. The test part was not opened.")
@@ -298,6 +298,12 @@ class SealedSplit:
         if not hasattr(machine, "predict"):
             raise TypeError(
                 f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
+            )
+        given, taken = np.shape(self._X)[1:], getattr(machine, "n_features_in_", None)
+        if given and taken is not None and given[0] != taken:
+            raise ValueError(
+                f"open needs machines for the {given[0]} columns of X, but this {kind} takes {taken}: put what it does "
+                "to the columns into a Pipeline with it. The test part was not opened."
             )
         return machine
 

@@ -140,7 +140,9 @@ def grouped_holdout(groups: np.ndarray, test_size: float, seed: int) -> tuple[np
 def check_share(test_size: float) -> None:
     """Raise unless `test_size` is a share strictly between 0 and 1."""
     if not 0 < test_size < 1:
-        raise ValueError(f"test_size must lie between 0 and 1, got {test_size!r}")
+        raise ValueError(
+            f"test_size must lie between 0 and 1, got {test_size!r}: it is the share of rows to seal, not their number."
+        )
 
 
 def stratified_folds(codes: np.ndarray, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -296,6 +296,8 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
     if test is not None:
         if X is not None or y is not None:
             raise ValueError("give test, or X and y, but not both: an estimate stands for its rows.")
+        if not isinstance(test, Estimate):
+            raise TypeError(f"test must be an estimate that SealedSplit.open returned, got {test!r}.")
         if test.loss != "zero_one":
             raise ValueError(f"test must be an estimate of an error rate (loss='zero_one'), got loss={test.loss!r}.")
         error, n = test.value, test.n

@@ -1,0 +1,63 @@
+"""What a machine is told of each row, class or number: what none can learn from is refused by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+
+
+def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
+    """Refuse what scikit-learn's checks refuse too, but without saying where it is and what to do.
+
+    Raises
+    ------
+    ValueError
+        If `y` misses values, has several columns where the machine learns one, or holds text where it learns numbers.
+    """
+    values = np.asarray(None if isinstance(y, str) else y)
+    tags = get_tags(estimator)
+    if values.ndim == 2 and values.shape[1] > 1 and not tags.target_tags.multi_output:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {values.shape} instead: {type(estimator).__name__} learns "
+            "one target a row. Give one column, or fit a machine for each, as MultiOutputClassifier and "
+            "MultiOutputRegressor of scikit-learn do (KernelRidge takes several targets)."
+        )
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in "fOUS":
+        return
+    rows = values.reshape(len(values), -1)
+    _refuse_gaps(rows)
+    if tags.estimator_type == "regressor" and rows.dtype.kind != "f":
+        _refuse_text(rows)
+
+
+def _refuse_gaps(rows: Any) -> None:
+    if rows.dtype.kind == "f":
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        what = "infinity" if bad.size and not np.isnan(rows[bad[0]]).any() else "NaN"
+    else:
+        bad = np.flatnonzero([any(map(_is_missing, row)) for row in rows.tolist()])
+        what = "NaN"
+    if bad.size:
+        more = f", and {bad.size - 1} more are not" if bad.size > 1 else ""
+        raise ValueError(
+            f"Input y contains {what}: it must be known in every row, but row {bad[0]} (counted from 0) is "
+            f"{', '.join(map(str, rows[bad[0]]))}{more}. Leave such rows out."
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it is None, NaN, or what data frames put in such a place."""
+    if isinstance(value, float):
+        return value != value
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _refuse_text(rows: Any) -> None:
+    for i, row in enumerate(rows.tolist()):
+        try:
+            list(map(float, row))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must hold numbers, but {error} (row {i}). Classes take a classifier.") from error
