@@ -171,7 +171,7 @@ def _direction(
     v = -into(inverse @ drift)
     d = -(gradient + out(v)) / penalty
     moved = product(d)
-    left, p, last = into(moved) - v, np.zeros_like(v), np.inf
+    left, p, last, least = into(moved) - v, np.zeros_like(v), np.inf, None
     for _ in range(_MOST_INNER):
         shift = -inverse @ out(left).sum(axis=0)
         yield d, shift, moved
@@ -183,6 +183,9 @@ def _direction(
         if worst <= max(0.25 * tol, min(0.1, violation**0.5) * violation) and rise <= rounding:
             return
         square = float((residual * residual).sum())
+        least = np.finfo(np.float64).eps ** 2 * square if least is None else least
+        if square <= least:  # all else is rounding; 0 at once where nothing is left to do
+            return
         p, last = residual + square / last * p, square
         s = out(p) / penalty
         s_moved = product(s)
