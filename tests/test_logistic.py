@@ -22,7 +22,7 @@ from mercer.machines import linear
 from mercer.machines.columns import Columns, second_derivatives
 from mercer.machines.objective import Logistic, Objective, Softmax
 
-CANCER, WINE, IRIS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris))
+CANCER, WINE, IRIS, DIGITS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris, load_digits))
 TABLES = {"2 classes": (scale(CANCER[0])[:100], CANCER[1][:100]), "3 classes": (scale(WINE[0])[::2], WINE[1][::2])}
 WEIGHTS = {
     "none": lambda n: None,
@@ -403,6 +403,59 @@ def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
         assert threads() == found
         with blas_threads(1e12):
             assert threads() == found
+
+
+# Kernels of fewer directions than rows: K is 0 along most combinations of coefficients.
+
+
+FEW_DIRECTIONS = {
+    "digits, four columns": (DIGITS[0][:400, [2, 10, 20, 42]], DIGITS[1][:400], {}),
+    "digits, in units of one": (scale(DIGITS[0][:400, [2, 10, 20, 42]]), DIGITS[1][:400], {"tol": 1e-8}),
+    "cancer, four columns": (scale(CANCER[0][:, :4]), CANCER[1], {"prior_variance": 100.0, "tol": 1e-8}),
+    "cancer, hardly a penalty": (scale(CANCER[0][:, :4]), CANCER[1], {"prior_variance": 1e4, "tol": 1e-8}),
+    "iris": (IRIS[0], IRIS[1], {"prior_variance": 100.0, "tol": 1e-8}),
+    "iris, no bias": (IRIS[0], IRIS[1], {"prior_variance": 100.0, "fit_intercept": False}),
+    "one row many times": (np.repeat(IRIS[0][::10], 20, axis=0), np.repeat(IRIS[1][::10], 20), {"tol": 1e-8}),
+}
+
+
+@pytest.mark.parametrize("case", FEW_DIRECTIONS)
+def test_coefficients_have_no_part_that_the_kernel_does_not_see(case):
+    X, y, parameters = FEW_DIRECTIONS[case]
+    machine = KernelLogisticRegression(kernel="linear").set_params(**parameters).fit(X, y)
+    certificate = machine.certificate_
+    assert certificate.status is certificate.verify().status is Status.OPTIMAL
+    assert machine.n_iter_ <= 30
+    own = y[:, None] == machine.classes_[-len(machine.dual_coef_) :]
+    left = own - machine.predict_proba(X)[:, -len(machine.dual_coef_) :]
+    np.testing.assert_allclose(machine.dual_coef_.T / machine.prior_variance, left, atol=machine.tol)
+    linear = clone(LogisticRegression()).set_params(**parameters).fit(X, y)
+    assert certificate.primal == pytest.approx(linear.certificate_.primal, rel=1e-7)
+
+
+def test_a_fit_ends_by_itself_where_the_penalty_is_lost_in_rounding():
+    with pytest.warns(ConvergenceWarning, match="ended as"):
+        machine = KernelLogisticRegression(1e12, kernel="linear", tol=1e-12).fit(*CANCER)
+    assert machine.n_iter_ <= machine.max_iter
+    assert machine.certificate_.status in (Status.STALLED, Status.MAX_ITER)
+
+
+@pytest.mark.parametrize(
+    ("loss", "second"),
+    [
+        (Logistic(np.array([1.0, -1.0, 1.0])), lambda p: p[1] * np.eye(1) * (1.0 - p[1])),
+        (Softmax(np.array([0, 3, 1])), lambda p: np.diag(p) - np.outer(p, p)),
+    ],
+)
+def test_roots_of_second_derivatives(loss, second):
+    n_outputs = 1 if isinstance(loss, Logistic) else 4
+    f, v, w = np.random.default_rng(0).normal(size=(3, 3, n_outputs))
+    spread, gather = loss.root(f)
+    for i in range(3):
+        scores = np.append(0.0, f[i]) if n_outputs == 1 else f[i]
+        p = np.exp(scores) / np.exp(scores).sum()
+        np.testing.assert_allclose(loss.curve(f, v)[i], second(p) @ v[i], atol=1e-15)
+        assert spread(v)[i] @ w[i] == pytest.approx(v[i] @ gather(w)[i])
 
 
 # What a certificate must not say.

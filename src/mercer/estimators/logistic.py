@@ -181,8 +181,8 @@ class KernelLogisticRegression(_Likelihood, Iterated, EveryRowMachine):
     tol : float, default=1e-6
         Largest deviation of a row from its optimality condition v⁻¹ beta_i = -s_i dL_i/df, relative to s_i: it is one
         of a probability.
-    max_iter : int, default=-1
-        Most Newton steps; -1 for no limit.
+    max_iter : int, default=200
+        Most Newton steps; -1 for no limit. Most fits take 5 to 30, those with hardly any penalty some 100.
     max_seconds : float, optional
         Wall-clock limit of the training; the certificate comes on top.
     memory_limit : int, optional
@@ -228,7 +228,10 @@ class KernelLogisticRegression(_Likelihood, Iterated, EveryRowMachine):
     Notes
     -----
     Costs n² kernel values and 8 n² bytes within `memory_limit`, and some 5 to 20 Newton steps of some 5 to 100 products
-    with the matrix each.
+    with the matrix each; never more than 1000.
+
+    Where the kernel has fewer directions than there are rows (a linear one on few columns), many coefficients give the
+    same machine; these are the only ones that meet the optimality condition of every row.
 
     References
     ----------
@@ -255,7 +258,7 @@ class KernelLogisticRegression(_Likelihood, Iterated, EveryRowMachine):
         fit_intercept: bool = True,
         class_weight: str | Mapping[Any, float] | None = None,
         tol: float = 1e-6,
-        max_iter: int = -1,
+        max_iter: int = 200,
         max_seconds: float | None = None,
         memory_limit: int | None = None,
         n_jobs: int | None = None,

@@ -23,9 +23,11 @@ FloatArray = npt.NDArray[np.float64]
 
 _MOST_INNER = 1000  # steps of conjugate gradients for a Newton step: enough for all but hopeless conditions
 _PRODUCTS = 100  # with K in a Newton step, or so: for the choice of threads
-_MOSTLY_HIDDEN = 1e-6  # of a violation: if so little of it moves decision values, it is where K sees nothing
 _HALVINGS = 40  # of a Newton step; then rounding forbids progress
-_IDLE = 10  # Newton steps without a smaller violation; then too
+_IDLE = 10  # Newton steps that gain no more than rounding and no smaller violation; then too
+_DAMPING = 1e-4
+"""Of the trace of what curves w, on top of the penalty in the first step: conjugate gradients take some 100 products at
+most then, and a step does not go far beyond where the quadratic model holds."""
 
 
 @dataclass(eq=False)
@@ -78,19 +80,15 @@ def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Call
 
 
 def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Iterator[Step]:
-    """Improve `point` in place; yields after every product with K.
-
-    In the inner product <a, c> = a'Kc the gradient is penalty beta + weights L'(f), and the second derivative maps a
-    direction d to weights L''(f) K d + penalty d, whose condition number is that of 1 + eigenvalues / penalty: no
-    inverse of K is needed, and none of the second derivatives.
-    """
+    """Improve `point` in place; yields after every product with K."""
     loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
     here = Step(0, float("inf"), objective.total_loss(point.values))
     product = KernelProduct(gram)
     for _ in product.prepare():
         yield here
     point.bytes_held = product.bytes_held
-    best, idle, fresh = float("inf"), 0, True
+    lengths = np.abs(gram.diag())
+    least, idle, fresh, steepest = float("inf"), 0, True, float(np.finfo(np.float64).tiny)
     while True:
         f = point.values + point.bias
         gradient = penalty * point.beta + weights * loss.gradient(f)
@@ -102,33 +100,28 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
         value = _value(objective, point.beta, point.values, f)
         here = Step(here.n_iter, violation, value)
         yield here
-        moved = product(gradient)
-        gap = 0.5 * float((gradient * moved / penalty).sum())
+        squared = max(0.0, float((gradient * product(gradient)).sum()))  # length of the gradient in terms of w
+        steepest = max(steepest, squared)
         # Half: the certificate's kernel values are rounded otherwise.
+        gap = 0.5 * squared / float(penalty.min())
         if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * max(1.0, abs(value)):
             if fresh:
                 return
             point.values, fresh = product(point.beta), True
             continue
-        # What K does not see of the gradient changes nothing but the coefficients: those that the optimality condition
-        # asks for at f have a gradient of their own of at most half of how far they move f.
-        hidden = 0.5 * float((np.abs(moved) / penalty).max())
-        if (hidden <= 0.25 * tol or hidden <= _MOSTLY_HIDDEN * violation) and idle <= _IDLE:
-            point.beta, point.values = point.beta - gradient / penalty, point.values - moved / penalty
-            fresh, idle = False, idle + 1
-            continue
-        idle = 0 if hidden < best else idle + 1
-        best = min(best, hidden)
-        if idle > _IDLE:
-            return
+        rounding = 64.0 * np.finfo(np.float64).eps * max(1.0, abs(value))
+        damping = _DAMPING * (squared / steepest) ** 0.25 * lengths
         direction = None
-        for found in _direction(objective, product, f, gradient, drift, moved, min(violation, hidden)):
+        for found in _direction(objective, product, f, gradient, drift, violation, tol, rounding, damping):
             direction = found
             yield here
         assert direction is not None
         d, shift, moved = direction
-        length = _step_length(objective, point, f, gradient, drift, direction, value)
-        if length == 0.0:
+        slope = float((gradient * moved).sum()) + float(drift @ shift)
+        idle = idle + 1 if -slope <= rounding and violation >= 0.5 * least else 0
+        least = min(least, violation)
+        length = _step_length(objective, point, direction, value, slope, rounding)
+        if length == 0.0 or idle > _IDLE:
             return
         point.beta += length * d
         point.bias += length * shift
@@ -143,35 +136,65 @@ def _direction(
     f: FloatArray,
     gradient: FloatArray,
     drift: FloatArray,
-    gradient_moved: FloatArray,
     violation: float,
+    tol: float,
+    rounding: float,
+    damping: FloatArray,
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Conjugate gradients for the Newton step: directions of beta, of the biases, and of K beta; better and better."""
-    loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
-    # The biases' part of the inner product: it puts their eigenvalue near the penalty, where most others are.
-    mass = 0.25 * float(weights.sum()) / float(penalty.max())
-    d, shift, moved = np.zeros_like(f), np.zeros_like(drift), np.zeros_like(f)
-    r, r_bias = -gradient, (-drift / mass if objective.has_bias else np.zeros_like(drift))
-    r_moved = -gradient_moved
-    p, p_bias, p_moved = r, r_bias, r_moved
-    square = float((r * r_moved).sum()) + mass * float(r_bias @ r_bias)
-    enough = min(0.1, violation**0.5) ** 2 * square
-    yield d, shift, moved
+    """Conjugate gradients for the Newton step: directions of beta, of the biases, and of K beta; better and better.
+
+    With g the gradient, penalty beta + weights L'(f), and weights L''(f) = R R', the step d asks for
+    g + penalty d + R R'(K d + shift) = 0. In terms of v = R'(K d + shift) it is d = -(g + R v) / penalty, and
+
+        (I + R'K R / penalty) v = R'(shift - K g / penalty),    sum_i (R v)_i = -drift,
+
+    the latter if there are biases. The matrix is positive definite in the plain inner product, its condition number at
+    most that of 1 + eigenvalues of K / (4 penalty). Whatever v is, coefficients have no part of their own where K
+    maps to 0: penalty (beta + d) = -(weights L'(f) + R v), and R times the residual is the gradient that is left.
+
+    To the penalty is added the trace of K L''(f), row i times `damping`_i: it vanishes with the gradient, so that the
+    last steps are Newton's, and keeps the first ones short and well conditioned where the penalty is small.
+    """
+    spread, gather = objective.loss.root(f)
+    roots = np.sqrt(objective.weights)[:, None]
+
+    def out(v: FloatArray) -> FloatArray:
+        return roots * spread(v)
+
+    def into(x: FloatArray) -> FloatArray:
+        return gather(roots * np.broadcast_to(x, f.shape))
+
+    units = np.eye(drift.size)
+    curves = np.array([out(into(unit)) for unit in units])
+    inverse = np.linalg.pinv(curves.sum(axis=1), hermitian=True) if objective.has_bias else 0.0 * units
+    penalty = objective.penalty + float(np.einsum("tit,i->", curves, damping))
+    v = -into(inverse @ drift)
+    d = -(gradient + out(v)) / penalty
+    moved = product(d)
+    left, p, last, least = into(moved) - v, np.zeros_like(v), np.inf, None
     for _ in range(_MOST_INNER):
-        curved = weights * loss.curve(f, p_moved + p_bias)
-        image, image_bias = curved + penalty * p, curved.sum(axis=0) / mass * objective.has_bias
-        along = float((p_moved * image).sum()) + mass * float(p_bias @ image_bias)
+        shift = -inverse @ out(left).sum(axis=0)
+        yield d, shift, moved
+        residual = left + into(shift)
+        remaining = out(residual)
+        worst = float(np.abs(remaining / objective.weights[:, None]).max())
+        # Twice by how much the quadratic model rises: conjugate gradients make another function fall.
+        rise = float((gradient * moved).sum()) + float(drift @ shift) + float((remaining * (moved + shift)).sum())
+        if worst <= max(0.25 * tol, min(0.1, violation**0.5) * violation) and rise <= rounding:
+            return
+        square = float((residual * residual).sum())
+        least = np.finfo(np.float64).eps ** 2 * square if least is None else least
+        if square <= least:  # all else is rounding; 0 at once where nothing is left to do
+            return
+        p, last = residual + square / last * p, square
+        s = out(p) / penalty
+        s_moved = product(s)
+        image = p + into(s_moved)
+        along = float((p * image).sum())
         if not along > 0.0:
             return
         length = square / along
-        d, shift, moved = d + length * p, shift + length * p_bias, moved + length * p_moved
-        r, r_bias = r - length * image, r_bias - length * image_bias
-        r_moved = product(r)
-        yield d, shift, moved
-        last, square = square, float((r * r_moved).sum()) + mass * float(r_bias @ r_bias)
-        if not square > enough:
-            return
-        p, p_bias, p_moved = (new + square / last * old for new, old in ((r, p), (r_bias, p_bias), (r_moved, p_moved)))
+        d, moved, left = d - length * s, moved - length * s_moved, left - length * image
 
 
 def _value(objective: Objective, beta: FloatArray, values: FloatArray, f: FloatArray) -> float:
@@ -181,16 +204,13 @@ def _value(objective: Objective, beta: FloatArray, values: FloatArray, f: FloatA
 def _step_length(
     objective: Objective,
     point: Point,
-    f: FloatArray,
-    gradient: FloatArray,
-    drift: FloatArray,
     direction: tuple[FloatArray, FloatArray, FloatArray],
     value: float,
+    slope: float,
+    rounding: float,
 ) -> float:
     """How far to go: all the way, or half as far until the objective falls; 0 where it does not fall any more."""
     d, shift, moved = direction
-    slope = float((gradient * moved).sum()) + float(drift @ shift)
-    rounding = 64.0 * np.finfo(np.float64).eps * max(1.0, abs(value))
     length = 1.0
     for _ in range(_HALVINGS):
         values = point.values + length * moved

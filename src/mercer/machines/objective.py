@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import expit, log_softmax, softmax
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+Linear = Callable[[FloatArray], FloatArray]
 
 
 _MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # of the biases: Newton's method takes some five to get there
@@ -40,8 +42,13 @@ class SmoothLoss(ABC):
         """Return the derivatives with respect to the decision values, (n, T)."""
 
     @abstractmethod
+    def root(self, f: FloatArray) -> tuple[Linear, Linear]:
+        """Return maps B and B' of (n, T), row by row, such that B B' are the second derivatives."""
+
     def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the second derivatives applied to a direction, (n, T)."""
+        spread, gather = self.root(f)
+        return spread(gather(direction))
 
     def excess(self, residual: FloatArray) -> FloatArray | None:
         """Return by how much L(f) + L*(u) exceeds u f at u = L'(f) - `residual`, by row and output.
@@ -72,10 +79,10 @@ class Squared(SmoothLoss):
         """The residuals f - y."""
         return f - self.y
 
-    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
-        """The direction itself."""
+    def root(self, f: FloatArray) -> tuple[Linear, Linear]:
+        """The identity."""
         del f
-        return direction
+        return lambda v: v, lambda v: v
 
     def excess(self, residual: FloatArray) -> FloatArray:
         """Half the square."""
@@ -96,9 +103,10 @@ class Logistic(SmoothLoss):
         """Minus y times the probability of the other class."""
         return (-self.y * expit(-self.y * f[:, 0]))[:, None]
 
-    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
-        """P (1 - p) times the direction."""
-        return (expit(f) * expit(-f)) * direction
+    def root(self, f: FloatArray) -> tuple[Linear, Linear]:
+        """Factors: the root of p (1 - p)."""
+        factors = np.sqrt(expit(f) * expit(-f))
+        return lambda v: factors * v, lambda v: factors * v
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +125,14 @@ class Softmax(SmoothLoss):
         p[np.arange(self.codes.size), self.codes] -= 1.0
         return p
 
-    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
-        """P v - p (p' v), row by row."""
-        p = softmax(f, axis=1)
-        along = p * direction
-        return along - p * along.sum(axis=1, keepdims=True)
+    def root(self, f: FloatArray) -> tuple[Linear, Linear]:
+        """Diag(q) (I - q q') and its transpose, q being the roots of p: their product is diag(p) - p p'."""
+        q = np.sqrt(softmax(f, axis=1))
+
+        def across(v: FloatArray) -> FloatArray:
+            return v - q * (q * v).sum(axis=1, keepdims=True)
+
+        return lambda v: q * across(v), lambda v: across(q * v)
 
 
 @dataclass(frozen=True, eq=False)
