@@ -419,7 +419,9 @@ def left_out(
             raw[others, column] = whole.matvec(coefficients, others) + one.bias
             rule[others, column] = "not trained on"
         tell((column + 1) / len(parts))
-    scale = max(1e-300, float(np.nanmax(np.abs(raw), initial=0.0)))
+    trained_values = (one.gradient - problem.linear for one, problem in zip(found, problems, strict=False))
+    largest = max((float(np.abs(of_one).max(initial=0.0)) for of_one in trained_values), default=0.0)
+    scale = max(1e-300, largest, float(np.nanmax(np.abs(raw), initial=0.0)))  # rules may have left no value to find
     violation = max((one.violation for one in found), default=0.0)
     if not violation <= _LOOSE * scale:
         warnings.warn(
