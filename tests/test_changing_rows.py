@@ -20,7 +20,7 @@ from mercer.certificate import carry_over, evaluate
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Spectrum
-from mercer.problems import c_svc
+from mercer.problems import c_svc, epsilon_svr
 from mercer.solvers import Limits, solve
 from mercer.status import Status
 
@@ -454,3 +454,63 @@ def test_an_evaluation_is_carried_over_as_if_made_anew():
     assert np.abs(found.values - exact)[found.known.doubt == 0.0].max() <= found.rounding
     assert (np.abs(found.values - exact) <= found.known.doubt + found.rounding).all()
     assert found.dual_infeasibility == pytest.approx(abs(point.sum()))
+
+
+def test_limits_that_have_changed_hold_for_machines_without_changed_rows_too():
+    X, y = load_iris(return_X_y=True)
+    X = X + 0.5 * np.random.default_rng(0).normal(size=X.shape)
+    with pytest.warns(ConvergenceWarning, match="ended as `max_iter`"):
+        machine = SVC(C=100.0, gamma=0.5, max_iter=1).fit(X, y)
+    machine.set_params(max_iter=-1, tol=TIGHT).forget([0])
+    assert_same(machine, clone(machine).fit(X[1:], y[1:]), X)
+    assert [part.tol for part in machine.certificate_.parts] == [TIGHT] * 3
+
+
+def test_rounding_of_many_evaluations_does_not_keep_a_machine_from_its_tolerance():
+    X, _, score, _ = table(18, 60)
+    machine = SVR(C=1e4, kernel="poly", degree=2, epsilon=0.1, tol=TIGHT).fit(30.0 * X, score)
+    left = np.arange(60)
+    for row in range(20):
+        machine.forget([row])
+        left = left[left != row]
+        assert machine.certificate_.status is machine.certificate_.verify().status
+
+
+def test_a_tube_that_holds_all_rows_that_are_left_has_no_free_variable():
+    X, _, score, _ = table(19, 40)
+    outside = np.array([7, 20])
+    score = np.clip(score, -0.1, 0.1)
+    score[outside] = 3.0, -3.0
+    machine = SVR(epsilon=0.5, C=1.0, gamma=0.3, loss="squared_epsilon_insensitive", tol=TIGHT)
+    machine.fit(X, score).forget(outside)
+    assert machine.support_.size == 0
+    assert_same(machine, clone(machine).fit(np.delete(X, outside, 0), np.delete(score, outside)), X)
+
+
+def test_boxes_narrower_than_rounding_are_not_left_by_chance():
+    X, y, _, _ = table(20, 40)
+    weights = np.where(np.arange(40) % 3 == 0, 1e-17, 1.0)
+    machine = SVC(C=1e3, gamma=0.3, tol=TIGHT).fit(X, y, sample_weight=weights).forget([1])
+    assert_same(machine, clone(machine).fit(np.delete(X, 1, 0), np.delete(y, 1), np.delete(weights, 1)), X)
+
+
+def test_ends_of_the_interval_of_biases_are_in_double_precision():
+    """As many rows are above the tube as below, all at their bound, and no variable is free."""
+    rng = np.random.default_rng(21)
+    X, y = rng.normal(size=(1200, 4)), np.repeat(rng.normal(size=600), 2) * np.tile([1.0, -1.0], 600)
+    rows = Gram(RBF(gamma=0.3), as_data(X))
+
+    def part(chosen):
+        problem = epsilon_svr(y[chosen], 2e-5, 0.7)
+        return problem, rows.restrict(chosen).restrict(problem.rows)
+
+    problem, gram = part(np.arange(1200))
+    beta = solve(problem, rows, limits=Limits(tol=1e-6)).beta
+    known = evaluate(problem, gram, beta)
+    assert known.n_free == 0 < known.known.doubt.max()
+    left = np.flatnonzero((np.abs(y) < 0.6) | (np.abs(y) > 0.9))  # without all ends
+    later, later_gram = part(left)
+    origin = np.concatenate([left, 1200 + left])
+    found = carry_over(known, problem, gram, later, later_gram, origin)
+    wanted = evaluate(later, later_gram, beta[origin])
+    assert found.bias == pytest.approx(wanted.bias, abs=1e-14)

@@ -481,3 +481,30 @@ def test_the_problem_without_a_row_keeps_its_total():
     assert kept.tolist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert smaller.start.sum() == pytest.approx(0.4 * 9)
     assert replace(smaller).n == 9
+
+
+@pytest.mark.parametrize("given", [{}, {"fit_intercept": False}], ids=["bias", "no bias"])
+@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 30.0])
+@pytest.mark.parametrize("gamma", [0.01, 2.0])
+def test_no_rule_settles_an_error_as_none_wherever_the_bias_goes(C, gamma, given):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(6, 24))
+        X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.permutation(np.arange(n) % 2)
+        weights = rng.integers(1, 4, n).astype(float) if seed % 2 else np.ones(n)
+        machine = SVC(C=C, gamma=gamma, kernel="laplacian", tol=1e-9, **given)
+        exact = leave_one_out(machine, X, y, sample_weight=weights)
+        quick = leave_one_out(machine, X, y, sample_weight=weights, what="errors")
+        clear = np.abs(exact.decision) > 1e-7
+        np.testing.assert_array_equal(quick.wrong[clear], exact.wrong[clear])
+        assert joachims_bound(machine.fit(X, y, sample_weight=weights)) >= exact.wrong[clear].sum() / n
+
+
+def test_the_bias_may_jump_where_others_have_no_room():
+    """Without one of the two rows of class 0 the other is the smaller class, and its side is decided by the bias."""
+    X, y = [[0.0], [0.2], [1.0], [1.2]], [0, 0, 1, 1]
+    machine = SVC(C=1e-3, kernel="linear").fit(X, y)
+    found = leave_one_out(machine, X, y)
+    assert found.wrong.all()
+    assert joachims_bound(machine) == 1.0
+    assert leave_one_out(SVC(C=1e-3, kernel="linear"), X, y, what="errors").error == 1.0

@@ -74,16 +74,18 @@ def test_kept_values_change_nothing_but_the_price(kind):
         assert getattr(found[1], name) == pytest.approx(getattr(found[0], name), rel=1e-12, abs=1e-11)
 
 
-@pytest.mark.parametrize("wrong", ["all", "witnesses"])
+@pytest.mark.parametrize("wrong", ["all", "witnesses", "far from the margin"])
 def test_kept_values_that_are_off_are_not_believed(wrong):
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(X))
     state, kept = finished(problem, gram)
     bound = gram.single_precision_bound(kept.travelled)
+    free = (problem.lower < state.beta) & (state.beta < problem.upper)
 
     def plan(wanted):
         honest = kept.plan(wanted)
-        chosen = ~honest.followed if wrong == "witnesses" else slice(None)
+        far = (state.beta == 0.0) & (np.abs(state.gradient - state.gradient[free].mean()) > 0.05)
+        chosen = {"all": slice(None), "witnesses": ~honest.followed, "far from the margin": far}[wrong]
 
         def run(check):
             values = honest.run(check)

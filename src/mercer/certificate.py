@@ -273,6 +273,7 @@ def carry_over(
         rounding = max(rounding, _rounding(later_gram, beta, values))
     values = finite(later_gram.kernel, values)
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
+    settle(later, later_gram, beta, offset, values, doubt, check)
     found = _conditions(later, beta, values)
     return Evaluation.of(later, values, values + offset, *found, rounding, Known(beta, doubt))
 

@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
 _HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
-_WITNESSES = 16  # one variable in so many is evaluated twice, to see whether kept values are what they are said to be
+_WITNESSES = 64  # one variable in so many is evaluated twice, to see whether kept values are what they are said to be
 _MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
@@ -120,11 +120,11 @@ def _from_kept(
     doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
     if not np.isfinite(doubt).all():
         return None
-    open_ones = ~exact & ~_settled(problem, beta, hint, doubt)
-    others = int(np.count_nonzero(~exact))
-    exact = gram.with_repeats(exact | open_ones)
     witness = np.zeros(problem.n, dtype=bool)  # one of them may have lost what another has not
     witness[::_WITNESSES] = True
+    others = int(np.count_nonzero(~exact))
+    open_ones = ~exact & (witness | ~_settled(problem, beta, hint, doubt))
+    exact = gram.with_repeats(exact | open_ones)
     plan = kept.plan(~exact | witness)
     cost = plan.n_values + 2 * np.count_nonzero(open_ones) * np.count_nonzero(beta)
     if cost > others * np.count_nonzero(beta):

@@ -76,6 +76,7 @@ class HasProbabilities(ClassifierMixin):
         self, left_out: Callable[[Check], FloatArray], max_seconds: float | None, began: float, *, depth: int
     ) -> FloatArray | None:
         """What `left_out` returns, or None, with a warning `depth` calls below the user's, where time was up."""
+
         def audible(check: Check) -> FloatArray:
             return left_out(_with_signs_of_life(check, began))
 

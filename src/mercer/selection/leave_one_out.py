@@ -420,13 +420,15 @@ def left_out(
             raw[others, column] = whole.matvec(coefficients, others) + one.bias
             rule[others, column] = "not trained on"
         tell((column + 1) / len(parts))
-    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw)
+    trained_values = (one.gradient - problem.linear for one, problem in zip(found, problems, strict=False))
+    largest = max((float(np.abs(of_one).max(initial=0.0)) for of_one in trained_values), default=0.0)
+    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw, largest)
     return raw, rule, found
 
 
-def warn_of_rounding(name: str, violation: float, raw: FloatArray) -> None:
-    """Warn where decision values are not as exact as is claimed."""
-    scale = max(1e-300, float(np.nanmax(np.abs(raw), initial=0.0)))
+def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0) -> None:
+    """Warn where decision values are not as exact as is claimed; rules may have left none, `largest` is one too."""
+    scale = max(1e-300, largest, float(np.nanmax(np.abs(raw), initial=0.0)))
     if not violation <= _LOOSE * scale:
         warnings.warn(
             f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "

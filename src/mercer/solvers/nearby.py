@@ -31,7 +31,8 @@ values by more than v; they are to be those of a refit to 1e-6."""
 _MOST_FREE, _MOST = 700, 1500  # variables that are free, and those and violators: beyond, a warm start takes less
 _WATCHED = 256  # variables nearest to changing sides that may do so, and half as many as are free
 _ROUNDS = 8  # of Newton steps and evaluations; two or three do
-_HAIR = 1e-14  # of the largest coefficient: what rounding leaves between a variable and its bound
+_HAIR = 1e-14  # of the largest coefficient on the way: what rounding leaves between a variable and its bound
+_ROUNDED = 0.1  # of the tolerance: of many evaluations, each from the one before; beyond, all is evaluated from nothing
 _WORK = 1e8  # multiplications in one native call, some 30 ms
 _CALLS = 100  # in a round
 _LIMIT = 1  # mercer::BlockEnd
@@ -93,7 +94,8 @@ def solve_nearby(
     Returns
     -------
     Solved
-        Where no row is gone or new, the old solution, which now refers to the new rows.
+        Where no row is gone or new, and the old solution is optimal to the same tolerance, that, referring to the new
+        rows.
 
     Raises
     ------
@@ -116,7 +118,7 @@ def solve_nearby(
     local = np.where(origin[rows] >= 0, place[origin[rows]], -1)
     view = _view(later_gram, rows, problem)
     stayed = local.size == last.rows.size and np.array_equal(local, np.arange(local.size))
-    if stayed and last.solution.certified is not None:
+    if stayed and _is_solved(last.solution, limits):
         return replace(last, problem=problem, rows=rows, solution=_about(last.solution, problem, view))
     variables = local
     if problem.rows is not None:  # two of each row, those of all rows one after the other
@@ -137,11 +139,14 @@ def solve_nearby(
 
     old_view = _view(gram, last.rows, last.problem)
     known = evaluate(last.problem, old_view, last.solution.beta, check, before=last.evaluation)
-    if known.rounding > 0.1 * limits.tol:  # that of many evaluations, each from the one before
+    if known.rounding > _ROUNDED * limits.tol:
         known = evaluate(last.problem, old_view, last.solution.beta, check)
     start_at = carry_over(known, last.problem, old_view, problem, view, variables, check)
-    path = _Path(problem, view, limits, callback, interruption, check, began)
+    largest = float(np.abs(last.solution.beta).max(initial=0.0))
+    path = _Path(problem, view, limits, callback, interruption, check, began, largest)
     evaluation = path.follow(start_at)
+    if evaluation.rounding > _ROUNDED * limits.tol:
+        evaluation = evaluate(problem, view, _point(evaluation), check)
     verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
     beta = _point(evaluation)
     solution = Solution(
@@ -187,12 +192,14 @@ class _Path:
         interruption: Interruption,
         check: Callable[[], None],
         began: float,
+        largest: float,
     ) -> None:
         self.problem, self.gram, self.limits, self.callback = problem, gram, limits, callback
         self.interruption, self.check, self.began = interruption, check, began
         self.ended: Status | None = None
         self.n_iter = self.peak_bytes = 0
         self.trace: list[TraceRow] = []
+        self.largest = largest
         scale = float(np.abs(problem.linear).max(initial=0.0)) or 1.0
         self.exact = _EXACT * scale
 
@@ -202,7 +209,7 @@ class _Path:
         The sum of `start` may be off. What puts it right is not evaluated but where it moves others.
         """
         problem, evaluation = self.problem, start
-        beta = _balanced(problem, start)
+        beta = self._balanced(start)
         watched = np.zeros(0, dtype=np.int64)
         for _ in range(_ROUNDS):
             target = max(self.exact, evaluation.rounding)
@@ -212,18 +219,49 @@ class _Path:
             chosen = self._choose(evaluation, moved, target)
             if chosen is None:
                 if evaluation is start:
-                    beta = _balanced(problem, start, by_few=True)
+                    beta = self._balanced(start, by_few=True)
                 break
             watched = np.union1d(watched, chosen)
             if 8 * watched.size**2 > self.gram.memory_limit:
                 break
             self._steps(evaluation, beta, watched, 0.1 * target)
-            _tidy(problem, beta)
+            self._tidy(beta)
             evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
             beta = beta.copy()
         if not np.array_equal(beta, _point(evaluation)):
             evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
         return evaluation
+
+    def _balanced(self, evaluation: Evaluation, *, by_few: bool = False) -> FloatArray:
+        """The point, with what its sum lacks taken from all free variables, or from the nearest to being free.
+
+        The latter where free ones cannot give it, or few are to move, for every column is evaluated that does.
+        """
+        problem, beta = self.problem, _point(evaluation).copy()
+        surplus = float(problem.group_drift(beta)[0]) if problem.n_groups else 0.0
+        if surplus == 0.0:
+            return beta
+        room = np.minimum(beta - problem.lower if surplus > 0.0 else problem.upper - beta, abs(surplus))
+        given = np.where((problem.lower < beta) & (beta < problem.upper), room, 0.0)
+        if given.sum() > abs(surplus) and not by_few:
+            given *= abs(surplus) / given.sum()
+        else:
+            order = np.argsort(np.abs(_distances(problem, evaluation)), kind="stable")
+            given = filled(order, room, abs(surplus))
+        beta = np.clip(beta - np.sign(surplus) * given, problem.lower, problem.upper)
+        self._tidy(beta)
+        return beta
+
+    def _tidy(self, beta: FloatArray) -> None:
+        """Put variables at the bound that only rounding keeps from it, and the sum right, in place.
+
+        One that seemed to be free would settle the bias alone. Boxes narrower than that have an inside all the same.
+        """
+        problem, hair = self.problem, _HAIR * max(self.largest, float(np.abs(beta).max(initial=0.0)))
+        near = np.minimum(hair, 1e-6 * (problem.upper - problem.lower))
+        low, high = beta - problem.lower <= near, problem.upper - beta <= near
+        beta[low], beta[high] = problem.lower[low], problem.upper[high]
+        problem.balance(beta)
 
     def _choose(self, evaluation: Evaluation, moved: npt.NDArray[np.bool_], target: float) -> IndexArray | None:
         """Return the variables that may move; None where too many must."""
@@ -286,6 +324,14 @@ class _Path:
         return self.ended is not None
 
 
+def _is_solved(solution: Solution, limits: Limits) -> bool:
+    """Whether it has a certificate that says all that one to these limits would."""
+    certified = solution.certified
+    if certified is None or certified.status not in (Status.OPTIMAL, Status.STATIONARY):
+        return False
+    return (certified.tol, certified.tol_gap) == (limits.tol, limits.tol_gap)
+
+
 def _point(evaluation: Evaluation) -> FloatArray:
     assert evaluation.known is not None
     return evaluation.known.beta
@@ -300,38 +346,6 @@ def _distances(problem: Problem, evaluation: Evaluation) -> FloatArray:
     shrinks = np.where(beta > problem.lower, -above, np.inf)
     found: FloatArray = np.minimum(grows, shrinks)
     return found
-
-
-def _balanced(problem: Problem, evaluation: Evaluation, *, by_few: bool = False) -> FloatArray:
-    """The point, with what its sum lacks taken from all free variables, or from the nearest to being free.
-
-    The latter where free ones cannot give it, or few are to move, for every column is evaluated that does.
-    """
-    beta = _point(evaluation).copy()
-    surplus = float(problem.group_drift(beta)[0]) if problem.n_groups else 0.0
-    if surplus == 0.0:
-        return beta
-    room = np.minimum(beta - problem.lower if surplus > 0.0 else problem.upper - beta, abs(surplus))
-    given = np.where((problem.lower < beta) & (beta < problem.upper), room, 0.0)
-    if given.sum() > abs(surplus) and not by_few:
-        given *= abs(surplus) / given.sum()
-    else:
-        order = np.argsort(np.abs(_distances(problem, evaluation)), kind="stable")
-        given = filled(order, room, abs(surplus))
-    beta = np.clip(beta - np.sign(surplus) * given, problem.lower, problem.upper)
-    _tidy(problem, beta)
-    return beta
-
-
-def _tidy(problem: Problem, beta: FloatArray) -> None:
-    """Put variables at the bound that only rounding keeps from it, and the sum right, in place.
-
-    One that seemed to be free would settle the bias alone.
-    """
-    hair = _HAIR * float(np.abs(beta).max(initial=0.0))
-    low, high = beta - problem.lower <= hair, problem.upper - beta <= hair
-    beta[low], beta[high] = problem.lower[low], problem.upper[high]
-    problem.balance(beta)
 
 
 def _of_outputs(rows: IndexArray, n_outputs: int) -> IndexArray:
