@@ -25,6 +25,9 @@ _MOST_INNER = 1000  # steps of conjugate gradients for a Newton step: enough for
 _PRODUCTS = 100  # with K in a Newton step, or so: for the choice of threads
 _HALVINGS = 40  # of a Newton step; then rounding forbids progress
 _IDLE = 10  # Newton steps that gain no more than rounding and no smaller violation; then too
+_SURE = 1e-3
+"""Of all decision values: a step that moves them by less goes all the way. Second derivatives of logistic losses change
+by that share at most, and the objective itself would show no more than its rounding, where coefficients are large."""
 _DAMPING = 1e-4
 """Of the trace of what curves w, on top of the penalty in the first step: conjugate gradients take some 100 products at
 most then, and a step does not go far beyond where the quadratic model holds."""
@@ -212,6 +215,8 @@ def _step_length(
     """How far to go: all the way, or half as far until the objective falls; 0 where it does not fall any more."""
     d, shift, moved = direction
     length = 1.0
+    if float(np.abs(moved + shift).max()) <= _SURE:
+        return length
     for _ in range(_HALVINGS):
         values = point.values + length * moved
         reached = _value(objective, point.beta + length * d, values, values + point.bias + length * shift)
