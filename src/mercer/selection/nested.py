@@ -108,7 +108,8 @@ def nested_cross_validate(
     What is judged here is the whole recipe, not one setting.
 
     No unbiased estimate of the variance of cross-validation exists. The interval is that of Nadeau & Bengio's corrected
-    variance, which takes the overlap of training sets into account; its level is approximate.
+    variance, which takes the overlap of training sets into account; its level is approximate, and near the best score
+    that there is it may reach beyond it.
 
     Costs K searches.
 
