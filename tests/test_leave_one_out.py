@@ -508,3 +508,13 @@ def test_the_bias_may_jump_where_others_have_no_room():
     assert found.wrong.all()
     assert joachims_bound(machine) == 1.0
     assert leave_one_out(SVC(C=1e-3, kernel="linear"), X, y, what="errors").error == 1.0
+
+
+def test_a_refit_that_rounding_keeps_from_a_bound_has_the_middle_of_the_interval_too():
+    X = np.array([[0.0], [1.0], [-2.0], [-1.0], [-1.0], [0.0], [0.0], [-1.0], [0.0], [1.0], [2.0]])
+    y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0])
+    machine = SVC(C=1000.0, kernel="poly", gamma=0.4, tol=1e-10)
+    found = leave_one_out(machine, X, y)
+    machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
+    assert machine.certificate_.n_free == 0  # all are at their bound, one to 1e-16 of it before it is put there
+    assert machine.decision_function(X[[1]])[0] == pytest.approx(found.decision[1], abs=1e-6)

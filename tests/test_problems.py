@@ -139,3 +139,18 @@ def test_no_groups_no_totals():
     assert free.n_groups == 0
     assert free.group_totals(np.ones(2)).size == 0
     assert free.make_feasible(np.array([5.0, -0.5])).tolist() == [1.0, -0.5]
+
+
+def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_others_are_free():
+    problem = c_svc([1.0, 1.0, -1.0, -1.0], 1.0)
+    beta = np.array([1.0 - 3e-16, 0.0, -1.0 + 3e-16, -1e-17])
+    problem.balance(beta)
+    np.testing.assert_array_equal(beta, [1.0, 0.0, -1.0, 0.0])
+    free = np.array([1.0 - 3e-16, 0.5, -1.0, -0.5])
+    problem.balance(free)
+    assert free[0] == 1.0 - 3e-16  # another is free: nothing hangs on this one
+    assert free.sum() == 0.0
+    narrow = c_svc([1.0, -1.0, 1.0], [1.0, 1.0, 1e-15])
+    beta = np.array([1.0, -1.0, 4e-16])
+    narrow.balance(beta)
+    assert beta[2] != 0.0

@@ -9,6 +9,8 @@ namespace mercer {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kHair = 1e-14;       // of the largest coefficient: what rounding leaves between one and its bound
+constexpr double kShareOfBox = 1e-6;  // at most: boxes narrower than that have an inside too
 
 // A sum in twice the precision of double [Knuth, TAOCP 2, 4.2.2, theorem B: what an addition rounds off is a double].
 class TwofoldSum {
@@ -81,6 +83,22 @@ Conditions find_conditions(const Point& point, double* multipliers) {
     return found;
 }
 
+// Where the only free variables are so by what rounding has left, they are put at their bounds: one of them would
+// settle the multiplier alone, which is the middle of an interval without it.
+static void leave_none_almost_at_bounds(int64_t size, double* beta, const double* lower, const double* upper) {
+    double largest = 0.0;
+    for (int64_t u = 0; u < size; ++u) largest = std::max(largest, std::fabs(beta[u]));
+    const auto near = [&](int64_t u, double bound) {
+        return std::fabs(beta[u] - bound) <= std::min(kHair * largest, kShareOfBox * (upper[u] - lower[u]));
+    };
+    for (int64_t u = 0; u < size; ++u)
+        if (lower[u] < beta[u] && beta[u] < upper[u] && !near(u, lower[u]) && !near(u, upper[u])) return;
+    for (int64_t u = 0; u < size; ++u) {
+        if (near(u, lower[u])) beta[u] = lower[u];
+        if (near(u, upper[u])) beta[u] = upper[u];
+    }
+}
+
 double find_surplus(int64_t size, const double* beta, const double* start) {
     TwofoldSum surplus;
     for (int64_t u = 0; u < size; ++u) surplus.add(beta[u]), surplus.add(-start[u]);
@@ -88,6 +106,7 @@ double find_surplus(int64_t size, const double* beta, const double* start) {
 }
 
 void balance(int64_t size, double* beta, const double* start, const double* lower, const double* upper) {
+    leave_none_almost_at_bounds(size, beta, lower, upper);
     const double surplus = find_surplus(size, beta, start);
     if (surplus == 0.0) return;
     int64_t least = -1;

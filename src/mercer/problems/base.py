@@ -15,6 +15,8 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
+_HAIR = 1e-14  # of the largest coefficient: what rounding leaves between one and its bound
+_SHARE_OF_BOX = 1e-6  # at most: boxes narrower than that have an inside too
 _SHORT = 2048  # BLAS is called at less cost, and uses one thread
 
 
@@ -208,10 +210,13 @@ class Problem:
 
         The free variable of smallest size with room for the surplus takes it: there it can be told most exactly. A
         group without such a variable stays as it is, for its variables are at bounds that mean something. So do the
-        groups of machines with several outputs, a row each, whose sums are put right by every step.
+        groups of machines with several outputs, a row each, whose sums are put right by every step. Variables that only
+        rounding keeps from their bounds are put there, where no others are free.
         """
         if self.n_outputs > 1:
             return
+        for members in self.members:
+            self._leave_none_almost_at_bounds(members, beta)
         for members, surplus in zip(self.members, self.group_drift(beta), strict=True):
             if surplus == 0.0:
                 continue
@@ -222,6 +227,18 @@ class Problem:
                 least = fit[np.argmin(np.abs(point[fit]))]
                 point[least] = moved[least]
                 beta[members] = point
+
+    def _leave_none_almost_at_bounds(self, members: slice | IndexArray, beta: FloatArray) -> None:
+        """Put variables at their bounds where the only free ones of a group are so by what rounding has left.
+
+        One of them would settle the multiplier alone, which is the middle of an interval without it.
+        """
+        point, lower, upper = beta[members], self.lower[members], self.upper[members]
+        free = (lower < point) & (point < upper)
+        hair = np.minimum(_HAIR * np.abs(point).max(initial=0.0), _SHARE_OF_BOX * (upper - lower))
+        low, high = point - lower <= hair, upper - point <= hair
+        if free.any() and (low | high)[free].all():
+            beta[members] = np.where(low, lower, np.where(high, upper, point))
 
     def start_after(self, before: Problem, beta: FloatArray) -> FloatArray:
         """Return a point to start from, where `beta` has solved `before`, which may have other bounds.
