@@ -24,7 +24,7 @@ from mercer.intake import doubtful_columns
 from mercer.kernels import Kernel
 from mercer.machines.certificate import LossCertificate
 from mercer.machines.certificate import combine as combine_losses
-from mercer.multiclass import JOINT
+from mercer.multiclass import JOINT, SCHEMES
 from mercer.outcome import Classes, Membership, Outcome, PartTask, Quantity
 from mercer.problems import Problem, half_width, inner
 from mercer.recipes import DualRecipe, Point, Recipe
@@ -373,9 +373,10 @@ class TrainingSet:
 
     def model_of(self, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
         """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
-        if hasattr(machine, "calibration_") and not isinstance(machine, _CLASSIFIERS):
+        by_two = isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme in SCHEMES
+        if hasattr(machine, "calibration_") and not by_two:
             raise ValueError(
-                "a model holds the probabilities of an SVC or NuSVC, and not those of this "
+                "a model holds the probabilities of an SVC or NuSVC of machines for two classes, and not those of this "
                 f"{type(machine).__name__}: fit it with probability=False, or keep it by pickle"
             )
         if not isinstance(machine, Dual):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +18,9 @@ from mercer.data import Vectors, as_data
 from mercer.gram import Gram
 from mercer.machines.certificate import LossCertificate
 from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of
-from mercer.outcome import Classes, Membership, PartTask
+from mercer.outcome import Classes, Membership
 from mercer.problems import half_width
 from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
-from mercer.selection.joint_left_out import joint_left_out
 from mercer.selection.leave_one_out import left_out
 from mercer.solvers.interruption import in_time
 from mercer.status import Status
@@ -162,8 +160,15 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         return []
     assert isinstance(outcome, Classes)
     assert isinstance(model.recipe, DualRecipe)
-    without_rows = _joint_pass if model.recipe.is_whole else _pass
-    raw = in_time(without_rows(model, model.recipe, outcome.tasks(truth), truth, engine), None)
+    problems, starts, tasks = [], [], outcome.tasks(truth)
+    for task, part in zip(tasks, model.parts, strict=True):
+        divisor = part.divisor if model.recipe.is_scaled else 1.0
+        penalties = training.penalties(model.recipe.C, truth)[task.rows] / divisor
+        recipe = ForSVC() if model.recipe.is_scaled else model.recipe
+        problems.append(recipe.problem(task.targets, penalties, engine.restrict(task.rows)))
+        starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
+    parts, everything = [task.rows for task in tasks], np.arange(engine.n)
+    raw = in_time(lambda check: left_out(problems, starts, parts, engine, everything, check=check)[0], None)
     if raw is None or np.isnan(raw).any():
         return ["the probabilities could not be recomputed, for Ctrl-C ended the leave-one-out pass"]
     with warnings.catch_warnings():
@@ -191,31 +196,6 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         if theirs_n != mine_n:
             findings.append(f"the number of {name} is {theirs_n} in the file and {mine_n} recomputed")
     return findings
-
-
-def _pass(
-    model: Model, recipe: DualRecipe, tasks: list[PartTask], truth: npt.NDArray[Any], engine: Gram
-) -> Callable[[Callable[[], None]], FloatArray]:
-    """What returns the decision value of each row by machines for two classes without it."""
-    problems, starts = [], []
-    for task, part in zip(tasks, model.parts, strict=True):
-        divisor = part.divisor if recipe.is_scaled else 1.0
-        penalties = model.training.penalties(recipe.C, truth)[task.rows] / divisor
-        own = ForSVC() if recipe.is_scaled else recipe
-        problems.append(own.problem(task.targets, penalties, engine.restrict(task.rows)))
-        starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
-    parts, everything = [task.rows for task in tasks], np.arange(engine.n)
-    return lambda check: left_out(problems, starts, parts, engine, everything, check=check)[0]
-
-
-def _joint_pass(
-    model: Model, recipe: DualRecipe, tasks: list[PartTask], truth: npt.NDArray[Any], engine: Gram
-) -> Callable[[Callable[[], None]], FloatArray]:
-    """What returns the decision values of each row by the machine for all classes without it."""
-    ((rows, targets),) = grouped(recipe, tasks)
-    problem = recipe.problem(targets, model.training.penalties(recipe.C, truth), engine)
-    start = model.point(model.parts, rows).beta.ravel()
-    return lambda check: joint_left_out(problem, start, engine, check=check)
 
 
 def _difference(one: Map, other: Map, values: FloatArray) -> float:

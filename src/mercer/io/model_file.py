@@ -408,11 +408,12 @@ def _seal(entry: Any) -> Seal:
 
 
 def _calibration(entry: Any, outcome: Outcome, recipe: Recipe) -> Calibration:
-    if not isinstance(outcome, Classes) or recipe.claims is not Certificate:
+    calibrated = isinstance(outcome, Classes) and recipe.claims is Certificate and outcome.scheme in SCHEMES
+    if not calibrated:
         _refuse(f"it has probabilities of decision values, which a {recipe.machine} has not")
-    n_classes = len(outcome.labels)
+    assert isinstance(outcome, Classes)
     try:
-        return read_calibration(entry, outcome.scheme, n_classes, 1 if n_classes == 2 else outcome.n_parts)
+        return read_calibration(entry, outcome.scheme, len(outcome.labels), outcome.n_parts)
     except (ValueError, TypeError, KeyError) as error:
         _refuse(f"its calibration is none: {type(error).__name__}: {error}")
 
