@@ -249,7 +249,9 @@ class _Passes:
             fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
             if fits:
                 later = np.searchsorted(limits, _NEAR * reach[fits:], side="left")
-                left_over = float(price[later].sum())
+                left_over = float(
+                    price[np.minimum(later, price.size - 1)].sum()
+                )  # a reach that is not known is the last's
                 self.plan = done, price[level] * fits, left_over
                 self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
                 done += price[level] * fits
