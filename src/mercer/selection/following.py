@@ -237,9 +237,9 @@ class _Passes:
     def run(self, chosen: IndexArray) -> None:
         beta, basic = self.beta[chosen], self.is_basic[chosen]
         lengths = self.lengths[chosen]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             lengths[basic] = 1.0 / np.sqrt(np.maximum(0.0, np.diag(self.inverse)[self.place[chosen[basic]]]))
-        reach = np.abs(beta) * lengths
+            reach = np.abs(beta) * lengths
         order = np.argsort(reach, kind="stable")
         left, reach = chosen[order], reach[order]
         nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
