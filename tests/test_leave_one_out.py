@@ -518,3 +518,14 @@ def test_a_refit_that_rounding_keeps_from_a_bound_has_the_middle_of_the_interval
     machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
     assert machine.certificate_.n_free == 0  # all are at their bound, one to 1e-16 of it before it is put there
     assert machine.decision_function(X[[1]])[0] == pytest.approx(found.decision[1], abs=1e-6)
+
+
+def test_a_pass_without_a_variable_to_watch_ends():
+    X = [[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 0.0, -1.0], [1.0, 1.0, -1.0]]
+    y = np.array(
+        [-0.5456610650290616, -0.8737109450356373, 0.19399994616388205, -2.000121026128409, -0.2853032250742409]
+    )
+    machine = QuantileSVR(C=1e-3, kernel="laplacian", gamma=0.4, tol=1e-9)
+    found = leave_one_out(machine, X, y)
+    machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
+    assert found.decision[1] == pytest.approx(machine.predict([X[1]])[0], abs=1e-6)

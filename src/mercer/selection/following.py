@@ -237,9 +237,9 @@ class _Passes:
     def run(self, chosen: IndexArray) -> None:
         beta, basic = self.beta[chosen], self.is_basic[chosen]
         lengths = self.lengths[chosen]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             lengths[basic] = 1.0 / np.sqrt(np.maximum(0.0, np.diag(self.inverse)[self.place[chosen[basic]]]))
-        reach = np.abs(beta) * lengths
+            reach = np.abs(beta) * lengths
         order = np.argsort(reach, kind="stable")
         left, reach = chosen[order], reach[order]
         nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
@@ -249,7 +249,9 @@ class _Passes:
             fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
             if fits:
                 later = np.searchsorted(limits, _NEAR * reach[fits:], side="left")
-                left_over = float(price[later].sum())
+                left_over = float(
+                    price[np.minimum(later, price.size - 1)].sum()
+                )  # a reach that is not known is the last's
                 self.plan = done, price[level] * fits, left_over
                 self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
                 done += price[level] * fits
