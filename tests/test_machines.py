@@ -394,7 +394,10 @@ GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
         (QuantileSVR(quantile=1), "quantile must be a number > 0 and < 1, got 1"),
         (OneClassSVM(nu=1.1), r"nu must be a number > 0 and <= 1, got 1\.1"),
         (OneClassSVM(contamination=0.6), r"contamination must be a number > 0 and <= 0\.5, got 0\.6"),
-        (SVDD(C=0.1), r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be 1\.66667 times"),
+        (
+            SVDD(C=0.1),
+            r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be at least 1\.66666",
+        ),
         (SVDD(C=-1.0), "C must be a number > 0"),
     ],
 )

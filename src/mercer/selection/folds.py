@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
 IndexArray = npt.NDArray[np.int64]
@@ -94,7 +95,9 @@ def _check_classes(k: int, y: Any) -> None:
 
 
 def lacking_class(splits: Sequence[tuple[Any, Any]], y: Any) -> str:
-    """Say whose training rows lack a class, and what to do; nothing if none do."""
+    """Say whose training rows lack a class, and what to do; nothing if none do, or `y` holds numbers, not classes."""
+    if type_of_target(y) not in ("binary", "multiclass"):
+        return ""
     classes, codes = np.unique(y, return_inverse=True)
     for number, (train, _) in enumerate(splits):
         missing = np.flatnonzero(np.bincount(codes[train], minlength=classes.size) == 0)
