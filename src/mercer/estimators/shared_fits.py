@@ -32,12 +32,10 @@ from mercer.estimators.validation import check_rows, check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Kernel
 from mercer.kernels.held import Held
+from mercer.selection.search import most_steps
 from mercer.solvers import Interruption, Progress
 
 IndexArray = npt.NDArray[np.int64]
-
-MOST_STEPS, STEPS_PER_ROW = 1_000_000, 100
-"""Steps after which a machine of a search is judged as it stands, where it sets no limit: the larger one counts."""
 
 _SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: evenly within 2^-25
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
@@ -329,7 +327,7 @@ class SharedFits:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
         if machine.max_iter == -1:
-            machine.max_iter = max(MOST_STEPS, STEPS_PER_ROW * len(self._splits[course.number][0]))
+            machine.max_iter = most_steps(len(self._splits[course.number][0]))
         left = None if self._until is None else max(0.0, self._until - time.perf_counter())
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None

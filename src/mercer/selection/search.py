@@ -22,12 +22,16 @@ C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
 STEP = {"C": 10.0, "gamma_factor": 4.0, "epsilon": 3.0}
 """Factors from one value of the grid to the next."""
 
-MAX_STEPS = 1_000_000
-"""Steps of the solver after which a machine of the search is judged as it stands (or 100 n, where that is more)."""
+MAX_STEPS, _STEPS_PER_ROW = 1_000_000, 100
 
 _SIGN_OF_LIFE_SECONDS = 0.25
 
 _SIMPLICITY = ("linear", "polynomial", "rbf")
+
+
+def most_steps(n: int) -> int:
+    """Steps of the solver after which a machine of a search on n rows is judged as it stands."""
+    return max(MAX_STEPS, _STEPS_PER_ROW * n)
 
 
 @dataclass(frozen=True)
@@ -312,7 +316,7 @@ class _Run:
     def _train(self, training: FoldTraining, path: _Path, C: float) -> None:
         began = time.perf_counter()
         left = None if self.ends_at is None else max(0.0, self.ends_at - began)
-        limits = Limits(tol=self.tol, max_iter=max(MAX_STEPS, 100 * len(training.fold.train)), max_seconds=left)
+        limits = Limits(tol=self.tol, max_iter=most_steps(len(training.fold.train)), max_seconds=left)
         training.train(C, limits, partial(self._sign_of_life, path, C, began), self.interruption)
         self.estimate.measured(path.key(C), time.perf_counter() - began)
         self._report(path, C)
