@@ -35,7 +35,10 @@ class Rounds {
         const auto size = static_cast<std::size_t>(problem.size);
         gradient_.resize(size);
         everybody_.resize(size);
-        for (std::size_t u = 0; u < size; ++u) everybody_[u] = static_cast<int64_t>(u);
+        for (std::size_t u = 0; u < size; ++u) {
+            everybody_[u] = static_cast<int64_t>(u);
+            largest_ = std::max(largest_, std::fabs(static_cast<double>(p_.matrix[p_.rows[u] * (p_.stride + 1)])));
+        }
     }
 
     HeldResult run() {
@@ -101,9 +104,10 @@ class Rounds {
         for (const int64_t u : chosen_) p_.seen[u] = 2;
     }
 
-    // The other variable of a row that has one other than 0 violates less, and repeats its kernel values.
+    // The other variable of a row that has one other than 0 violates less, and repeats its kernel values. (Of another
+    // group it may violate more: both can be other than 0.)
     void leave_out_twins() {
-        if (p_.size <= p_.n_rows && !repeats()) return;
+        if (p_.n_groups > 1 || (p_.size <= p_.n_rows && !repeats())) return;
         std::vector<char> moving(static_cast<std::size_t>(p_.n_rows), 0);
         for (const int64_t u : chosen_)
             if (p_.beta[u] != 0.0) moving[static_cast<std::size_t>(p_.rows[u])] = 1;
@@ -235,7 +239,7 @@ class Rounds {
     double rounding(const BlockProblem<Real>& block) const {
         double mass = 0.0;
         for (int64_t u = 0; u < block.size; ++u) mass += std::fabs(block.beta[u]);
-        return 16.0 * std::numeric_limits<double>::epsilon() * (1.0 + p_.largest * mass);
+        return 16.0 * std::numeric_limits<double>::epsilon() * (1.0 + largest_ * mass);
     }
 
     // About the violation below which single precision cannot bring the block.
@@ -247,7 +251,7 @@ class Rounds {
             const double change = block.beta[k] - before_[k];
             squares += change * change;
         }
-        return kNoise * p_.largest * std::sqrt(squares);
+        return kNoise * largest_ * std::sqrt(squares);
     }
 
     // Adds the columns of what has moved to the values.
@@ -283,7 +287,7 @@ class Rounds {
     std::vector<double> gradient_, before_;
     std::vector<int64_t> everybody_, chosen_;
     std::vector<char> seen_;
-    double work_ = 0.0;
+    double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal
     int repeats_ = -1;
     bool holds_all_ = false, drags_ = false, stopped_ = false;
 };

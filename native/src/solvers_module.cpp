@@ -130,11 +130,10 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
 
 template <class Kept>
 std::tuple<int, int64_t, double, bool, int64_t> solve_held(
-    const std::string& isa, MatrixOf<const Kept> matrix, double largest, ConstIndices rows, ConstDoubles linear,
-    ConstDoubles lower, ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups,
-    int64_t n_groups, Doubles beta, Doubles values,
-    nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> seen, double tol, int64_t max_iter, double max_work,
-    int64_t max_block, bool precise, Doubles workspace, nb::object stop) {
+    const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
+    ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups, int64_t n_groups,
+    Doubles beta, Doubles values, nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> seen, double tol,
+    int64_t max_iter, double max_work, int64_t max_block, bool precise, Doubles workspace, nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0)), n_rows = static_cast<int64_t>(matrix.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
             "the matrix must be square and have contiguous rows");
@@ -151,7 +150,6 @@ std::tuple<int, int64_t, double, bool, int64_t> solve_held(
     const HeldProblem<Kept> problem{matrix.data(),
                                     matrix.stride(0),
                                     n_rows,
-                                    largest,
                                     size,
                                     rows.data(),
                                     linear.data(),
@@ -187,11 +185,11 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("matrix").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
           nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("max_work"), nb::arg("stop").none() = nb::none());
-    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("largest"),
-          nb::arg("rows").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
-          nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
-          nb::arg("n_groups"), nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("seen").noconvert(),
-          nb::arg("tol"), nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("precise"),
+    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
+          nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
+          nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("seen").noconvert(), nb::arg("tol"),
+          nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("precise"),
           nb::arg("workspace").noconvert(), nb::arg("stop").none() = nb::none());
 }
 

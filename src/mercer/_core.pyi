@@ -73,7 +73,6 @@ def combine_rows(
 def solve_held(
     isa: str,
     matrix: _Real,
-    largest: float,
     rows: _Index,
     linear: _Float,
     lower: _Float,

@@ -11,7 +11,6 @@ template <class Kept>
 struct HeldProblem {
     const Kept* matrix;  // square and symmetric
     int64_t stride, n_rows;
-    double largest;  // entry of its diagonal
     int64_t size;
     const int64_t* rows;  // of the matrix that variables belong to
     const double *linear, *lower, *upper;

@@ -35,7 +35,6 @@ class HeldState(State):
     rows: IndexArray = field(kw_only=True)
     values: FloatArray = field(kw_only=True)
     seen: npt.NDArray[np.int8] = field(kw_only=True)
-    largest: float = field(kw_only=True)
     precise: bool = False
 
 
@@ -82,7 +81,6 @@ class HeldRounds(Solver[HeldState]):
             values=values,
             claim=values,
             seen=np.zeros(problem.n, dtype=np.int8),
-            largest=float(np.abs(gram.diag()).max(initial=0.0)),
             precise=not single_precision_helps(problem, gram),
         )
 
@@ -96,7 +94,6 @@ class HeldRounds(Solver[HeldState]):
             end, n_iter, state.violation, state.precise, wanted = solve_held(
                 select_isa(),
                 state.gram.data.whole,  # type: ignore[attr-defined]
-                state.largest,
                 state.rows,
                 p.linear,
                 p.lower,
