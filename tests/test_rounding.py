@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import ISAS, KERNELS, takes_no_negative
-from mercer._reference import TERMS
+from mercer._reference.tiles import TERMS
 from mercer.backends import NativeBackend
 from mercer.backends.rounding import Sums, single_precision_error
 from mercer.data import as_data

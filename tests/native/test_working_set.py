@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mercer import _core, _reference
+from mercer._reference.kkt import levels
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -194,6 +195,6 @@ def test_a_violation_is_never_left_out(given_, all_seen, limit):
     found = _core.survey(*part, None if groups is None else groups[chosen], n_groups, None)[0]
     if n_groups > 1:  # where groups are equally far off, the worst of one may meet the worst of another
         can_grow, can_shrink = beta < upper, beta > lower
-        m, M = _reference._levels(gradient, can_grow, can_shrink, groups, n_groups)
+        m, M = levels(gradient, can_grow, can_shrink, groups, n_groups)
         assume(np.count_nonzero(np.maximum(M - m, 0.0) == whole) == 1)
     assert found == whole

@@ -1,0 +1,26 @@
+"""Slow, obvious NumPy twins of the native functions: what the native core is tested against, and a way to read it.
+
+Names and arguments are those of ``mercer._core``, except that a table is an array or a sparse matrix, a kernel is its
+program, and results are returned. Only the block solvers change `beta` and `gradient` in place, as their twins do.
+"""
+
+from mercer._reference.ends import LIMIT as LIMIT
+from mercer._reference.ends import SOLVED as SOLVED
+from mercer._reference.ends import STALLED as STALLED
+from mercer._reference.held import solve_held as solve_held
+from mercer._reference.joint import joint_face as joint_face
+from mercer._reference.joint import joint_steps as joint_steps
+from mercer._reference.kept_rows import combine_rows as combine_rows
+from mercer._reference.kept_rows import complete_square as complete_square
+from mercer._reference.kept_rows import gather_rows as gather_rows
+from mercer._reference.kkt import conditions as conditions
+from mercer._reference.kkt import largest_violation as largest_violation
+from mercer._reference.left_out import leave_out as leave_out
+from mercer._reference.newton import newton_steps as newton_steps
+from mercer._reference.pairs import pair_steps as pair_steps
+from mercer._reference.strings import edit_distances as edit_distances
+from mercer._reference.strings import subsequences as subsequences
+from mercer._reference.tiles import block as block
+from mercer._reference.tiles import matvec as matvec
+from mercer._reference.working_set import select_working_set as select_working_set
+from mercer._reference.working_set import survey as survey

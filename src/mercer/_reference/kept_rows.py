@@ -1,0 +1,27 @@
+"""Elements and sums of kept rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+def gather_rows(values: FloatArray, slots: IndexArray, columns: IndexArray | None) -> FloatArray:
+    """Return the chosen columns (None: all) of the chosen rows of a matrix; both may repeat."""
+    return values[slots] if columns is None else values[np.ix_(slots, columns)]
+
+
+def combine_rows(values: FloatArray, slots: IndexArray, columns: IndexArray | None, weights: FloatArray) -> FloatArray:
+    """Return the chosen columns of the weighted sum of the chosen rows."""
+    return weights @ gather_rows(values, slots, columns)
+
+
+def complete_square(matrix: FloatArray, missing: IndexArray, square: FloatArray) -> FloatArray:
+    """Return a symmetric matrix whose missing rows come from its columns and, among themselves, from `square`."""
+    complete = matrix.copy()
+    complete[missing] = matrix[:, missing].T
+    complete[np.ix_(missing, missing)] = square
+    return complete

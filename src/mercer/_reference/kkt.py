@@ -1,0 +1,82 @@
+"""Which variables may move which way, how far a point is from optimal, and what its conditions say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def largest_violation(
+    beta: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    groups: IndexArray | None,
+    n_groups: int,
+) -> float:
+    """Return the largest KKT violation: M - m of the worst group, or the worst |gradient| where there are none.
+
+    m is the smallest gradient among the variables of a group that can grow, M the largest among those that can
+    shrink [Fan, Chen & Lin 2005, equation (5), in signed coordinates].
+    """
+    can_grow, can_shrink = beta < upper, beta > lower
+    if groups is None:
+        return float(np.maximum(np.where(can_grow, -gradient, 0.0), np.where(can_shrink, gradient, 0.0)).max(initial=0))
+    m, M = levels(gradient, can_grow, can_shrink, groups, n_groups)
+    return float(np.max(M - m, initial=0.0))
+
+
+def levels(
+    gradient: FloatArray, can_grow: BoolArray, can_shrink: BoolArray, groups: IndexArray, n_groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Of each group, m and M."""
+    m, M = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+    np.minimum.at(m, groups[can_grow], gradient[can_grow])
+    np.maximum.at(M, groups[can_shrink], gradient[can_shrink])
+    return m, M
+
+
+def conditions(
+    beta: FloatArray,
+    values: FloatArray,
+    linear: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    start: FloatArray,
+    ridge: FloatArray | None,
+    groups: IndexArray | None,
+    n_groups: int,
+) -> tuple[FloatArray, tuple[float, float, float, float, float, int, int]]:
+    """Multiplier of each group; then the sums and extremes that decide optimality (conditions.hpp)."""
+    offset = linear if ridge is None else linear + ridge * beta
+    gradient, can_grow, can_shrink = values + offset, beta < upper, beta > lower
+    free = can_grow & can_shrink
+    infeasibility = max(0.0, np.maximum(lower - beta, beta - upper).max(initial=0.0))
+    if n_groups == 0:
+        sides = np.where(can_grow, -gradient, -np.inf), np.where(can_shrink, gradient, -np.inf)
+        multipliers, excess = np.zeros(0), float(np.maximum(*sides).max(initial=-np.inf))
+    else:
+        group = np.zeros(beta.size, dtype=np.int64) if groups is None else groups
+        m, M = levels(gradient, can_grow, can_shrink, group, n_groups)
+        middle = np.where(np.isinf(m), M, np.where(np.isinf(M), m, 0.5 * (m + np.where(np.isinf(M), 0.0, M))))
+        multipliers, excess = middle, float((M - m).max())
+        for g in range(n_groups):
+            members = group == g
+            if (members & free).any():
+                multipliers[g] = math.fsum(gradient[members & free]) / np.count_nonzero(members & free)
+            infeasibility = max(infeasibility, abs(math.fsum([*beta[members], *-start[members]])))
+    return multipliers, (
+        math.fsum(beta * values),
+        math.fsum(beta * (linear + offset)),
+        float(np.abs(beta).sum()),
+        infeasibility,
+        excess,
+        int(np.count_nonzero(free)),
+        int(np.count_nonzero(~free & (beta != 0.0))),
+    )
