@@ -18,7 +18,7 @@ from mercer import solvers
 from mercer.certificate import Certificate
 from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
-from mercer.estimators.validation import check_number
+from mercer.estimators.parameters import check_number
 from mercer.gram import Gram
 from mercer.intake import Intake, Labels, MissingPolicy, Task, Truth, read_target, take_in
 from mercer.model import Model, TrainingSet, training_set

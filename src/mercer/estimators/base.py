@@ -24,16 +24,10 @@ from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_stru
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
+from mercer.estimators.parameters import check_number, check_verbose, check_whole, check_without_effect
+from mercer.estimators.rows import check_rows, scaling_hint
 from mercer.estimators.targets import check_targets
-from mercer.estimators.validation import (
-    check_number,
-    check_rows,
-    check_sample_weight,
-    check_verbose,
-    check_whole,
-    check_without_effect,
-    scaling_hint,
-)
+from mercer.estimators.told import check_sample_weight
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel

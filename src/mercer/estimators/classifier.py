@@ -14,8 +14,8 @@ from mercer import multiclass
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
+from mercer.estimators.parameters import check_choice
 from mercer.estimators.probabilities import HasProbabilities
-from mercer.estimators.validation import check_choice
 from mercer.gram import Gram
 from mercer.prediction import predicted_classes
 from mercer.problems import Problem

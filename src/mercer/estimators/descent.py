@@ -16,8 +16,8 @@ from mercer.data import Data, Precomputed, Vectors
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
+from mercer.estimators.parameters import check_callback, check_number, check_whole
 from mercer.estimators.probabilities import Check
-from mercer.estimators.validation import check_callback, check_number, check_whole
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Linear

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data
 from mercer.estimators.every_row import EveryRowMachine
+from mercer.estimators.parameters import check_number
 from mercer.estimators.targets import check_columns_of_targets
-from mercer.estimators.validation import check_number, check_sample_weight
+from mercer.estimators.told import check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, as_kernel

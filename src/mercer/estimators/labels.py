@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
-from mercer.estimators.validation import (
-    check_classes,
-    check_labels,
-    check_sample_weight,
-    class_numbers,
-    class_weights,
-)
+from mercer.estimators.parameters import check_number
+from mercer.estimators.told import check_sample_weight, has_plain_labels
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -81,6 +80,102 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
         )
     by_class = class_weights(class_weight, classes, codes, own)
     return Labels(classes, codes, own, own * by_class[codes], rows, by_class)
+
+
+def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
+    """Return the classes in sorted order and the class number of each row.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Finite and of the right length, as :func:`check_table` has made sure.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not a classification target, holds text beside numbers, or one class only.
+    """
+    labels = y if has_plain_labels(y) else column_or_1d(y, warn=True)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(
+            f"y must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them first."
+        ) from error
+    if not (has_plain_labels(y) and 2 * classes.size <= y.size):  # else it would warn that there are many classes
+        check_classification_targets(labels)
+    if classes.size < 2:
+        raise ValueError(
+            f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
+            "where there is none, OneClassSVM or SVDD learn what one class looks like."
+        )
+    return classes, codes.astype(np.int64)
+
+
+def check_classes(classes: Any) -> npt.NDArray[Any]:
+    """Return the classes that are named for a machine that learns by batches, in sorted order.
+
+    Raises
+    ------
+    ValueError
+        If they are fewer than two.
+    """
+    named = np.unique(np.asarray(classes))
+    if named.size < 2:
+        raise ValueError(f"classes must name at least two classes, got {named.tolist()}.")
+    return named
+
+
+def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
+    """Return the number of each row's class among `classes`, which are sorted.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not a classification target, or holds other classes.
+    """
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    unknown = np.setdiff1d(labels, classes)
+    if unknown.size:
+        raise ValueError(
+            f"y holds classes that the machine does not know: {unknown.tolist()}; it knows {classes.tolist()}. Name "
+            "all classes at the first call of partial_fit, or fit it again."
+        )
+    return np.searchsorted(classes, labels).astype(np.int64)
+
+
+def class_weights(
+    class_weight: Any, classes: npt.NDArray[Any], codes: IndexArray, sample_weight: FloatArray
+) -> FloatArray:
+    """Return the weight of each class.
+
+    "balanced" gives class k the weight n / (K n_k), in which a row counts as often as its sample weight says.
+
+    Raises
+    ------
+    ValueError
+        If `class_weight` is neither None, "balanced" nor a mapping of classes to finite numbers > 0; or names classes
+        that `y` does not hold, and not all that it holds.
+    """
+    if class_weight is None:
+        return np.ones(classes.size)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
+        return totals.sum() / (classes.size * totals)
+    if not isinstance(class_weight, Mapping):
+        raise InvalidParameterError(
+            f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.'
+        )
+    known = classes.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    if unknown and any(label not in class_weight for label in known):  # else it is a fold that lacks a class
+        raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {known}.")
+    weights = np.array([check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), above=0.0) for k in known])
+    if not np.isfinite(weights).all():
+        raise ValueError(f"class_weight must hold finite numbers > 0, got {dict(class_weight)!r}.")
+    return weights
 
 
 def one_column_for_two(values: FloatArray) -> FloatArray:

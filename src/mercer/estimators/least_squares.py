@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two, read_labels
+from mercer.estimators.parameters import check_number
 from mercer.estimators.probabilities import HasProbabilities
-from mercer.estimators.validation import check_number, check_table
+from mercer.estimators.rows import check_table
 from mercer.kernels import Gamma, Kernel
 from mercer.machines import least_squares, ridge
 from mercer.machines.certificate import LossCertificate

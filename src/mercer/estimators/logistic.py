@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import Labels, one_column_for_two, read_labels
-from mercer.estimators.validation import check_number, check_table, check_whole
+from mercer.estimators.parameters import check_number, check_whole
+from mercer.estimators.rows import check_table
 from mercer.kernels import Gamma, Kernel
 from mercer.machines import kernel_newton, logistic
 from mercer.machines.objective import Logistic, Objective, Softmax

@@ -14,9 +14,9 @@ from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_stru
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two, read_labels
+from mercer.estimators.parameters import check_whole
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.svc import SVC
-from mercer.estimators.validation import check_whole
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite

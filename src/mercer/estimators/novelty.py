@@ -14,7 +14,8 @@ from mercer import recipes
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import SingleMachine
 from mercer.estimators.contamination import border_of, missing_below
-from mercer.estimators.validation import check_penalty, check_sample_weight, check_share
+from mercer.estimators.parameters import check_penalty, check_share
+from mercer.estimators.told import check_sample_weight
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 

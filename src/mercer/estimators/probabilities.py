@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.calibration import CALIBRATIONS, Calibration, calibrate
 from mercer.estimators.labels import Labels
-from mercer.estimators.validation import check_choice, check_flag
+from mercer.estimators.parameters import check_choice, check_flag
 from mercer.multiclass import class_scores
 from mercer.solvers.interruption import in_time
 

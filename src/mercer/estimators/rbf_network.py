@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data import Vectors, as_data
 from mercer.estimators.labels import read_labels
 from mercer.estimators.logistic import LogisticRegression
-from mercer.estimators.validation import check_table, check_whole
+from mercer.estimators.parameters import check_whole
+from mercer.estimators.rows import check_table
 from mercer.geometry import gram_matrix
 from mercer.kernels import RBF, Gamma
 from mercer.kernels.parameters import gamma_or_rule

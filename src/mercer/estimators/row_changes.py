@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificate import Evaluation
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
-from mercer.estimators.validation import check_rows, check_sample_weight, drop_record
+from mercer.estimators.rows import check_rows, drop_record
+from mercer.estimators.told import check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels.held import Held
 from mercer.problems import Problem

@@ -14,10 +14,10 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
+from mercer.estimators.parameters import check_callback, check_number, check_whole
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
 from mercer.estimators.told import refuse_targets
-from mercer.estimators.validation import check_callback, check_number, check_whole
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.folds import checked_length, lacking_class

@@ -26,9 +26,10 @@ from mercer.estimators.novelty import SVDD, OneClassSVM
 from mercer.estimators.nu_svc import NuSVC
 from mercer.estimators.nu_svr import NuSVR
 from mercer.estimators.quantile_svr import QuantileSVR
+from mercer.estimators.rows import check_rows
 from mercer.estimators.svc import SVC
 from mercer.estimators.svr import SVR
-from mercer.estimators.validation import check_rows, check_sample_weight
+from mercer.estimators.told import check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Kernel
 from mercer.kernels.held import Held

@@ -11,9 +11,9 @@ import numpy as np
 from mercer import multiclass, problems, recipes
 from mercer.certificate import Evaluation
 from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.labels import Labels
+from mercer.estimators.labels import Labels, check_classes, class_numbers
+from mercer.estimators.parameters import check_choice, check_penalty
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
-from mercer.estimators.validation import check_choice, check_classes, check_penalty, class_numbers
 from mercer.kernels import Gamma, Kernel
 from mercer.problems import Problem
 from mercer.solvers import Progress

@@ -1,12 +1,15 @@
-"""What a machine is told of each row, class or number: what none can learn from is refused by row."""
+"""What a machine is told of each row, class or number, and weight: what none can learn from is refused by row."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
+
+FloatArray = npt.NDArray[np.float64]
 
 
 def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
@@ -31,6 +34,35 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     _refuse_gaps(rows)
     if tags.estimator_type == "regressor" and rows.dtype.kind != "f":
         _refuse_text(rows)
+
+
+def has_plain_labels(y: Any) -> bool:
+    """Whether these are an array of integers, of which all that scikit-learn would find out is known."""
+    return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iu"
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
+    """Return one weight a row, all ones for None.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite nonnegative number for each row.
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), one weight a row, got {weights.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight must hold finite numbers >= 0 (0 leaves a row out), got {weights[bad[0]]} in row {bad[0]}"
+            + (f" and {bad.size - 1} more." if bad.size > 1 else ".")
+        )
+    return weights
 
 
 def _refuse_gaps(rows: Any) -> None:

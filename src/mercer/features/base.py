@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data
-from mercer.estimators.validation import check_table, check_whole
+from mercer.estimators.parameters import check_whole
+from mercer.estimators.rows import check_table
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):

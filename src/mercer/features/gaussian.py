@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from mercer.data import Data, Vectors, as_data
-from mercer.estimators.validation import check_whole
+from mercer.estimators.parameters import check_whole
 from mercer.features.base import DenseMap, check_count
 from mercer.geometry import blocks
 from mercer.kernels import RBF, Gamma

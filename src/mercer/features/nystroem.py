@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data, Precomputed, Structured, Vectors
 from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.validation import check_rows, check_whole
+from mercer.estimators.parameters import check_whole
+from mercer.estimators.rows import check_rows
 from mercer.features.base import DenseMap, check_count
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks

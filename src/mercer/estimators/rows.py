@@ -1,0 +1,190 @@
+"""From the X that a user passes to the data that the layers below take; every refusal says what to do."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.estimators.told import has_plain_labels, refuse_targets
+from mercer.kernels import Callable, Kernel
+
+SomeData = TypeVar("SomeData", bound=Data)
+
+_DATES = (nw.Date, nw.Datetime, nw.Duration)
+
+_UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
+
+
+def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any = "no_validation") -> Data:
+    """Return `X` as the data that the kernel takes: a table, kernel values, or strings and the like.
+
+    What is `Data` already has been looked at by who made it.
+
+    Raises
+    ------
+    ValueError
+        See :func:`check_table`; and if `X` does not hold the rows that a kernel on strings or sets takes.
+    """
+    if reset:
+        drop_record(estimator)
+    if isinstance(X, Data):
+        return X
+    if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
+        return _check_structured(estimator, X, kernel, reset=reset, y=y)
+    if kernel.takes_values:
+        return _finite(estimator, Precomputed(_numbers(estimator, X, reset=reset, y=y)))
+    return check_table(estimator, X, reset=reset, y=y)
+
+
+def drop_record(estimator: BaseEstimator) -> None:
+    """Forget which sealed rows judged a machine that is about to become another one."""
+    estimator.__dict__.pop("seal_", None)
+
+
+def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    try:
+        data = as_structured(X)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X does not hold rows for the kernel {kernel!r}: {error}.") from error
+    if data.n == 0:
+        raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {kernel!r}.")
+    if not (isinstance(y, str) and y == "no_validation"):
+        refuse_targets(estimator, y)
+        validate_data(estimator, X="no_validation", y=y, reset=False)
+        check_consistent_length(X, y)
+    if reset:
+        for name in ("n_features_in_", "feature_names_in_"):  # strings have no columns
+            estimator.__dict__.pop(name, None)
+    return data
+
+
+def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_validation") -> Vectors:
+    """Return rows of features as data, after scikit-learn's checks of shape and names, in their own float type.
+
+    Raises
+    ------
+    ValueError
+        If `X` holds text, dates, NaN or infinity (rows and columns are named), is lazy, is empty or has another shape
+        or other feature names than in fit.
+    """
+    if reset:
+        drop_record(estimator)
+    return _finite(estimator, as_data(_numbers(estimator, X, reset=reset, y=y)))
+
+
+def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
+    """`X` as an array or a CSR matrix of floats that may be infinite, after scikit-learn's checks."""
+    if _is_plain(estimator, X, y, reset):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        return X
+    if looks_structured(X):
+        raise ValueError(
+            "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
+            "Spectrum(3) or Jaccard() from mercer.kernels. Reshape your data where it is one column of a table."
+        )
+    _refuse_frames_of_dates(X)
+    refuse_targets(estimator, y)
+    try:
+        checked = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            accept_large_sparse=True,
+            **({} if isinstance(y, str) and y == "no_validation" else {"y": y, "multi_output": True}),
+        )
+    except ValueError as error:
+        if "could not convert" in str(error):
+            raise ValueError(_text_message(X)) from error
+        raise
+    except TypeError as error:
+        if "float() argument" in str(error):  # an object that is neither a number nor text
+            raise TypeError(f"{_text_message(X)} ({error})") from error
+        raise
+    return checked[0] if isinstance(checked, tuple) else checked
+
+
+def _is_plain(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> bool:
+    """Whether all that scikit-learn would find out is known already: which takes longer than a small fit."""
+    if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or X.size == 0:
+        return False
+    if isinstance(y, str):
+        return reset or (
+            getattr(estimator, "n_features_in_", None) == X.shape[1] and not hasattr(estimator, "feature_names_in_")
+        )
+    return reset and has_plain_labels(y) and y.size == X.shape[0]
+
+
+def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:
+    names = getattr(estimator, "feature_names_in_", None)
+    data.names = None if names is None else list(names)
+    problem = data.finite_problem(data.names)
+    if problem is not None:
+        raise ValueError(f"X must be finite, but {problem}. Impute or drop these rows first.")
+    return data
+
+
+def _refuse_frames_of_dates(X: Any) -> None:
+    """Refuse dates, which would silently count as nanoseconds or the like, and frames that are not there yet."""
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            "X must have columns of different names, but some occur more than once. Rename them."
+        ) from error
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(f"X must hold numbers, got a lazy frame ({type(X).__name__}): call .collect() first.")
+    if isinstance(frame, nw.DataFrame):
+        for name, dtype in frame.schema.items():
+            if isinstance(dtype, _DATES):
+                raise ValueError(
+                    f"X must hold numbers, but column {str(name)!r} holds dates or times ({dtype}). Derive numbers "
+                    "from it first, such as year or month, or leave it out."
+                )
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"X must hold numbers, got dates or times ({X.dtype}). Derive numbers from them first.")
+
+
+def _text_message(X: Any) -> str:
+    """Name the first cell that is text."""
+    names = list(getattr(X, "columns", []))
+    table = np.asarray(X, dtype=object)
+    for column in range(table.shape[1]):
+        for row in range(table.shape[0]):
+            value = table[row, column]
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                name = repr(names[column]) if names else str(column)
+                return (
+                    f"X must hold numbers, but could not convert row {row}, column {name}: {value!r}. "
+                    "Encode categories first, for instance with OneHotEncoder."
+                )
+    return "X must hold numbers, but holds text that could not be converted."
+
+
+def scaling_hint(data: Data, names: npt.NDArray[Any] | None) -> str:
+    """Return a sentence that names the largest column where scaling is likely to be the trouble, else ''."""
+    scales = data.column_scales() if isinstance(data, Vectors) else np.zeros(0)
+    nonzero = scales[scales > 0.0]
+    if nonzero.size == 0 or scales.max() < min(_LARGE, _UNBALANCED * float(np.median(nonzero))):
+        return ""
+    largest = int(scales.argmax())
+    name = repr(str(names[largest])) if names is not None else str(largest)
+    return (
+        f"Column {name} reaches {scales[largest]:.3g}, the median column {np.median(nonzero):.3g}: scale the columns, "
+        "for instance with make_pipeline(StandardScaler(), SVC(...))."
+    )
