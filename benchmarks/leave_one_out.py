@@ -27,8 +27,8 @@ import sklearn.svm
 from sklearn.multiclass import OneVsRestClassifier
 
 from mercer import SVC, leave_one_out
-from mercer.selection.following import refit
 from mercer.selection.leave_one_out import LeaveOneOut
+from mercer.selection.without import refit
 from mercer.solution import Limits
 
 from . import datasets

@@ -38,8 +38,9 @@ from mercer import (
     leave_one_out,
     span_bound,
 )
-from mercer.selection import following
-from mercer.selection.following import follow, refit
+from mercer.selection import passes
+from mercer.selection.following import follow
+from mercer.selection.without import refit, without
 
 TIGHT = 1e-11
 
@@ -325,7 +326,7 @@ def test_native_agrees_with_its_twin(monkeypatch):
         compared.append(ends.size)
         return missing
 
-    monkeypatch.setattr(following, "leave_out", both)
+    monkeypatch.setattr(passes, "leave_out", both)
     for kind in ("random", "unbalanced"):
         X, y, score, _ = table(7, 60, 3, kind)
         for machine, target in ((SVC(C=3.0), y), (QuantileSVR(C=3.0), score), (OneClassSVM(nu=0.3), score)):
@@ -477,7 +478,7 @@ def test_bounds_are_of_machines_with_hinge_loss(bound):
 def test_the_problem_without_a_row_keeps_its_total():
     X = np.random.default_rng(0).normal(size=(10, 2))
     problem = OneClassSVM(nu=0.4).fit(X).solution_.certificate.evidence.problem
-    smaller, kept = following.without(problem, 3)
+    smaller, kept = without(problem, 3)
     assert kept.tolist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert smaller.start.sum() == pytest.approx(0.4 * 9)
     assert replace(smaller).n == 9

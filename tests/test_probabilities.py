@@ -40,7 +40,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.multiclass import make_tasks
 from mercer.selection.joint_left_out import joint_left_out
-from mercer.selection.leave_one_out import left_out
+from mercer.selection.left_out import left_out
 
 
 @cache

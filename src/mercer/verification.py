@@ -21,7 +21,7 @@ from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of
 from mercer.outcome import Classes, Membership
 from mercer.problems import half_width
 from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
-from mercer.selection.leave_one_out import left_out
+from mercer.selection.left_out import left_out
 from mercer.solvers.interruption import in_time
 from mercer.status import Status
 from mercer.table import Table, TableError, as_table

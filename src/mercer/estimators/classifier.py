@@ -20,7 +20,7 @@ from mercer.gram import Gram
 from mercer.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.selection.joint_left_out import joint_left_out
-from mercer.selection.leave_one_out import left_out
+from mercer.selection.left_out import left_out
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]

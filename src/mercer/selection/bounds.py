@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificate import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
-from mercer.selection.following import level
 from mercer.selection.tableau import Tableau
+from mercer.selection.without import level
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from mercer.gram import Gram
 from mercer.problems import JointHinge, Problem, joint
-from mercer.selection.following import TIGHT
-from mercer.selection.leave_one_out import warn_of_rounding
+from mercer.selection.left_out import warn_of_rounding
+from mercer.selection.without import TIGHT
 from mercer.solvers import Limits, solve
 from mercer.solvers.interruption import Interruption
 

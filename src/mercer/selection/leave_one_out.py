@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +19,10 @@ from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Hinge, Problem
 from mercer.selection.bounds import joachims_terms
-from mercer.selection.following import NO_SUPPORT, REFITTED, UNWANTED, Chooser, Ended, Followed, follow
+from mercer.selection.following import Followed
+from mercer.selection.left_out import left_out
 from mercer.selection.progress import Progress
+from mercer.selection.watch import Watch
 from mercer.solvers import Interruption
 from mercer.status import Status
 
@@ -30,10 +31,6 @@ BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.int64]
 TextArray = npt.NDArray[np.str_]
 
-_LOOSE = 1e-6
-"""Violation, in units of the largest decision value, beyond which values are not called exact."""
-
-_SIGN_OF_LIFE_SECONDS = 0.05  # between calls of a callback
 _RIGHT, _WRONG = "Joachims", "misclassified in training"
 
 _HELD = (
@@ -254,7 +251,7 @@ def leave_one_out(
     with Interruption() as interruption:
         if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
             interruption.request()
-        watch = _Watch(interruption, None if max_seconds is None else began + max_seconds, verbose, callback)
+        watch = Watch(interruption, None if max_seconds is None else began + max_seconds, verbose, callback)
         wanted = rules.open_rows if rules is not None and what == "errors" else None
         raw, rule, found = left_out(
             problems, starts, parts, whole, rows, wanted=wanted, check=watch.check, tell=watch.tell
@@ -293,44 +290,6 @@ def leave_one_out(
     return result
 
 
-class _Watch:
-    """Says how far a pass is, and ends it when asked to."""
-
-    def __init__(
-        self,
-        interruption: Interruption,
-        deadline: float | None,
-        verbose: int,
-        callback: Callable[[Progress], object] | None,
-    ) -> None:
-        self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
-        self.stopped, self.printed = "", -1  # per cent
-        self.began = self.told = time.perf_counter()
-
-    def check(self) -> None:
-        if self.interruption.requested:
-            self.stopped = "interrupted"
-        elif self.deadline is not None and time.perf_counter() >= self.deadline:
-            self.stopped = "time limit"
-        if self.stopped:
-            raise Ended
-
-    def tell(self, share: float) -> None:
-        now = time.perf_counter()
-        if now < self.told + _SIGN_OF_LIFE_SECONDS and share < 1.0:
-            return
-        self.told = now
-        left = (now - self.began) * (1.0 / share - 1.0) if share > 0.0 else None
-        if left is not None and self.deadline is not None:
-            left = min(left, max(0.0, self.deadline - now))
-        progress = Progress("leave-one-out", round(100 * share), 100, left)
-        if self.verbose and progress.done > self.printed:
-            self.printed = progress.done
-            print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
-        if self.callback is not None and self.callback(progress) is True:
-            self.interruption.request()
-
-
 class _Rules:
     """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
 
@@ -352,94 +311,6 @@ class _Rules:
         settled, misclassified = self.terms(one.beta, one.gradient)
         support = rule != "not a support vector"
         return np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], rule)
-
-
-def left_out(
-    problems: Sequence[Problem],
-    starts: Sequence[FloatArray],
-    parts: Sequence[IndexArray],
-    whole: Gram,
-    rows: IndexArray,
-    *,
-    name: str = "leave_one_out",
-    wanted: Chooser | None = None,
-    check: Callable[[], None] = lambda: None,
-    tell: Callable[[float], None] = lambda share: None,
-) -> tuple[FloatArray, TextArray, list[Followed]]:
-    """Return the decision value of every row by every machine trained without it.
-
-    Parameters
-    ----------
-    problems : sequence of Problem
-    starts : sequence of ndarray
-        Their solutions.
-    parts : sequence of ndarray of int64
-        Rows of each problem, as numbers of places in `rows`.
-    whole : Gram
-        Of all rows.
-    rows : ndarray of int64
-        The training rows.
-    name : str
-        What is said to have failed where rounding does.
-    wanted, check, tell : callable, optional
-        See :func:`mercer.selection.following.follow`.
-
-    Returns
-    -------
-    raw : ndarray of shape (n, n_machines)
-        Of rows that a machine was not trained on, its decision values. NaN where none was wanted, or not found in time.
-    rule : ndarray of str of shape (n, n_machines)
-    found : list of Followed
-        Fewer than there are problems where the pass was ended.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If rounding leaves a larger violation than the claim allows.
-    """
-    gram = whole if rows.size == whole.n else whole.restrict(rows)
-    raw = np.full((whole.n, len(parts)), np.nan)
-    rule = np.full(raw.shape, "unknown", dtype="<U25")
-    found: list[Followed] = []
-    for column, (problem, start, part) in enumerate(zip(problems, starts, parts, strict=True)):
-        view = gram if part.size == gram.n else gram.restrict(part)
-        try:
-            check()
-            one = follow(problem, view, start, wanted, check, _share_of(tell, column, len(parts)))
-        except Ended:
-            break
-        trained = rows[part]
-        raw[trained, column], rule[trained, column] = one.values, _names(one.pivots)
-        found.append(one)
-        if one.is_ended:
-            break
-        others = np.setdiff1d(np.arange(whole.n), trained)
-        if others.size:
-            coefficients = np.zeros(whole.n)
-            coefficients[trained] = problem.coefficients(one.beta)
-            raw[others, column] = whole.matvec(coefficients, others) + one.bias
-            rule[others, column] = "not trained on"
-        tell((column + 1) / len(parts))
-    trained_values = (one.gradient - problem.linear for one, problem in zip(found, problems, strict=False))
-    largest = max((float(np.abs(of_one).max(initial=0.0)) for of_one in trained_values), default=0.0)
-    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw, largest)
-    return raw, rule, found
-
-
-def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0) -> None:
-    """Warn where decision values are not as exact as is claimed; rules may have left none, `largest` is one too."""
-    scale = max(1e-300, largest, float(np.nanmax(np.abs(raw), initial=0.0)))
-    if not violation <= _LOOSE * scale:
-        warnings.warn(
-            f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
-            f"values up to {scale:.2g}: values are not exact to 1e-6. Scale the columns, or use a smaller C.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-
-
-def _share_of(tell: Callable[[float], None], column: int, n_machines: int) -> Callable[[float], None]:
-    return lambda share: tell((column + share) / n_machines)
 
 
 def _require_settings(what: str, max_seconds: float | None, callback: Any) -> None:
@@ -474,11 +345,6 @@ def _require_kind(estimator: Any) -> None:
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border that it moves would "
             "have to be moved anew without every row; set nu."
         )
-
-
-def _names(pivots: IndexArray) -> TextArray:
-    names = ["unknown", "refitted", "not a support vector", "nothing changes"]
-    return np.select([pivots == kind for kind in (UNWANTED, REFITTED, NO_SUPPORT, 0)], names, "followed")
 
 
 def _judged(
