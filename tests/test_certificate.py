@@ -14,8 +14,9 @@ import plain
 from cases import PROBLEMS, blobs, hostile_tables, laplacian
 from mercer._core import CompiledKernel
 from mercer.backends import NativeBackend
-from mercer.certificate import Certificate, combine, conclude, evaluate, relative_gap, worst_status
+from mercer.certificate import Certificate, combine, conclude, worst_status
 from mercer.data import as_data
+from mercer.evaluation import evaluate, relative_gap
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, nearest_points

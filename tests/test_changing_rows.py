@@ -16,8 +16,8 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer import SVC, SVR, IndefiniteKernelWarning, InseparableError, KernelSearchCV, NuSVC, NuSVR, OneClassSVM
-from mercer.certificate import carry_over, evaluate
 from mercer.data import as_data
+from mercer.evaluation import carry_over, evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import c_svc, epsilon_svr

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mercer.certificate import evaluate
 from mercer.data import as_data
+from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.problems import c_svc, epsilon_svr

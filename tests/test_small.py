@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import blobs, hostile_tables
-from mercer.certificate import evaluate
 from mercer.data import as_data
+from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass import make_tasks, train

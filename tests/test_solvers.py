@@ -18,8 +18,8 @@ from sklearn.datasets import load_breast_cancer
 import plain
 from cases import PROBLEMS, WAYS, blobs, going, hostile_tables
 from mercer import _reference
-from mercer.certificate import evaluate
 from mercer.data import Precomputed, as_data
+from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel

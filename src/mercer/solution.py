@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import HeldRows
-from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, evaluate
+from mercer.certificate import Certificate, Evidence, certify
+from mercer.evaluation import Evaluation, at_bias, evaluate
 from mercer.problems import Problem
 from mercer.status import Status
 

@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.backends import BlockBackend
 from mercer.calibration import Isotonic, Map, Sigmoid, calibrate, told_apart
-from mercer.certificate import Certificate, Evaluation, Evidence, at_bias, certify, conclude, evaluate
+from mercer.certificate import Certificate, Evidence, certify, conclude
 from mercer.claims import AGREEMENT, Slack, disagreements, is_worse, recomputed
 from mercer.data import Vectors, as_data
+from mercer.evaluation import Evaluation, at_bias, evaluate
 from mercer.gram import Gram
 from mercer.machines.certificate import LossCertificate
 from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of

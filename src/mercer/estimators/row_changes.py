@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.certificate import Evaluation
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.rows import check_rows, drop_record
 from mercer.estimators.told import check_sample_weight
+from mercer.evaluation import Evaluation
 from mercer.gram import Gram
 from mercer.kernels.held import Held
 from mercer.problems import Problem

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mercer import multiclass, problems, recipes
-from mercer.certificate import Evaluation
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels, check_classes, class_numbers
 from mercer.estimators.parameters import check_choice, check_penalty
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
+from mercer.evaluation import Evaluation
 from mercer.kernels import Gamma, Kernel
 from mercer.problems import Problem
 from mercer.solvers import Progress

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer import recipes
-from mercer.certificate import Evaluation
 from mercer.estimators.parameters import check_choice, check_finite_penalty, check_number
 from mercer.estimators.regressor import VectorRegressor
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
 from mercer.estimators.targets import check_targets
+from mercer.evaluation import Evaluation
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
 from mercer.problems import Problem

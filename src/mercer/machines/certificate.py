@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import BlockBackend
-from mercer.certificate import relative_gap, rounding_error, worst_status
+from mercer.certificate import worst_status
 from mercer.data import Data
+from mercer.evaluation import relative_gap
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.machines.objective import Objective
+from mercer.roundoff import rounding_error
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import BlockBackend
-from mercer.certificate import relative_gap, rounding_error
 from mercer.data import Data
+from mercer.evaluation import relative_gap
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.machines.certificate import Evaluation, Evidence, LossCertificate, certify
 from mercer.machines.iteration import Step, iterate
 from mercer.machines.kernel_newton import KernelProduct
+from mercer.roundoff import rounding_error
 from mercer.solution import Limits
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import Interruption

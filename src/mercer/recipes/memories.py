@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from mercer.certificate import rounding_error
 from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel
@@ -16,6 +15,7 @@ from mercer.kernels.base import finite
 from mercer.machines.neighbours import vote_shares
 from mercer.machines.perceptron import Separation
 from mercer.recipes.base import BY_PAIRS_OR_CLASSES, FloatArray, Point, Recipe
+from mercer.roundoff import rounding_error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.certificate import evaluate
+from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
 from mercer.selection.tableau import Tableau

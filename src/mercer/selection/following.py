@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends.threads import blas_threads
-from mercer.certificate import evaluate
+from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.selection.passes import Passes

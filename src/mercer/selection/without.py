@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from mercer.certificate import evaluate
+from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
 from mercer.problems.base import filled

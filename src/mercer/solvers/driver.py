@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from mercer.certificate import Evaluation, Evidence, conclude, evaluate
+from mercer.certificate import Evidence, conclude
+from mercer.evaluation import Evaluation, evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.settled import Kept

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows, solve_block
-from mercer.certificate import Evaluation, Evidence, carry_over, conclude, evaluate
+from mercer.certificate import Evidence, conclude
+from mercer.evaluation import Evaluation, carry_over, evaluate
 from mercer.gram import Gram, padded_block
 from mercer.isa import select_isa
 from mercer.problems import Problem

@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import machines_workspace, solve_machines
-from mercer.certificate import Conditions, Evaluation, Evidence, certify, conclude, is_certain, rounding_of_sums
+from mercer.certificate import Evidence, certify, conclude
+from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problems
+from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions, TraceRow
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, all_at_once

@@ -11,12 +11,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
-from mercer.certificate import Evidence, rounding_error
+from mercer.certificate import Evidence
 from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear, Polynomial
 from mercer.kkt import KKTCases
 from mercer.problems import Hinge, svdd
+from mercer.roundoff import rounding_error
 from mercer.selection.bounds import joachims_terms, span_share
 from mercer.selection.sealed_split import Estimate
 from mercer.solution import Solution

@@ -1,0 +1,45 @@
+"""How far decision values may be off because float64 rounds, and what that may hide."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.gram import Gram
+from mercer.problems import inner
+
+FloatArray = npt.NDArray[np.float64]
+Some = TypeVar("Some", float, npt.NDArray[np.float64])
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def rounding_of(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
+    """Return about how far `values`, which are K beta, may be off, for `beta` of shape (n,) or (n, n_outputs)."""
+    if gram.kernel.is_psd:
+        lengths = np.sqrt(gram.magnitudes())
+        size, terms = float(lengths.max(initial=0.0)), (lengths * beta.T).T
+    else:
+        size, terms = gram.value_bound(), beta
+    squares = inner(terms, terms) if terms.ndim == 1 else float(np.square(terms).sum(axis=0).max(initial=0.0))
+    return rounding_error(gram, size, squares, values)
+
+
+def rounding_error(gram: Gram, size: float, squares: float, values: FloatArray) -> float:
+    """Return about how far `values`, which are sums, may be off; the squares of their terms' sizes add up to `squares`.
+
+    Each term is a weight of size sqrt(k_jj) |beta_j| times at most `size`; the last addition rounds the sum itself.
+    """
+    return rounding_of_sums(gram.roundoff, size, squares, float(np.abs(values).max(initial=0.0)))
+
+
+def rounding_of_sums(roundoff: float, size: Some, squares: Some, largest: Some) -> Some:
+    """As :func:`rounding_error`, of sums up to `largest` of values with this roundoff; of one point, or of several."""
+    return _EPS * (8.0 * roundoff * size * squares**0.5 + largest)
+
+
+def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
+    """Return whether rounding cannot have hidden a violation of more than `tol`. Of one point, or of several."""
+    return (rounding <= tol) | (excess + 2.0 * rounding <= tol)
