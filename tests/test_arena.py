@@ -5,8 +5,9 @@ import threading
 
 import numpy as np
 
-from mercer import SVC, arena
-from mercer.arena import Arena
+from mercer import SVC
+from mercer.gram import arena
+from mercer.gram.arena import Arena
 
 
 def test_memory_comes_back():

@@ -277,7 +277,7 @@ def test_convexity_is_proved_or_looked_at():
 
 def test_convexity_is_unknown_where_there_are_more_rows_than_are_looked_at(monkeypatch):
     data = as_data(rows())
-    monkeypatch.setattr("mercer.gram.MAX_POINTS", 29)
+    monkeypatch.setattr("mercer.gram.store.MAX_POINTS", 29)
     gram = Gram(Callable(laplacian), data)
     assert not gram.is_convex
     assert gram.restrict(np.arange(29)).is_convex

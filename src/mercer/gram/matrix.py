@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from math import isqrt
@@ -11,13 +10,15 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import combine_rows, gather_rows
-from mercer.arena import Arena
+from mercer._core import gather_rows
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Precomputed
-from mercer.kept_rows import KeptRows
+from mercer.gram.arena import Arena
+from mercer.gram.padding import padded_block
+from mercer.gram.repeats import fold, summed, sums_of
+from mercer.gram.store import Store
 from mercer.kernels import Kernel
-from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose, first_refuted
+from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -27,12 +28,8 @@ DEFAULT_MEMORY_LIMIT = 1 << 30
 STATE_ARRAYS = 16
 """Arrays of length n that problem, state, selection and evaluation hold at a time."""
 
-_KEPT_SHARE = 0.75  # of the memory limit for rows that problems share; the rest is for those who solve these
-_THREADS = 16  # that have room within the limit, however many there are: what fits decides iterates
-_ALLOCATOR_BYTES = 16 << 20  # that the system's allocator keeps for the next array when short-lived ones are freed
 _LEAST_ROWS = 64  # of a piece of a product
 _COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
-_PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
 
 
 @final
@@ -94,7 +91,7 @@ class Gram:
             backend, reason = select_backend(kernel, data, n_jobs=n_jobs, memory_limit=limit // 4)
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
-        self._store = _Store(kernel, data, limit, keep_rows, evaluate_once, backend, reason)
+        self._store = Store(kernel, data, limit, keep_rows, evaluate_once, backend, reason)
         self._idx: IndexArray | None = None
 
     @property
@@ -224,7 +221,7 @@ class Gram:
         """
         if self._idx is None or not self._idx.size:
             return None
-        once, which = _fold(self._idx, self.data.n)
+        once, which = fold(self._idx, self.data.n)
         if once.size == self._idx.size:
             return None
         view = object.__new__(Gram)
@@ -328,9 +325,9 @@ class Gram:
         """
         if self.folded is not None:
             view, which = self.folded
-            wanted, repeats = _fold(which if rows is None else which[rows], view.n)
+            wanted, repeats = fold(which if rows is None else which[rows], view.n)
             change = np.zeros((view.n, *out.shape[1:]))
-            yield from view.accumulate(change, *_summed(which[cols], weights, view.n), rows=wanted, single=single)
+            yield from view.accumulate(change, *summed(which[cols], weights, view.n), rows=wanted, single=single)
             out[slice(None) if rows is None else rows] += change[wanted][repeats]
             return
         n_rows = self.n if rows is None else rows.size
@@ -370,8 +367,8 @@ class Gram:
         """
         if self.folded is not None:
             view, which = self.folded
-            wanted, repeats = _fold(which if rows is None else which[rows], view.n)
-            return view.matvec(_sums(which, vectors, view.n), wanted, check)[repeats]
+            wanted, repeats = fold(which if rows is None else which[rows], view.n)
+            return view.matvec(sums_of(which, vectors, view.n), wanted, check)[repeats]
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
         used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
         col_idx = self._translate(used)
@@ -418,7 +415,7 @@ class Gram:
             return None
         if self.folded is not None:
             view, which = self.folded
-            bound = view.single_precision_bound(_sums(which, vector, view.n))
+            bound = view.single_precision_bound(sums_of(which, vector, view.n))
             return None if bound is None else bound[which]
         used = np.flatnonzero(vector)
         columns = self._translate(used)
@@ -435,8 +432,8 @@ class Gram:
         """
         if self.folded is not None:
             view, which = self.folded
-            wanted, repeats = _fold(which[rows], view.n)
-            found = view.matvec_bounded(_sums(which, vector, view.n), wanted, check)
+            wanted, repeats = fold(which[rows], view.n)
+            found = view.matvec_bounded(sums_of(which, vector, view.n), wanted, check)
             return found[0][repeats], found[1][repeats]
         used = np.flatnonzero(vector)
         columns, coefficients = self._translate(used), np.ascontiguousarray(vector[used, None])
@@ -456,9 +453,9 @@ class Gram:
         self, view: Gram, which: IndexArray, out: Array, rows: IndexArray | None, cols: IndexArray | None
     ) -> Iterator[None]:
         """Write K[rows, cols] from the values between distinct rows."""
-        some_rows, row_repeats = _fold(which if rows is None else which[rows], view.n)
+        some_rows, row_repeats = fold(which if rows is None else which[rows], view.n)
         some_cols, col_repeats = (
-            (some_rows, row_repeats) if rows is cols else _fold(which if cols is None else which[cols], view.n)
+            (some_rows, row_repeats) if rows is cols else fold(which if cols is None else which[cols], view.n)
         )
         if some_rows.size == row_repeats.size and some_cols.size == col_repeats.size:
             yield from view.fill_block(out, some_rows, some_cols)
@@ -477,155 +474,3 @@ class Gram:
             return self._idx
         chosen = np.ascontiguousarray(idx, dtype=np.int64)
         return chosen if self._idx is None else self._idx[chosen]
-
-
-def _fold(idx: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
-    """Return `idx` with each of its numbers, all less than n, once and in order; and where each of `idx` is in it."""
-    last = np.empty(n, dtype=np.int64)
-    last[idx] = np.arange(idx.size)
-    places = last[idx]
-    once = places == np.arange(idx.size)
-    return idx[once], (np.cumsum(once) - 1)[places]
-
-
-def _sums(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
-    """Add the elements of `vectors` that belong to the same of n rows."""
-    sums = np.zeros((n, *vectors.shape[1:]))
-    np.add.at(sums, which, vectors)
-    return sums
-
-
-def _summed(which: IndexArray, weights: FloatArray, n: int) -> tuple[IndexArray, FloatArray]:
-    """Return which of n rows have a weight other than 0 in all, and those weights."""
-    sums = _sums(which, weights, n)
-    used = np.flatnonzero(sums if sums.ndim == 1 else sums.any(axis=1))
-    return used, sums[used]
-
-
-def combined(
-    kept: Array, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
-) -> FloatArray:
-    """Return the sums of rows of `kept`, at chosen columns, with weights: (m,), or (m, t) for weights in t columns."""
-    n_columns = kept.shape[1] if columns is None else columns.size
-    stacked = weights[:, None] if weights.ndim == 1 else weights
-    sums = np.zeros((stacked.shape[1], n_columns))
-    for out, column in zip(sums, stacked.T, strict=True):
-        used = np.flatnonzero(column)
-        combine_rows(kept, slots[used], columns, column[used], out, n_threads)
-    return sums[0] if weights.ndim == 1 else sums.T
-
-
-def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None) -> Array:
-    """Return an uninitialised array with rows padded to a multiple of 16 columns, the padding being zeros."""
-    shape = n_rows, padded_width(n_cols)
-    array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
-    array[:, n_cols:] = 0.0
-    return array
-
-
-def padded_width(n_cols: int) -> int:
-    """Return the number of columns of a padded array."""
-    return -(-n_cols // _PADDING) * _PADDING
-
-
-@final
-class _Store:
-    """What a Gram matrix and its views share: the backend, the counts, and rows kept within the budget."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        data: Data,
-        memory_limit: int,
-        keeps: bool,
-        once: bool,
-        backend: Backend,
-        reason: str,
-    ) -> None:
-        self.kernel = kernel
-        self.data = data
-        self.backend = backend
-        self.backend_reason = reason
-        self.n_values = 0
-        self.memory_limit = memory_limit
-        taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
-        left = max(0, memory_limit - taken)
-        most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
-        self.keeps_all = once and most >= data.n and not kernel.takes_values
-        self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or (keeps and backend.keeping_pays) else 0)
-        self.room = left - 8 * data.n * self.kept.capacity
-        self._by_thread = threading.local()
-
-    @cached_property
-    def diagonal(self) -> FloatArray:
-        return self.kernel.diag(self.data)
-
-    @cached_property
-    def magnitudes(self) -> FloatArray:
-        return self.kernel.magnitudes(self.data)
-
-    @property
-    def arena(self) -> Arena:
-        """One for each thread: what a solver keeps there must be its own."""
-        arena: Arena | None = getattr(self._by_thread, "arena", None)
-        if arena is None:
-            arena = self._by_thread.arena = Arena()
-        return arena
-
-    @property
-    def kept_width(self) -> int:
-        """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
-        return self.data.n if self.kept.capacity else 0
-
-    def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
-        slots = self.kept.slots(rows, self._evaluate_rows)
-        if slots is None:
-            self._evaluate_block(rows, cols, out)
-        else:
-            gather_rows(self.kept.values, slots, cols, out, self.backend.n_threads)
-
-    def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
-        """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
-        slots = self.kept.slots(cols, self._evaluate_rows)
-        if slots is None:
-            n_rows = self.data.n if rows is None else rows.size
-            self.n_values += n_rows * cols.size
-            stacked = weights[:, None] if weights.ndim == 1 else np.ascontiguousarray(weights)
-            sums = self.backend.matvec(self.data, rows, self.data, cols, stacked, single=single)
-            return sums[:, 0] if weights.ndim == 1 else sums
-        return combined(self.kept.values, slots, rows, weights, self.backend.n_threads)
-
-    @cached_property
-    def is_convex(self) -> bool:
-        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
-        return self.look_at(self.data)
-
-    def look_at(self, rows: Data) -> bool:
-        """Whether the matrix of these rows is positive semidefinite; False where it is too large to tell."""
-        if rows.n > MAX_POINTS or 8 * rows.n**2 > self.memory_limit:
-            return False
-        look, refuted = first_refuted(self.kernel, rows)
-        self.n_values += look.n_values
-        return not refuted
-
-    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
-        """K[rows, cols] @ vectors, evaluated anew."""
-        n_cols = self.data.n if cols is None else cols.size
-        self.n_values += rows.size * n_cols
-        return self.backend.matvec(self.data, rows, self.data, cols, vectors)
-
-    def evaluate_bounded(
-        self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """K[rows, cols] @ vectors, evaluated anew in single precision, with bounds."""
-        self.n_values += rows.size * (self.data.n if cols is None else cols.size)
-        found = self.backend.matvec_bounded(self.data, rows, self.data, cols, vectors)
-        assert found is not None
-        return found
-
-    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
-        self.n_values += out.size
-        self.backend.block(self.data, rows, self.data, cols, out)
-
-    def _evaluate_rows(self, rows: IndexArray, out: Array) -> None:
-        self._evaluate_block(rows, None, out)

@@ -1,4 +1,4 @@
-"""Rows of a matrix that are kept for the next time: which ones, where, and which make room."""
+"""Rows of a matrix that are kept for the next time: which ones, where, which make room, and sums of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import combine_rows
+
+Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
@@ -70,3 +73,16 @@ class KeptRows:
         self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
         kept = 8 * self._n * int(np.count_nonzero(self._owners >= 0))
         self.peak_bytes = max(self.peak_bytes, kept + (0 if self._fresh is None else self._fresh.nbytes))
+
+
+def combined(
+    kept: Array, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
+) -> FloatArray:
+    """Return the sums of rows of `kept`, at chosen columns, with weights: (m,), or (m, t) for weights in t columns."""
+    n_columns = kept.shape[1] if columns is None else columns.size
+    stacked = weights[:, None] if weights.ndim == 1 else weights
+    sums = np.zeros((stacked.shape[1], n_columns))
+    for out, column in zip(sums, stacked.T, strict=True):
+        used = np.flatnonzero(column)
+        combine_rows(kept, slots[used], columns, column[used], out, n_threads)
+    return sums[0] if weights.ndim == 1 else sums.T

@@ -1,0 +1,8 @@
+"""The lazy Gram matrix of a kernel on data, within a byte budget."""
+
+from mercer.gram.kept_rows import combined as combined
+from mercer.gram.matrix import DEFAULT_MEMORY_LIMIT as DEFAULT_MEMORY_LIMIT
+from mercer.gram.matrix import STATE_ARRAYS as STATE_ARRAYS
+from mercer.gram.matrix import Gram as Gram
+from mercer.gram.padding import padded_block as padded_block
+from mercer.gram.padding import padded_width as padded_width

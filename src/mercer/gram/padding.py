@@ -1,0 +1,25 @@
+"""Square blocks as the native solvers read them: with padded rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.gram.arena import Arena
+
+Array = npt.NDArray[np.floating]
+
+_PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
+
+
+def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None) -> Array:
+    """Return an uninitialised array with rows padded to a multiple of 16 columns, the padding being zeros."""
+    shape = n_rows, padded_width(n_cols)
+    array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
+    array[:, n_cols:] = 0.0
+    return array
+
+
+def padded_width(n_cols: int) -> int:
+    """Return the number of columns of a padded array."""
+    return -(-n_cols // _PADDING) * _PADDING

@@ -1,0 +1,32 @@
+"""Rows that occur more than once: each of them once, and sums over repeats."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+def fold(idx: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
+    """Return `idx` with each of its numbers, all less than n, once and in order; and where each of `idx` is in it."""
+    last = np.empty(n, dtype=np.int64)
+    last[idx] = np.arange(idx.size)
+    places = last[idx]
+    once = places == np.arange(idx.size)
+    return idx[once], (np.cumsum(once) - 1)[places]
+
+
+def sums_of(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
+    """Add the elements of `vectors` that belong to the same of n rows."""
+    sums = np.zeros((n, *vectors.shape[1:]))
+    np.add.at(sums, which, vectors)
+    return sums
+
+
+def summed(which: IndexArray, weights: FloatArray, n: int) -> tuple[IndexArray, FloatArray]:
+    """Return which of n rows have a weight other than 0 in all, and those weights."""
+    sums = sums_of(which, weights, n)
+    used = np.flatnonzero(sums if sums.ndim == 1 else sums.any(axis=1))
+    return used, sums[used]

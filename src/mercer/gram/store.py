@@ -1,0 +1,132 @@
+"""What a Gram matrix and its views share: who evaluates, counts, and rows kept within the limit."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import gather_rows
+from mercer.backends import Backend
+from mercer.data import Data
+from mercer.gram.arena import Arena
+from mercer.gram.kept_rows import KeptRows, combined
+from mercer.kernels import Kernel
+from mercer.kernels.diagnosis import MAX_POINTS, first_refuted
+
+Array = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_KEPT_SHARE = 0.75  # of the memory limit for rows that problems share; the rest is for those who solve these
+_THREADS = 16  # that have room within the limit, however many there are: what fits decides iterates
+_ALLOCATOR_BYTES = 16 << 20  # that the system's allocator keeps for the next array when short-lived ones are freed
+
+
+@final
+class Store:
+    """What a Gram matrix and its views share: the backend, the counts, and rows kept within the budget."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        data: Data,
+        memory_limit: int,
+        keeps: bool,
+        once: bool,
+        backend: Backend,
+        reason: str,
+    ) -> None:
+        self.kernel = kernel
+        self.data = data
+        self.backend = backend
+        self.backend_reason = reason
+        self.n_values = 0
+        self.memory_limit = memory_limit
+        taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
+        left = max(0, memory_limit - taken)
+        most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
+        self.keeps_all = once and most >= data.n and not kernel.takes_values
+        self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or (keeps and backend.keeping_pays) else 0)
+        self.room = left - 8 * data.n * self.kept.capacity
+        self._by_thread = threading.local()
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """k(x_i, x_i) of all rows."""
+        return self.kernel.diag(self.data)
+
+    @cached_property
+    def magnitudes(self) -> FloatArray:
+        """Sizes of the numbers whose rounding these have."""
+        return self.kernel.magnitudes(self.data)
+
+    @property
+    def arena(self) -> Arena:
+        """One for each thread: what a solver keeps there must be its own."""
+        arena: Arena | None = getattr(self._by_thread, "arena", None)
+        if arena is None:
+            arena = self._by_thread.arena = Arena()
+        return arena
+
+    @property
+    def kept_width(self) -> int:
+        """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
+        return self.data.n if self.kept.capacity else 0
+
+    def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
+        """Write K[rows, cols], from kept rows where there are some."""
+        slots = self.kept.slots(rows, self._evaluate_rows)
+        if slots is None:
+            self._evaluate_block(rows, cols, out)
+        else:
+            gather_rows(self.kept.values, slots, cols, out, self.backend.n_threads)
+
+    def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
+        """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
+        slots = self.kept.slots(cols, self._evaluate_rows)
+        if slots is None:
+            n_rows = self.data.n if rows is None else rows.size
+            self.n_values += n_rows * cols.size
+            stacked = weights[:, None] if weights.ndim == 1 else np.ascontiguousarray(weights)
+            sums = self.backend.matvec(self.data, rows, self.data, cols, stacked, single=single)
+            return sums[:, 0] if weights.ndim == 1 else sums
+        return combined(self.kept.values, slots, rows, weights, self.backend.n_threads)
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
+        return self.look_at(self.data)
+
+    def look_at(self, rows: Data) -> bool:
+        """Whether the matrix of these rows is positive semidefinite; False where it is too large to tell."""
+        if rows.n > MAX_POINTS or 8 * rows.n**2 > self.memory_limit:
+            return False
+        look, refuted = first_refuted(self.kernel, rows)
+        self.n_values += look.n_values
+        return not refuted
+
+    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
+        """K[rows, cols] @ vectors, evaluated anew."""
+        n_cols = self.data.n if cols is None else cols.size
+        self.n_values += rows.size * n_cols
+        return self.backend.matvec(self.data, rows, self.data, cols, vectors)
+
+    def evaluate_bounded(
+        self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """K[rows, cols] @ vectors, evaluated anew in single precision, with bounds."""
+        self.n_values += rows.size * (self.data.n if cols is None else cols.size)
+        found = self.backend.matvec_bounded(self.data, rows, self.data, cols, vectors)
+        assert found is not None
+        return found
+
+    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
+        self.n_values += out.size
+        self.backend.block(self.data, rows, self.data, cols, out)
+
+    def _evaluate_rows(self, rows: IndexArray, out: Array) -> None:
+        self._evaluate_block(rows, None, out)
