@@ -152,9 +152,13 @@ class Certificate:
         evaluation = evaluate(evidence.problem, gram, evidence.beta)
         if evidence.bias is not None:
             evaluation = at_bias(evidence.bias, evaluation, evidence.problem, gram, evidence.beta)
+        return self.anew(evidence, evaluation)
+
+    def anew(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
+        """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
-        return replace(self, status=status, **_numbers(evaluation))  # type: ignore[arg-type]
+        return replace(self, status=status, evidence=evidence, **_numbers(evaluation))  # type: ignore[arg-type]
 
     def examples(self) -> KKTCases | tuple[KKTCases, ...]:
         """Return the training examples one by one: KKT case and its violation, margin, slacks, categories.

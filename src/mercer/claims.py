@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from mercer.certificate import worst_status
 from mercer.gram import Gram
-from mercer.machines.certificate import Evaluation, Evidence, LossCertificate, certify, conclude
 from mercer.recipes import LossRecipe, MemoryRecipe, Point, Recipe
 from mercer.status import Status
 
@@ -63,32 +62,25 @@ def recomputed(
     evidence = recipe.evidence(targets, weights, gram, point)
     found = evidence.evaluate(independent=True)
     slack = Slack.of(float(found.rounding.max()), float(weights.sum() * np.max(evidence.scale)), engine)
-    certificate = _recertified(claim, evidence, found, slack)
-    return certificate, disagreements(claim, certificate, slack)
-
-
-def _recertified(stored: LossCertificate, evidence: Evidence, found: Evaluation, slack: Slack) -> LossCertificate:
-    """The certificate that the evaluation supports; its status is the stored one where rounding leaves that open."""
-    ended = Status.STALLED if stored.status.is_final else stored.status
-    certificate = certify(
-        evidence,
-        found,
-        ended,
-        tol=stored.tol,
-        n_iter=stored.n_iter,
-        n_kernel_values=stored.n_kernel_values,
-        seconds=stored.seconds,
-        peak_memory_bytes=stored.peak_memory_bytes,
-    )
-    if not is_worse(certificate.status, stored.status):
-        return certificate
     eased = found._replace(
         violation=np.maximum(0.0, found.violation - slack.rounding),
         gap=found.gap - slack.gap,
         rounding=0.5 * found.rounding,
     )
-    best = conclude(ended, evidence, eased, stored.tol)
-    return certificate if is_worse(best, stored.status) else replace(certificate, status=stored.status)
+    certificate = recertified(claim, evidence, found, eased)
+    return certificate, disagreements(claim, certificate, slack)
+
+
+def recertified(stored: Any, evidence: Any, found: Any, eased: Any) -> Any:
+    """Return the certificate that an evaluation supports; a claim of optimality is not taken from the stored one.
+
+    Its status is the stored one where rounding leaves that open, as the evaluation `eased` by as much says: what was
+    within a tolerance by a hair may now be beyond it.
+    """
+    certificate = stored.anew(evidence, found)
+    if not is_worse(certificate.status, stored.status) or is_worse(stored.anew(evidence, eased).status, stored.status):
+        return certificate
+    return replace(certificate, status=stored.status)
 
 
 def is_worse(status: Status, than: Status) -> bool:

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.backends import BlockBackend
 from mercer.calibration import Isotonic, Map, Sigmoid, calibrate, told_apart
-from mercer.certificate import Certificate, Evidence, certify, conclude
-from mercer.claims import AGREEMENT, Slack, disagreements, is_worse, recomputed
+from mercer.certificate import Certificate, Evidence
+from mercer.claims import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.data import Vectors, as_data
 from mercer.evaluation import Evaluation, at_bias, evaluate
 from mercer.gram import Gram
@@ -24,7 +24,6 @@ from mercer.problems import half_width
 from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
 from mercer.selection.left_out import left_out
 from mercer.solvers.interruption import in_time
-from mercer.status import Status
 from mercer.table import Table, TableError, as_table
 
 FloatArray = npt.NDArray[np.float64]
@@ -146,7 +145,14 @@ def _check_dual(
         evaluation = rough or evaluation
     slack = Slack.of(evaluation.rounding, evaluation.mass, values_of)
     evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
-    found = _recertified(stored.certificate, evidence, evaluation, slack)
+    eased = replace(
+        evaluation,
+        violation=max(0.0, evaluation.violation - slack.rounding),
+        excess=evaluation.excess - slack.rounding,
+        primal=evaluation.primal - slack.gap,
+        rounding=0.5 * slack.rounding,
+    )
+    found = recertified(stored.certificate, evidence, evaluation, eased)
     findings += disagreements(stored.certificate, found, slack)
     findings += _check_width(stored, evaluation, slack)
     if isinstance(model.outcome, Membership):
@@ -278,34 +284,3 @@ def _check_support(model: Model, data: Vectors) -> list[str]:
     if difference.size and abs(difference).max() > 0.0:
         return ["the support vectors in the file are not the training rows that they claim to be"]
     return []
-
-
-def _recertified(stored: Certificate, evidence: Evidence, evaluation: Evaluation, slack: Slack) -> Certificate:
-    """The certificate that the evaluation supports; a claim of optimality is not taken from the stored one.
-
-    Its status is the stored one where rounding leaves that open: what was within a tolerance by a hair may now be
-    beyond it.
-    """
-    ended = Status.STALLED if stored.status.is_final else stored.status
-    certificate = certify(
-        evidence,
-        evaluation,
-        ended,
-        tol=stored.tol,
-        tol_gap=stored.tol_gap,
-        n_iter=stored.n_iter,
-        n_kernel_values=stored.n_kernel_values,
-        seconds=stored.seconds,
-        peak_memory_bytes=stored.peak_memory_bytes,
-    )
-    if not is_worse(certificate.status, stored.status):
-        return certificate
-    eased = replace(
-        evaluation,
-        violation=max(0.0, evaluation.violation - slack.rounding),
-        excess=evaluation.excess - slack.rounding,
-        primal=evaluation.primal - slack.gap,
-        rounding=0.5 * slack.rounding,
-    )
-    best = conclude(ended, eased, tol=stored.tol, tol_gap=stored.tol_gap, convex=evidence.convex)
-    return certificate if is_worse(best, stored.status) else replace(certificate, status=stored.status)

@@ -227,9 +227,13 @@ class LossCertificate:
             raise ValueError(
                 "the training data are not at hand: this certificate was pickled, which leaves them behind. Fit again."
             )
-        found = self.evidence.evaluate(independent=True)
+        return self.anew(self.evidence, self.evidence.evaluate(independent=True))
+
+    def anew(self, evidence: Evidence, found: Evaluation) -> LossCertificate:
+        """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
-        return replace(self, status=conclude(ended, self.evidence, found, self.tol), **_numbers(found))  # type: ignore[arg-type]
+        status = conclude(ended, evidence, found, self.tol)
+        return replace(self, status=status, evidence=evidence, **_numbers(found))  # type: ignore[arg-type]
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "evidence": None}
