@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mercer.estimators.descent import GradientKernelSVC as GradientKernelSVC
-from mercer.estimators.descent import KernelPerceptron as KernelPerceptron
 from mercer.estimators.kernel_ridge import KernelRidge as KernelRidge
 from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
 from mercer.estimators.least_squares import LeastSquaresSVC as LeastSquaresSVC
@@ -15,6 +14,7 @@ from mercer.estimators.novelty import SVDD as SVDD
 from mercer.estimators.novelty import OneClassSVM as OneClassSVM
 from mercer.estimators.nu_svc import NuSVC as NuSVC
 from mercer.estimators.nu_svr import NuSVR as NuSVR
+from mercer.estimators.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.estimators.quantile_svr import QuantileSVR as QuantileSVR
 from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier
 from mercer.estimators.search import KernelSearchCV as KernelSearchCV

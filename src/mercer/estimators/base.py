@@ -24,6 +24,7 @@ from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_stru
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
+from mercer.estimators.labels import Labels, read_labels
 from mercer.estimators.parameters import check_number, check_verbose, check_whole, check_without_effect
 from mercer.estimators.rows import check_rows, scaling_hint
 from mercer.estimators.targets import check_targets
@@ -91,6 +92,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
                 f"differ by {apart:g}: give 0.5 * (K + K.T) where both mean the same."
             )
         return spec, data
+
+    def _rows_of_classes(self, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Kernel, Data, Labels]:
+        """The kernel with its parameters, the rows, and what is told of them."""
+        spec, data = self._training_rows(X, y)
+        labels = read_labels(y, sample_weight, class_weight, data.n)
+        return spec.resolve(data, None if sample_weight is None else labels.sample_weight), data, labels
 
     def _gram(
         self,

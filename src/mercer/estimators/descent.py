@@ -1,4 +1,4 @@
-"""Machines that lectures descend on: the perceptron, and a kernel machine that is penalised in its coefficients."""
+"""A kernel machine with hinge loss that is penalised in its coefficients."""
 
 from __future__ import annotations
 
@@ -12,250 +12,23 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
-from mercer.data import Data, Precomputed, Vectors
+from mercer.data import Data, Precomputed
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
-from mercer.estimators.labels import read_labels
-from mercer.estimators.parameters import check_callback, check_number, check_whole
+from mercer.estimators.parameters import check_number
 from mercer.estimators.probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
-from mercer.kernels import Gamma, Kernel, Linear
-from mercer.machines import descent, perceptron
+from mercer.kernels import Gamma, Kernel
+from mercer.machines import descent
 from mercer.machines.certificate import LossCertificate, combine
-from mercer.recipes import ForGradientKernelSVC, ForKernelPerceptron
+from mercer.recipes import ForGradientKernelSVC
 from mercer.solvers import Interruption, Progress
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 
-FORMS = ("dual", "primal")
-
 _LOOKED_AT = 200  # rows: a function that is not symmetric shows it soon
-
-
-class KernelPerceptron(ByPairs):
-    """The (batch) perceptron, in its dual form, with a kernel, or its primal one.
-
-    Starting from f = 0, the rows are gone through in their order; where y_i f(x_i) <= 0, a mistake, y_i k(x_i, .) is
-    added to f. That is repeated until a pass has no mistake, or `max_passes` are over. There is no bias;
-    ``kernel=Linear() + 1`` has one.
-
-    It minimises nothing, so there is no certificate, and there are no weights, of rows or of classes: a mistake
-    that counted more would be a longer step of the same walk to no mistakes, and no weighted loss would be smaller for
-    it. But `separated_` is true in float64.
-
-    Parameters
-    ----------
-    max_passes : int, default=1000
-        Most passes over the rows, >= 1. Where classes cannot be separated, there is always a mistake.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="linear"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
-    degree : int, default=3
-    gamma : {"scale", "auto"} or float, default="scale"
-    coef0 : float, default=0.0
-    form : {"dual", "primal"}, default="dual"
-        Whether the counts alpha or, with the linear kernel, the vector w is kept. Both make the same mistakes.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        One machine for each pair of classes, or one for each class against the rest.
-    max_seconds : float, optional
-        Wall-clock limit, of all machines together.
-    memory_limit : int, optional
-        Bytes that kept rows of the Gram matrix may take; default 1 GiB.
-    n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
-    callback : callable, optional
-        Called about every 50 ms with a :class:`mercer.solvers.Progress`: `n_iter` is the number of mistakes,
-        `violation` the number of rows of a pass that were wrong at the last one, `dual` the perceptron criterion.
-        Returning True stops the fit.
-    probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass: rows that never were
-        a mistake have changed nothing, and without each of the others all is learnt anew.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
-        The map from decision values to probabilities; see :class:`mercer.SVC`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    alpha_ : ndarray of shape (n_machines, n)
-        How often each row was a mistake.
-    dual_coef_ : ndarray of shape (n_machines, n)
-        alpha_i y_i.
-    coef_ : ndarray of shape (n_machines, p)
-        Normal vectors; in the primal form.
-    n_mistakes_, n_passes_ : ndarray of shape (n_machines,)
-        Mistakes k, and passes made.
-    criterion_ : ndarray of shape (n_machines,)
-        The perceptron criterion at the end: sum of -y f(x) over the rows with y f(x) <= 0.
-    separated_ : ndarray of bool of shape (n_machines,)
-        Whether every training row has y f(x) > 0.
-    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: decision values of each row by machines trained without it.
-    calibration_ : mercer.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
-    X_fit_ : ndarray or csr_array of shape (n, p)
-    kernel_ : Kernel
-    n_features_in_, feature_names_in_
-        See scikit-learn.
-
-    Raises
-    ------
-    ValueError
-        In `fit`, for input that the messages name.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If `max_passes` were over and the classes are not separated; or if the time limit, the callback or Ctrl-C ended
-        the fit before. The machine is usable.
-
-    Notes
-    -----
-    The last f is kept, whatever it is. Where nothing separates the classes, f circles without end: it is then no better
-    after 1000 passes than after 50, and where it ends is chance.
-
-    Without a row that never was a mistake, the same mistakes are made: its leave-one-out decision value is the one that
-    it has. Another row costs as many additions as the fit; those of all are made together.
-
-    Costs n kernel values a mistake, of which there are at most (R / M)² for rows of length at most R that a hyperplane
-    through the origin separates with distance M.
-
-    References
-    ----------
-    Rosenblatt (1958); Novikoff (1962); Cristianini & Shawe-Taylor (2000), section 2.1.1.
-
-    Examples
-    --------
-    >>> from mercer import KernelPerceptron
-    >>> machine = KernelPerceptron().fit([[1.0, 0.0], [0.0, 1.0], [-1.0, 1.0]], [1, 0, 0])
-    >>> machine.alpha_.tolist(), machine.n_mistakes_.tolist(), machine.n_passes_.tolist(), machine.separated_.tolist()
-    ([[1.0, 1.0, 0.0]], [2], [2], [True])
-    """
-
-    verbose = 0
-
-    def __init__(
-        self,
-        max_passes: int = 1000,
-        *,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
-        degree: int = 3,
-        gamma: Gamma = "scale",
-        coef0: float = 0.0,
-        form: str = "dual",
-        multi_class: str = "ovo",
-        max_seconds: float | None = None,
-        memory_limit: int | None = None,
-        n_jobs: int | None = None,
-        callback: Callable[[Progress], object] | None = None,
-        probability: bool = False,
-        calibration: str = "sigmoid",
-    ) -> None:
-        self.max_passes = max_passes
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.form = form
-        self.multi_class = multi_class
-        self.max_seconds = max_seconds
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.callback = callback
-        self.probability = probability
-        self.calibration = calibration
-
-    def fit(self, X: Any, y: Any) -> KernelPerceptron:
-        """Go through the rows until there are no mistakes.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        KernelPerceptron
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; and for kernel values that overflow.
-        """
-        if self.max_passes is None:
-            raise ValueError("max_passes must be an integer >= 1, got None.")
-        passes = check_whole("max_passes", self.max_passes, at_least=1) or 1
-        seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
-        check_callback(self.callback)
-        multiclass.check_scheme("multi_class", self.multi_class)
-        self._begin_probabilities()
-        if self.form not in FORMS:
-            raise ValueError(f'form must be "dual" or "primal", got {self.form!r}.')
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, None, None, data.n)
-        kernel = spec.resolve(data)
-        primal = self.form == "primal"
-        if primal and not isinstance(kernel, Linear):
-            raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')
-        rows = data.float64() if primal and isinstance(data, Vectors) else None
-        gram = self._gram(kernel, data, labels.rows, keep_rows=True)
-        tasks = multiclass.make_tasks(labels.codes, labels.classes.size, self.multi_class)
-        beta = np.zeros((data.n, len(tasks)))
-        found = []
-        began = time.perf_counter()
-        with Interruption() as interruption:
-            for column, task in enumerate(tasks):
-                one = perceptron.learn(
-                    task.signs,
-                    gram.restrict(task.rows),
-                    rows=None if rows is None else rows[task.rows],
-                    max_passes=passes,
-                    max_seconds=seconds,
-                    callback=self.callback,
-                    interruption=interruption,
-                    began=began,
-                )
-                beta[task.rows, column] = one.alpha * task.signs
-                found.append(one)
-        self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
-        self.recipe_ = ForKernelPerceptron()
-        self._keep(data, labels.rows, beta, np.zeros(len(tasks)))
-        self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), np.ascontiguousarray(np.abs(beta.T))
-        self.__dict__.pop("coef_", None)
-        if primal:
-            self.coef_ = np.array([one.w for one in found])
-        self.n_mistakes_ = np.array([one.n_mistakes for one in found])
-        self.n_passes_ = np.array([one.n_passes for one in found])
-        pairs = list(zip(found, tasks, strict=True))
-        self.criterion_ = np.array([one.criterion(task.signs) for one, task in pairs])
-        self.separated_ = np.array([one.separates(task.signs) for one, task in pairs])
-        stopped = [one.stopped for one in found if one.stopped is not None]
-        if stopped:
-            warnings.warn(
-                f"KernelPerceptron ended as `{stopped[0]}` after {int(self.n_mistakes_.sum())} mistakes, before its "
-                "passes were over: the machine is usable.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        elif not self.separated_.all():
-            warnings.warn(
-                f"KernelPerceptron made mistakes to the end of max_passes={passes}: "
-                f"{np.count_nonzero(~self.separated_)} of {len(tasks)} machines do not separate their classes, and "
-                "keep the last vector, which need not be a good one. Where no hyperplane through the origin separates "
-                "them, more passes change nothing: use another kernel (Linear() + 1 has a bias), or SVC.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        if self._has_probabilities() and not stopped:
-
-            def without_rows(number: int, task: multiclass.Task, own: Gram, check: Check) -> FloatArray:
-                return perceptron.left_out(found[number], task.signs, own, max_passes=passes, check=check)
-
-            self._calibrate_in_time(without_rows, tasks, labels, gram, seconds, began)
-        return self
 
 
 class GradientKernelSVC(Iterated, ByPairs):
@@ -424,9 +197,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         self._begin_probabilities()
         if self.solver not in descent.SOLVERS:
             raise ValueError(f'solver must be "accelerated" or "descent", got {self.solver!r}.')
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         _check_symmetric(kernel, data)
         gram = self._gram(kernel, data, labels.rows)
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
@@ -451,11 +222,9 @@ class GradientKernelSVC(Iterated, ByPairs):
                 beta[task.rows, column], biases[column] = one.beta, one.bias
                 multipliers[task.rows, column] = one.multipliers
                 found.append(one)
-        self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
+        self._keep_classes(kernel, data, labels, beta, biases)
         self.recipe_, self._scheme = ForGradientKernelSVC(penalty=penalty), self.multi_class
         self._multipliers = multipliers
-        self._keep(data, labels.rows, beta, biases)
-        self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), biases
         self.n_iter_ = np.array([one.n_iter for one in found])
         certificate: LossCertificate = combine([one.certificate for one in found])
         self.certificate_ = certificate

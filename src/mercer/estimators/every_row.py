@@ -12,7 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.base import KernelMachine
+from mercer.estimators.labels import Labels
 from mercer.gram import Gram
+from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite
 from mercer.machines.certificate import LossCertificate
@@ -31,6 +33,12 @@ class EveryRowMachine(KernelMachine):
         coefficients[rows] = beta
         self._coefficients, self._bias, self._rows = coefficients, bias, rows
         self.X_fit_ = data.array if isinstance(data, Precomputed) else _stored(data)
+
+    def _keep_classes(self, kernel: Kernel, data: Data, labels: Labels, beta: FloatArray, bias: FloatArray) -> None:
+        """Store what a fitted classifier with weights knows."""
+        self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
+        self._keep(data, labels.rows, beta, bias)
+        self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), bias
 
     def _values(self, X: Any) -> FloatArray:
         """Return f of each row and output, (m, T); a ValueError where kernel values overflow."""

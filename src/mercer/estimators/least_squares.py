@@ -147,21 +147,17 @@ class LeastSquaresSVC(HasProbabilities, EveryRowMachine):
         if not np.isfinite(C):
             raise ValueError(f"C must be a finite number > 0, got {self.C!r}; SVC has a maximal margin.")
         self._begin_probabilities()
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         gram = self._gram(kernel, data, labels.rows)
         targets = labels.signs
         penalty = np.full(targets.shape[1], 1.0 / C)
         solved = ridge.solve(
             gram, targets[labels.rows], penalty, labels.weights[labels.rows], has_bias=True, n_jobs=self.n_jobs
         )
-        self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
+        self._keep_classes(kernel, data, labels, solved.beta, solved.bias)
         self._solved, self._labels, self._penalty = solved, labels, penalty
         self.recipe_ = ForLeastSquaresSVC(C=C)
         self.__dict__.pop("_loo", None)
-        self._keep(data, labels.rows, solved.beta, solved.bias)
-        self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), solved.bias
         self._warn(gram, solved.certificate)
         if self._has_probabilities():
             raw = self._without_rows()[labels.rows]

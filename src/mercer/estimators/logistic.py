@@ -310,16 +310,12 @@ class KernelLogisticRegression(_Likelihood, Iterated, EveryRowMachine):
                 f"prior_variance must be a finite number > 0, got {self.prior_variance!r}: in a kernel's space the "
                 "likelihood has no maximum."
             )
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        kernel = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         gram = self._gram(kernel, data, labels.rows)
         objective = _objective(labels, 1.0 / variance, bool(self.fit_intercept))
         found = kernel_newton.minimise(objective, gram, limits=limits, callback=listener)
-        self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
+        self._keep_classes(kernel, data, labels, found.beta, found.bias)
         self.recipe_ = ForKernelLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
-        self._keep(data, labels.rows, found.beta, found.bias)
-        self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), found.bias
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
         self._warn(gram, found.certificate)
         return self

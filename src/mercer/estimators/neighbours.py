@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.labels import one_column_for_two, read_labels
+from mercer.estimators.labels import one_column_for_two
 from mercer.estimators.parameters import check_whole
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.svc import SVC
@@ -146,9 +146,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         check_whole("n_jobs", self.n_jobs)
         if self.prototypes not in PROTOTYPES:
             raise ValueError(f'prototypes must be "all" or "support_vectors", got {self.prototypes!r}.')
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, None, self.class_weight, data.n)
-        kernel = spec.resolve(data)
+        kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
         chosen = np.arange(data.n)
         if self.prototypes == "support_vectors":
@@ -359,9 +357,7 @@ class ParzenClassifier(HasProbabilities, EveryRowMachine):
         """
         check_whole("n_jobs", self.n_jobs)
         self._begin_probabilities()
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        self.kernel_, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.recipe_ = ForParzenClassifier()
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
