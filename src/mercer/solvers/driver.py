@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import partial
+from typing import Generic
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Evaluation, evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
-from mercer.settled import Kept
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
@@ -75,96 +73,146 @@ def drive(
     ValueError
         If kernel values overflow.
     """
-    began = time.perf_counter()
-    values_before = gram.n_values
-    interruption = interruption or Interruption()
-    tol, convex = limits.tol, gram.kernel.is_psd is True
-    trace: list[TraceRow] = []
-    evaluation: Evaluation | None = None
-    patience = _Patience()
+    run = _Run(solver, problem, gram, limits, callback, interruption or Interruption(), before)
+    run.begin(start)
+    while run.ended is None:
+        run.work()
+        if run.state.finished:
+            run.judge()
+    return run.solution(reason)
 
-    def check() -> None:
-        if interruption.insisted:
+
+class _Run(Generic[StateT]):
+    """A solver at work on a problem: what was asked for, how far it is, and why it has `ended`, if it has."""
+
+    state: State
+    _working: StateT | None = None  # the same, where the solver has begun
+    ended: Status | None = None
+    _evaluation: Evaluation | None = None  # of the point as it is
+
+    def __init__(
+        self,
+        solver: Solver[StateT],
+        problem: Problem,
+        gram: Gram,
+        limits: Limits,
+        callback: Callback | None,
+        interruption: Interruption,
+        before: Evaluation | None,
+    ) -> None:
+        self._began, self._values_before = time.perf_counter(), gram.n_values
+        self._solver, self._problem, self._gram, self._limits = solver, problem, gram, limits
+        self._callback, self._interruption, self._before = callback, interruption, before
+        self._tol, self._convex = limits.tol, gram.kernel.is_psd is True
+        self._trace: list[TraceRow] = []
+        self._patience = _Patience()
+
+    def begin(self, start: FloatArray | None) -> None:
+        """Set up the solver at `start`, or where it likes; the point alone where there is no time."""
+        self.ended = self._late()
+        if self.ended is None:
+            self._gram.diag()  # refuses kernel values that overflow, before any work
+            self._convex = self._gram.is_convex
+            self.ended = self._late()
+        if self.ended is None:
+            self.state = self._working = self._solver.init(self._problem, self._gram, self._tol, start)
+            if self._before is not None:
+                self._solver.refresh(self._working, self._before.gradient, self._tol)
+            limits, began, interruption = self._limits, self._began, self._interruption
+            self.state.stop = lambda: out_of_time(limits, began, interruption) is not None  # no cycle: without self
+        else:
+            problem = self._problem
+            self.state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
+        if start is not None and self._before is not None:
+            self.state.beta[:] = start
+
+    def work(self) -> None:
+        """Let the solver work for a while; then see what there is to say, and whether there is reason to stop."""
+        assert self._working is not None
+        self._solver.advance(self._working, _slice(self._limits, self._began), self._limits.max_iter)
+        state = self.state
+        self._trace.append(TraceRow(time.perf_counter() - self._began, state.n_iter, state.violation, state.dual))
+        self.ended = self._stop_reason(self._trace[-1])
+
+    def judge(self) -> None:
+        """Evaluate the point that the solver has finished with: the end, or it goes on from the true gradient."""
+        assert self._working is not None
+        evaluation = self._evaluation = self._evaluated()
+        if evaluation is None:
+            self.ended = Status.INTERRUPTED
+            return
+        limits, state = self._limits, self.state
+        verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=self._convex)
+        idle = self._patience.ends_at(evaluation, state.beta, state.n_iter, self._convex)
+        if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
+            self.ended = verdict
+        elif self.ended is None:
+            if evaluation.violation <= self._tol:  # and yet the relative gap is too large
+                self._tol = 0.1 * evaluation.violation
+            self._solver.refresh(self._working, evaluation.gradient, self._tol)
+            self._before, self._evaluation = evaluation, None
+
+    def solution(self, reason: str) -> Solution:
+        """Return the point, or the best one of those evaluated where rounding ended the work, certified."""
+        evaluation = self._evaluated() if self._evaluation is None else self._evaluation
+        if self.ended is Status.STALLED and evaluation is not None:
+            evaluation = _best(self._problem, self._gram, evaluation, self.state, self._patience, self._convex)
+        state, gram = self.state, self._gram
+        multipliers = _rough_multipliers(self._problem, state) if evaluation is None else evaluation.multipliers
+        assert self.ended is not None
+        solution = Solution(
+            beta=state.beta,
+            bias=self._problem.bias(multipliers),
+            multipliers=multipliers,
+            ended=self.ended,
+            n_iter=state.n_iter,
+            seconds=time.perf_counter() - self._began,
+            trace=self._trace,
+            solver=self._solver.name,
+            reason=reason,
+            limits=self._limits,
+            evidence=Evidence.of(self._problem, gram, state.beta, convex=self._convex),
+            held_values=state.claim,
+            n_kernel_values=gram.n_values - self._values_before,
+            peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,
+        )
+        return solution if evaluation is None else solution.certify(evaluation)
+
+    def _late(self) -> Status | None:
+        return out_of_time(self._limits, self._began, self._interruption)
+
+    def _stop_reason(self, row: TraceRow) -> Status | None:
+        progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self._limits.tol)
+        if self._callback is not None and self._callback(progress) is True:
+            return Status.INTERRUPTED
+        late = self._late()
+        if late is not None:
+            return late
+        return Status.MAX_ITER if 0 <= self._limits.max_iter <= self.state.n_iter else None
+
+    def _check(self) -> None:
+        if self._interruption.insisted:
             raise _Skip
 
-    def evaluated() -> Evaluation | None:
+    def _evaluated(self) -> Evaluation | None:
         """The point, evaluated; None if the user does not wait for that."""
-        problem.balance(state.beta)
+        state = self.state
+        self._problem.balance(state.beta)
         try:
-            check()
-            known = None if kept is None else kept()
+            self._check()
             return evaluate(
-                problem,
-                gram,
+                self._problem,
+                self._gram,
                 state.beta,
-                check,
+                self._check,
                 hint=state.gradient,
-                before=before,
-                kept=known,
+                before=self._before,
+                kept=None if self._working is None else self._solver.kept(self._working),
                 claim=state.claim,
-                doubt=_DOUBT * limits.tol,
+                doubt=_DOUBT * self._limits.tol,
             )
         except _Skip:
             return None
-
-    ended = out_of_time(limits, began, interruption)
-    if ended is None:
-        gram.diag()  # refuses kernel values that overflow, before any work
-        convex = gram.is_convex
-        ended = out_of_time(limits, began, interruption)
-    state: State
-    kept: Callable[[], Kept | None] | None = None
-    if ended is not None:
-        state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
-    else:
-        state = working = solver.init(problem, gram, tol, start)
-        kept = partial(solver.kept, working)
-        if before is not None:
-            solver.refresh(working, before.gradient, tol)
-        state.stop = lambda: out_of_time(limits, began, interruption) is not None
-    if start is not None and before is not None:
-        state.beta[:] = start
-    while ended is None:
-        solver.advance(working, _slice(limits, began), limits.max_iter)
-        trace.append(_trace_row(state, began))
-        ended = _stop_reason(limits, state, began, interruption, callback, trace[-1])
-        if not state.finished:
-            continue
-        evaluation = evaluated()
-        if evaluation is None:
-            ended = Status.INTERRUPTED
-            break
-        verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=convex)
-        idle = patience.ends_at(evaluation, state.beta, state.n_iter, convex)
-        if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
-            ended = verdict
-        elif ended is None:
-            if evaluation.violation <= tol:  # and yet the relative gap is too large
-                tol = 0.1 * evaluation.violation
-            solver.refresh(working, evaluation.gradient, tol)
-            before, evaluation = evaluation, None
-    if evaluation is None:
-        evaluation = evaluated()
-    if ended is Status.STALLED and evaluation is not None:
-        evaluation = _best(problem, gram, evaluation, state, patience, convex)
-    multipliers = _rough_multipliers(problem, state) if evaluation is None else evaluation.multipliers
-    solution = Solution(
-        beta=state.beta,
-        bias=problem.bias(multipliers),
-        multipliers=multipliers,
-        ended=ended,
-        n_iter=state.n_iter,
-        seconds=time.perf_counter() - began,
-        trace=trace,
-        solver=solver.name,
-        reason=reason,
-        limits=limits,
-        evidence=Evidence.of(problem, gram, state.beta, convex=convex),
-        held_values=state.claim,
-        n_kernel_values=gram.n_values - values_before,
-        peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,
-    )
-    return solution if evaluation is None else solution.certify(evaluation)
 
 
 def _best(
@@ -225,29 +273,6 @@ def out_of_time(limits: Limits, began: float, interruption: Interruption) -> Sta
     if limits.max_seconds is not None and time.perf_counter() - began >= limits.max_seconds:
         return Status.TIME_LIMIT
     return None
-
-
-def _stop_reason(
-    limits: Limits,
-    state: State,
-    began: float,
-    interruption: Interruption,
-    callback: Callback | None,
-    row: TraceRow,
-) -> Status | None:
-    progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, limits.tol)
-    if callback is not None and callback(progress) is True:
-        return Status.INTERRUPTED
-    late = out_of_time(limits, began, interruption)
-    if late is not None:
-        return late
-    if 0 <= limits.max_iter <= state.n_iter:
-        return Status.MAX_ITER
-    return None
-
-
-def _trace_row(state: State, began: float) -> TraceRow:
-    return TraceRow(time.perf_counter() - began, state.n_iter, state.violation, state.dual)
 
 
 def _rough_multipliers(problem: Problem, state: State) -> FloatArray:
