@@ -13,6 +13,7 @@ import mercer
 pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "src/mercer"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MODULES = [m.name for m in pkgutil.walk_packages(mercer.__path__, "mercer.") if not m.name.endswith("._core")]
@@ -38,3 +39,31 @@ def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         assert re.match(r"https?:", target) or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_lines_of_the_front_pages_fit(page):
+    long = [number for number, line in enumerate((ROOT / page).read_text().splitlines(), 1) if len(line) > 120]
+    assert not long
+
+
+def test_the_map_of_the_package_is_the_package():
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    layers = page[page.index("## Layers") : page.index("The native core (`native/`")]
+    names = re.findall(r"`([a-z_]+)(/?)`", layers)
+    mapped, package = set(), ""
+    for name, slash in names[names.index(("cli", "/")) :]:
+        if slash:
+            package = name
+        inside = f"{package}/{name}.py"
+        mapped.add(inside if not slash and (SOURCES / inside).exists() else f"{name}{slash or '.py'}")
+    there = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py") if not path.stem.startswith("__")}
+    there |= {f"{path.name}/" for path in SOURCES.iterdir() if (path / "__init__.py").exists()}
+    shared = {f"{path.parent.name}/base.py" for path in SOURCES.glob("*/base.py")}  # said once for all
+    assert mapped | shared == there
+
+
+def test_the_map_of_the_native_core_has_every_header():
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    mapped = re.findall(r"`([a-z_]+\.hpp)`", page[page.index("The native core (`native/`") :])
+    assert sorted(mapped) == sorted(path.name for path in (ROOT / "native/include/mercer").iterdir())
