@@ -47,7 +47,7 @@ from mercer import (
     RBFNetworkClassifier,
     Spectrum,
 )
-from mercer.io import model_file
+from mercer.io import archive, manifest
 from mercer.io.model_file import ModelFileError, load_model, save_model
 from mercer.io.whole import written_whole
 from mercer.model import as_model, fit_model
@@ -1068,7 +1068,7 @@ def test_a_file_of_another_kind_that_does_not_fit_the_format_is_refused(files, c
 
 def test_more_coefficients_than_can_be_computed_with_are_refused(saved, monkeypatch):
     path, _, _ = saved
-    monkeypatch.setattr(model_file, "MAX_COEFFICIENTS", 3)
+    monkeypatch.setattr(manifest, "MAX_COEFFICIENTS", 3)
     with pytest.raises(
         ModelFileError, match=r"it has \d+ support vectors of 1 machines, more than can be computed with"
     ):
@@ -1256,7 +1256,7 @@ def test_a_forged_array_is_refused_or_harmless(whole, files, case, seed):
 
 def test_a_manifest_too_large_to_be_read_is_not_written(saved, tmp_path, monkeypatch):
     _, _, model = saved
-    monkeypatch.setattr(model_file, "MAX_MANIFEST_BYTES", 1000)
+    monkeypatch.setattr(archive, "MAX_MANIFEST_BYTES", 1000)
     with pytest.raises(
         ValueError, match=r"the manifest of this model would be larger than .* 1 machines and 8 features"
     ):
