@@ -11,17 +11,10 @@ from sklearn.calibration import _sigmoid_calibration
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
 
-from mercer.calibration import (
-    Calibration,
-    Isotonic,
-    Sigmoid,
-    calibrate,
-    checked_weights,
-    fit_isotonic,
-    fit_sigmoid,
-)
+from mercer.calibration import Calibration, calibrate
 from mercer.coupling import SUREST, couple, made_largest, normalised
 from mercer.multiclass import class_scores, winners
+from mercer.probability_maps import Isotonic, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
 
 
 def sample(seed, n=80, slope=2.0, shift=0.3):

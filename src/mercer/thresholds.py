@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from mercer.calibration import checked_weights
+from mercer.probability_maps import checked_weights
 
 FloatArray = npt.NDArray[np.float64]
 

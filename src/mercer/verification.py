@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.backends import BlockBackend
-from mercer.calibration import Isotonic, Map, Sigmoid, calibrate, told_apart
+from mercer.calibration import calibrate, told_apart
 from mercer.certificate import Certificate, Evidence
 from mercer.claims import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.data import Vectors, as_data
@@ -20,6 +20,7 @@ from mercer.gram import Gram
 from mercer.machines.certificate import LossCertificate
 from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of
 from mercer.outcome import Classes, Membership
+from mercer.probability_maps import Isotonic, Map, Sigmoid
 from mercer.problems import half_width
 from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
 from mercer.selection.left_out import left_out

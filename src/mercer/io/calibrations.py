@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.calibration import METHODS, Calibration, Isotonic, Map, Sigmoid
+from mercer.calibration import METHODS, Calibration
+from mercer.probability_maps import Isotonic, Map, Sigmoid
 
 _FITTED_ON = "leave-one-out decision values"
 
