@@ -10,7 +10,6 @@ from sklearn.svm import SVR as LIBSVM
 
 from generated import mixed_frame, quantities, with_missing
 from mercer.deviations import Deviations
-from mercer.intake import read_target
 from mercer.report import of_numbers, prose
 from mercer.report.page import render
 from mercer.selection.contenders import encoded_folds
@@ -19,6 +18,7 @@ from mercer.selection.search import KernelChoice, search
 from mercer.selection.splits import stratified_folds
 from mercer.study import study
 from mercer.table import Table, TableError, as_table
+from mercer.target import read_target
 from mercer.verification import verify
 
 

@@ -20,7 +20,7 @@ from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
 from mercer.estimators.parameters import check_number
 from mercer.gram import Gram
-from mercer.intake import Intake, Labels, MissingPolicy, Task, Truth, read_target, take_in
+from mercer.intake import Intake, MissingPolicy, take_in
 from mercer.model import Model, TrainingSet, training_set
 from mercer.selection.classification import ToClassify
 from mercer.selection.contenders import Chosen, encoded_folds, fit_quietly
@@ -40,6 +40,7 @@ from mercer.selection.splits import (
     stratified_folds,
 )
 from mercer.table import Table, TableError, as_table
+from mercer.target import Labels, Task, Truth, read_target
 
 SVM = "support vector machine"
 

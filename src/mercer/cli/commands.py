@@ -178,12 +178,14 @@ def fit_command(
         from mercer import SVC, SVR, InseparableError
         from mercer.cli.output import print_fit
         from mercer.cli.progress import ConsoleProgress
-        from mercer.intake import DATES, read_target, take_in
+        from mercer.doubts import DATES
+        from mercer.intake import take_in
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
         from mercer.report.prose import left_out
         from mercer.selection.progress import Progress, fit_progress
+        from mercer.target import read_target
 
     read = read_table(table)
     name = _target(read, target)

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.claims import recomputed
 from mercer.data import Vectors, as_data
+from mercer.doubts import doubtful_columns
 from mercer.encoding import Missing, TableEncoder
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
 from mercer.gram import Gram
-from mercer.intake import doubtful_columns
 from mercer.model.base import Model, Part, grouped, grouped_parts
 from mercer.model.trained import Other, trained
 from mercer.model.training_set import TrainingSet, training_set

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.intake import Labels
 from mercer.metrics import Evaluation
 from mercer.report.voice import Voice
 from mercer.report.words import count, interval, p_value, percent
 from mercer.study import Contender, Study
+from mercer.target import Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

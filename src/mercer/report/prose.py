@@ -6,7 +6,8 @@ from collections import Counter
 from itertools import groupby
 
 from mercer.certificate import Certificate
-from mercer.intake import DATES, Intake
+from mercer.doubts import DATES
+from mercer.intake import Intake
 from mercer.model import Model
 from mercer.report.of_classes import OfClasses
 from mercer.report.of_numbers import OfNumbers
