@@ -8,8 +8,7 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-// Beyond, an inverse would take too long and too much memory; up to here its double precision is worth its price.
-constexpr int64_t kManyFree = 2048;
+constexpr int64_t kInvertedAtLast = 2048;  // beyond, an inverse would take too long and too much memory
 
 template <class Real>
 int64_t count_free(const BlockProblem<Real>& block) {
@@ -53,9 +52,13 @@ BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t 
     return run_newton<Cholesky>(block, tol, max_iter);
 }
 
+// Where single precision of the factor is what stops them, the inverse in double goes on.
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
-    return count_free(block) > kManyFree ? run_newton<FactoredInverse>(block, tol, max_iter)
-                                         : run_newton<Inverse>(block, tol, max_iter);
+    BlockResult done{BlockEnd::stalled, 0, 0.0};
+    if (count_free(block) > kInverted) done = run_newton<FactoredInverse>(block, tol, max_iter);
+    if (done.end != BlockEnd::stalled || count_free(block) > kInvertedAtLast) return done;
+    const BlockResult more = run_newton<Inverse>(block, tol, max_iter - done.n_iter);
+    return {more.end, done.n_iter + more.n_iter, more.violation};
 }
 
 BlockResult joint_steps(const JointProblem<double>& block, bool conjugate, double tol, int64_t max_iter,

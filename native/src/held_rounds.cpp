@@ -17,8 +17,10 @@ constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  /
 constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
 constexpr int64_t kSteps = 2,
                   kPatientSteps = 100;  // for each variable, before Newton steps in single precision, in double
-constexpr double kInverse = 16.0, kFactor = 256.0;  // pair steps may cost what an inverse does, or a factor
-constexpr double kKnownToDrag = 4.0;                // and this much less once they have cost that much in vain
+// Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16; a factor, and who
+// comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
+constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
+constexpr double kKnownToDrag = 4.0;       // and this much less once they have cost that much in vain
 constexpr double kNoise = 0x1p-23;         // of a gradient in single precision, relative to the change's length
 constexpr int64_t kPairWork = 20'000'000;  // steps times variables between two looks at the clock: 10 ms
 constexpr double kNewtonWork = 1e8;
@@ -42,7 +44,7 @@ class Rounds {
     }
 
     HeldResult run() {
-        HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, 0};
+        HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0};
         const int64_t most = limits_.max_iter;
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
@@ -132,25 +134,72 @@ class Rounds {
         return repeats_ == 1;
     }
 
+    // The matrix of the working set: a row is copied when a step first asks for it, for in many rounds few variables
+    // move.
+    template <class Real>
+    class WorkingMatrix : public LazyRows {
+      public:
+        WorkingMatrix(const HeldProblem<Kept>& problem, const std::vector<int64_t>& chosen, Real* values)
+            : LazyRows{&fetch_rows, this, nullptr, nullptr, static_cast<int64_t>(chosen.size()), 1},
+              problem_(problem),
+              chosen_(chosen),
+              values_(values),
+              size_(static_cast<int64_t>(chosen.size())),
+              stride_(padded(size_)) {
+            for (const int64_t u : chosen) {
+                const int64_t row = problem.rows[u];
+                rows_.push_back(row);
+                own_.push_back(static_cast<double>(problem.matrix[row * (problem.stride + 1)]) + ridge(u));
+            }
+            held_.resize(chosen.size(), 0);
+            held = held_.data(), diagonal = own_.data();
+        }
+
+        const Real* values() const { return values_; }
+        int64_t stride() const { return stride_; }
+        const std::vector<int64_t>& rows() const { return rows_; }
+
+        // Copies what no step has asked for yet.
+        void complete() {
+            for (int64_t i = 0; i < size_; ++i)
+                if (!held[i]) fetch_row(i);
+        }
+
+      private:
+        static void fetch_rows(void* self, const int64_t* asked, int64_t count) {
+            for (int64_t k = 0; k < count; ++k) static_cast<WorkingMatrix*>(self)->fetch_row(asked[k]);
+        }
+
+        void fetch_row(int64_t i) {
+            const auto at = static_cast<std::size_t>(i);
+            Real* row = values_ + i * stride_;
+            gather<Kept, Real>({problem_.matrix, problem_.stride, &rows_[at], 1, rows_.data(), size_}, row, stride_, 1);
+            std::fill(row + size_, row + stride_, Real{0});
+            row[i] += static_cast<Real>(ridge(chosen_[at]));
+            held_[at] = 1;
+        }
+
+        double ridge(int64_t u) const { return problem_.ridge ? problem_.ridge[u] : 0.0; }
+
+        const HeldProblem<Kept>& problem_;
+        const std::vector<int64_t>& chosen_;
+        Real* values_;
+        int64_t size_, stride_;
+        std::vector<int64_t> rows_;
+        std::vector<double> own_;
+        std::vector<char> held_;
+    };
+
     // Solves the problem on the working set and follows it; returns by how much the dual objective rises.
     template <class Real>
     double round(HeldResult& result, int64_t most) {
         const auto size = static_cast<int64_t>(chosen_.size());
-        const std::size_t count = chosen_.size();
-        const int64_t stride = padded(size);
-        auto* matrix = static_cast<Real*>(workspace_);
-        std::vector<int64_t> rows(count), starts;
-        std::vector<double> beta(count), gradient(count), lower(count), upper(count);
-        for (std::size_t k = 0; k < count; ++k) {
-            const int64_t u = chosen_[k];
-            rows[k] = p_.rows[u];
-            beta[k] = p_.beta[u], gradient[k] = gradient_[static_cast<std::size_t>(u)];
-            lower[k] = p_.lower[u], upper[k] = p_.upper[u];
-        }
-        gather<Kept, Real>({p_.matrix, p_.stride, rows.data(), size, rows.data(), size}, matrix, stride, 1);
-        for (int64_t i = 0; i < size; ++i) {
-            std::fill(matrix + i * stride + size, matrix + (i + 1) * stride, Real{0});
-            if (p_.ridge) matrix[i * stride + i] += static_cast<Real>(p_.ridge[chosen_[static_cast<std::size_t>(i)]]);
+        WorkingMatrix<Real> matrix(p_, chosen_, static_cast<Real*>(workspace_));
+        std::vector<int64_t> starts;
+        std::vector<double> beta, gradient, lower, upper;
+        for (const int64_t u : chosen_) {
+            beta.push_back(p_.beta[u]), gradient.push_back(gradient_[static_cast<std::size_t>(u)]);
+            lower.push_back(p_.lower[u]), upper.push_back(p_.upper[u]);
         }
         starts.push_back(0);
         for (int64_t g = 0; g < p_.n_groups; ++g) {
@@ -158,22 +207,22 @@ class Rounds {
             while (end < size && p_.groups[chosen_[static_cast<std::size_t>(end)]] == g) ++end;
             starts.push_back(end);
         }
-        const BlockProblem<Real> block{size,         matrix,         stride,        beta.data(), gradient.data(),
-                                       lower.data(), upper.data(),   starts.data(), p_.n_groups, 1,
-                                       p_.stop,      p_.stop_context};
+        const BlockProblem<Real> block{size,         matrix.values(), matrix.stride(), beta.data(), gradient.data(),
+                                       lower.data(), upper.data(),    starts.data(),   p_.n_groups, 1,
+                                       p_.stop,      p_.stop_context, &matrix};
         before_ = beta;
-        solve(block, result, most);
-        return follow(rows, beta);
+        solve(block, matrix, result, most);
+        return follow(matrix.rows(), beta);
     }
 
     template <class Real>
-    void solve(const BlockProblem<Real>& block, HeldResult& result, int64_t most) {
+    void solve(const BlockProblem<Real>& block, WorkingMatrix<Real>& matrix, HeldResult& result, int64_t most) {
         constexpr bool single = sizeof(Real) == sizeof(float);
         const double tol = std::max(limits_.tol, kInnerShare * result.violation);
         const double newton_tol = holds_all_ ? limits_.tol : tol;  // the last ones cost least
         for (int k = 0; k < kBlockRounds; ++k) {
             BlockEnd end = BlockEnd::limit;
-            const int64_t patience = patience_of(block);
+            const int64_t patience = patience_of(block, result.drags);
             for (int64_t done = 0; end == BlockEnd::limit && done < patience;) {
                 const int64_t part = std::max<int64_t>(1, kPairWork / std::max<int64_t>(1, block.size));
                 const int64_t steps = std::min({part, patience - done, most - result.n_iter});
@@ -186,7 +235,7 @@ class Rounds {
             const int64_t n_free = count_free(block);
             const bool exact = !single && holds_all_ && n_free <= kExactFree;
             if ((exact || end == BlockEnd::limit) && n_free <= most_free<Real>()) {
-                drags_ = true;
+                result.drags = true;
                 const auto free = static_cast<double>(n_free);
                 const double step = 4.0 * free * free + free * static_cast<double>(block.size) + 1.0;
                 int64_t steps =
@@ -194,6 +243,7 @@ class Rounds {
                 steps = std::min(steps, most - result.n_iter);
                 if (steps <= 0 || is_stopped()) return;
                 const double floor = exact ? rounding(block) : std::max(newton_tol, noise(block));
+                matrix.complete();
                 const BlockResult found = single_or_double(block, true, floor, steps);
                 end = found.end, result.n_iter += found.n_iter;
                 work_ += free * free * free / 6.0;
@@ -217,13 +267,15 @@ class Rounds {
 
     // How many pair steps to make before Newton steps.
     template <class Real>
-    int64_t patience_of(const BlockProblem<Real>& block) const {
+    int64_t patience_of(const BlockProblem<Real>& block, bool drags) const {
         const int64_t size = std::max<int64_t>(1, block.size), n_free = count_free(block);
         const bool single = sizeof(Real) == sizeof(float);
-        if (n_free > most_free<Real>() || !(single || drags_)) return kPatientSteps * size + 2000;
+        if (n_free > most_free<Real>() || !(single || drags)) return kPatientSteps * size + 2000;
         const auto free = static_cast<double>(n_free);
-        const double cost = free * free * free / (n_free <= kFewFree ? kInverse : kFactor);
-        return kSteps * size + static_cast<int64_t>(cost / ((drags_ ? kKnownToDrag : 1.0) * static_cast<double>(size)));
+        const double cost = n_free > kFewFree              ? free * free * free / kFactor
+                            : single && n_free > kInverted ? kChanges * free * free
+                                                           : free * free * free / kInverse;
+        return kSteps * size + static_cast<int64_t>(cost / ((drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
     }
 
     template <class Real>
@@ -289,7 +341,7 @@ class Rounds {
     std::vector<char> seen_;
     double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal
     int repeats_ = -1;
-    bool holds_all_ = false, drags_ = false, stopped_ = false;
+    bool holds_all_ = false, stopped_ = false;
 };
 
 }  // namespace

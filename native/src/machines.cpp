@@ -118,7 +118,7 @@ class Batch {
     class Rows : public LazyRows {
       public:
         Rows(const Batch& batch, const Machine& machine, double* matrix)
-            : LazyRows{&fetch_rows, this, nullptr, nullptr, batch.part_size(machine.first)},
+            : LazyRows{&fetch_rows, this, nullptr, nullptr, batch.part_size(machine.first), kRowsAtATime},
               batch_(batch),
               machine_(machine),
               matrix_(matrix),

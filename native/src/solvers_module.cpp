@@ -129,11 +129,12 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
 }
 
 template <class Kept>
-std::tuple<int, int64_t, double, bool, int64_t> solve_held(
+std::tuple<int, int64_t, double, bool, bool, int64_t> solve_held(
     const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
     ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups, int64_t n_groups,
     Doubles beta, Doubles values, nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> seen, double tol,
-    int64_t max_iter, double max_work, int64_t max_block, bool precise, Doubles workspace, nb::object stop) {
+    int64_t max_iter, double max_work, int64_t max_block, bool precise, bool drags, Doubles workspace,
+    nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0)), n_rows = static_cast<int64_t>(matrix.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
             "the matrix must be square and have contiguous rows");
@@ -163,8 +164,8 @@ std::tuple<int, int64_t, double, bool, int64_t> solve_held(
                                     seen.data(),
                                     asks ? Stop::ask : nullptr,
                                     &stopping};
-    const HeldLimits limits{tol, max_iter < 0 ? std::numeric_limits<int64_t>::max() : max_iter, max_work, max_block,
-                            precise};
+    const HeldLimits limits{
+        tol, max_iter < 0 ? std::numeric_limits<int64_t>::max() : max_iter, max_work, max_block, precise, drags};
     HeldResult result{};
     {
         nb::gil_scoped_release release;
@@ -172,7 +173,7 @@ std::tuple<int, int64_t, double, bool, int64_t> solve_held(
                              static_cast<int64_t>(workspace.shape(0) * sizeof(double)));
     }
     if (stopping.raised) std::rethrow_exception(stopping.raised);
-    return {static_cast<int>(result.end), result.n_iter, result.violation, result.precise, result.wanted};
+    return {static_cast<int>(result.end), result.n_iter, result.violation, result.precise, result.drags, result.wanted};
 }
 
 template <class Real>
@@ -189,7 +190,7 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
           nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
           nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("seen").noconvert(), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("precise"),
+          nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("precise"), nb::arg("drags"),
           nb::arg("workspace").noconvert(), nb::arg("stop").none() = nb::none());
 }
 

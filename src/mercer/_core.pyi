@@ -88,9 +88,10 @@ def solve_held(
     max_work: float,
     max_block: int,
     precise: bool,
+    drags: bool,
     workspace: _Float,
     stop: Callable[[], bool] | None = None,
-) -> tuple[int, int, float, bool, int]: ...
+) -> tuple[int, int, float, bool, bool, int]: ...
 def complete_square(matrix: _Single, missing: _Index, square: _Single, n_threads: int) -> None: ...
 def solve_block(
     isa: str,

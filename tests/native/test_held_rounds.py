@@ -43,7 +43,7 @@ def problem(n_rows=60, n=40, n_groups=1, ridge=False, twins=False, apart=False, 
 def native(K, given, *, isa=None, tol=TOL, max_iter=-1, max_block=6144, precise=True, room=1 << 20, work=1e12):
     beta, values = np.zeros(given["rows"].size), np.zeros(len(K))
     seen, workspace = np.zeros(beta.size, dtype=np.int8), np.empty(room)
-    limits = tol, max_iter, work, max_block, precise
+    limits = tol, max_iter, work, max_block, precise, False
     ended = _core.solve_held(
         isa or _core.best_isa(),
         K,
@@ -117,8 +117,8 @@ def test_goes_on_where_it_was_left():
     beta, values = np.zeros(40), np.zeros(60)
     seen, workspace = np.zeros(40, dtype=np.int8), np.empty(1 << 14)
     for _ in range(1000):
-        state = beta, values, seen, TOL, 3, 1e12, 6144, True, workspace
-        end, n_iter, _, _, _ = _core.solve_held(_core.best_isa(), K, *given.values(), *state)
+        state = beta, values, seen, TOL, 3, 1e12, 6144, True, False, workspace
+        end, n_iter, *_ = _core.solve_held(_core.best_isa(), K, *given.values(), *state)
         assert n_iter <= 3
         if end == SOLVED:
             break
@@ -130,14 +130,14 @@ def test_asks_for_room_to_work_in():
     beta, _, ended = native(K, given, room=8)
     assert ended[0] == LIMIT
     assert not beta.any()
-    assert ended[4] > 64
-    assert native(K, given, room=ended[4] // 8)[2][0] == SOLVED
+    assert ended[5] > 64
+    assert native(K, given, room=ended[5] // 8)[2][0] == SOLVED
 
 
 def test_stops_when_asked():
     K, given = problem()
     beta, values, seen = np.zeros(40), np.zeros(60), np.zeros(40, dtype=np.int8)
-    state = beta, values, seen, TOL, -1, 1e12, 6144, True, np.empty(1 << 14)
+    state = beta, values, seen, TOL, -1, 1e12, 6144, True, False, np.empty(1 << 14)
     ended = _core.solve_held(_core.best_isa(), K, *given.values(), *state, lambda: True)
     assert ended[0] == LIMIT
     assert ended[1] == 0

@@ -10,14 +10,15 @@ namespace mercer {
 
 // Rows of the matrix that are evaluated when steps first ask for them: where few variables ever move, that is few rows.
 struct LazyRows {
-    void (*fetch)(void* context, const int64_t* rows, int64_t count);  // kRowsAtATime at most, on one side of `split`
+    void (*fetch)(void* context, const int64_t* rows, int64_t count);  // `at_a_time` at most, on one side of `split`
     void* context;
     const char* held;  // of each row, whether it has been evaluated
     const double* diagonal;
     int64_t split;
+    int64_t at_a_time;  // those that are likely to be next come with the one that is asked for
 };
 
-constexpr int64_t kRowsAtATime = 12;  // as many as a register tile has
+constexpr int64_t kRowsAtATime = 12;  // as many as a register tile has, and as many as any
 
 template <class Real>
 struct BlockProblem {
@@ -36,6 +37,10 @@ struct BlockProblem {
 };
 
 constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision
+
+// Newton steps on a block in single precision invert the matrix of so many free variables, in double. Beyond, they
+// factor it, in single precision, in a fraction of the time and of the memory.
+constexpr int64_t kInverted = 512;
 
 enum class BlockEnd : int { solved, limit, stalled };
 

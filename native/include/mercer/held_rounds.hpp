@@ -30,13 +30,15 @@ struct HeldLimits {
     double max_work;    // kernel values looked at, about, before the caller is asked whether to go on
     int64_t max_block;  // variables of a working set
     bool precise;       // whether blocks are in double precision
+    bool drags;         // whether pair steps have been slower than Newton steps
 };
 
 struct HeldResult {
     BlockEnd end;
     int64_t n_iter;
     double violation;
-    bool precise;    // whether they had to be, in the end
+    bool precise;  // whether they had to be, in the end
+    bool drags;
     int64_t wanted;  // bytes to work in that the next round needs
 };
 

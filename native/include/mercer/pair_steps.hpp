@@ -132,6 +132,7 @@ class PairSteps {
     void need(int64_t u, double tol) {
         const LazyRows* lazy = block_.lazy;
         if (lazy == nullptr || lazy->held[u]) return;
+        if (lazy->at_a_time == 1) return lazy->fetch(lazy->context, &u, 1);
         const Extremes& e = extremes_[0];  // rows are fetched for problems of one group
         int64_t chosen[kRowsAtATime] = {u}, count = 1;
         double violations[kRowsAtATime] = {kInfinity};
@@ -139,7 +140,7 @@ class PairSteps {
         for (int64_t v = first; v < last; ++v) {
             const double g = gradient_[v];
             const double violation = __builtin_fmax(e.low_gradient - (g + grow_[v]), g + shrink_[v] - e.up_gradient);
-            const bool full = count == kRowsAtATime;
+            const bool full = count == lazy->at_a_time;
             if (!(violation > (full ? violations[count - 1] : tol)) || lazy->held[v] || v == u) continue;
             int64_t k = full ? count - 1 : count++;
             for (; k > 1 && violations[k - 1] < violation; --k)

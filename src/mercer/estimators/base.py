@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from functools import cache
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         tags.input_tags.string = structured
         tags.input_tags.pairwise = self._takes_values()
         return tags
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters; scikit-learn looks at the signature anew for every clone, a search clones a lot."""
+        return cast(list[str], super()._get_param_names())
 
     def _kernel_asked_for(self) -> Kernel:
         if not isinstance(self.kernel, Kernel):  # whether or not the kernel has them, as scikit-learn does

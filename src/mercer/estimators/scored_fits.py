@@ -116,7 +116,9 @@ class Walk(BaseSearchCV):
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
     def _tell(self, estimate: CostEstimate, place: int) -> None:
-        """Tell how far the search is."""
+        """Tell how far the search is, if somebody listens."""
+        if not self.search.verbose and self.search.callback is None:
+            return
         setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
         progress = Progress(
             "search",
@@ -223,16 +225,16 @@ class _Cell(BaseEstimator):
             raise AttributeError(name)
         if "_fold" not in vars(self):
             return getattr(self.estimator, name)
-        found = getattr(self._fold.fitted, name)
         held = self._fold.rows
         if name not in _ASKED_BY or held is None:
-            return found
+            return getattr(self._fold.fitted, name)
+        known = getattr(self._fold.machine, name)
 
         def ask(X: Any, *args: Any, **params: Any) -> Any:
             rows = held.which(X)
             if rows is None:
-                return found(X, *args, **params)
-            return getattr(self._fold.machine, name)(rows, *args, **params)
+                return getattr(self._fold.fitted, name)(X, *args, **params)
+            return known(rows, *args, **params)
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask

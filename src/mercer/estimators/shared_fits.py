@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,26 +67,33 @@ class Rows:
         return None
 
 
-class FoldFit(NamedTuple):
+@dataclass(frozen=True)
+class FoldFit:
     """A fit on the training rows of one fold, or why there is none.
 
     Attributes
     ----------
-    fitted : estimator or None
-        Predicts for any rows.
+    made : callable or None
+        Returns the estimator that predicts for any rows: its support vectors are copied if somebody asks it.
     machine : DualMachine or None
-        The same, or what ends the pipeline, where it is of this library: it tells how the fit ended.
+        The same on the rows of the fold, or what ends the pipeline, where it is of this library: it tells how the
+        fit ended.
     rows : Rows or None
         Those of the fold as `machine` takes them, where that costs less than to ask `fitted`.
     error : Exception or None
     seconds : float
     """
 
-    fitted: Any
+    made: Callable[[], Any] | None
     machine: DualMachine | None
     rows: Rows | None
     error: Exception | None
     seconds: float
+
+    @cached_property
+    def fitted(self) -> Any:
+        """What predicts for any rows; None where the fit failed."""
+        return None if self.made is None else self.made()
 
 
 class SharedFits:
@@ -138,6 +146,7 @@ class SharedFits:
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
         self._rows: dict[tuple[int, bool, bool], Rows] = {}
         self._before: dict[int, Pipeline] = {}
+        self._known_targets: dict[int, Any] = {}
         self._is_over = False
         self._lock = Lock()
         self._shares, self.reason = _why(estimator, X, self._params)
@@ -225,26 +234,28 @@ class SharedFits:
         if self.stopped or self._is_over:
             raise StoppedError(f"the search was stopped ({self.stopped})")
 
-    def _alone(self, estimator: Any, number: int) -> tuple[Any, DualMachine | None, Rows | None]:
+    def _alone(self, estimator: Any, number: int) -> tuple[Callable[[], Any], DualMachine | None, Rows | None]:
         params = {name: self._part(value, number) for name, value in self._params.items()}
         train, _ = self._splits[number]
         fitted = estimator.fit(self._given(estimator, train, train), *self._targets(number), **params)
         machine = machine_of(fitted)
-        return fitted, machine if isinstance(machine, DualMachine) else None, None
+        return lambda: fitted, machine if isinstance(machine, DualMachine) else None, None
 
-    def _shared(self, estimator: Any, course: _Course) -> tuple[Any, DualMachine | None, Rows | None]:
+    def _shared(self, estimator: Any, course: _Course) -> tuple[Callable[[], Any], DualMachine, Rows]:
         given: DualMachine = machine_of(estimator)
         number = course.number
         rows = self._rows_of(estimator, number)
-        training = rows.data.rows(rows.train)
         weights = next((self._part(value, number) for value in self._params.values()), None)
         spec = given._kernel_asked_for()
-        kernel = spec.resolve(training, None if weights is None else check_sample_weight(weights, training.n))
+        if course.kernel is None:  # the same all along the path
+            checked = None if weights is None else check_sample_weight(weights, rows.train.size)
+            course.kernel = spec.resolve(rows.data.rows(rows.train), checked)
+        kernel = course.kernel
         by_folds = estimator is not given or kernel != spec
         machine = None
         for held in self._ways_of(kernel, rows, course, by_folds=by_folds):
             used = rows if held is None else replace(rows, data=held)
-            machine = self._go_on(clone(given), course, kernel if held is None else Held(kernel))
+            machine = self._go_on(copy(given), course, kernel if held is None else Held(kernel))
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
             if held is None or held.whole.dtype == np.float64:
                 break
@@ -252,20 +263,29 @@ class SharedFits:
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
-        course.last = fitted = machine
+        course.last = machine
+        return partial(self._for_any_rows, estimator, machine, kernel, rows, number), machine, used
+
+    def _for_any_rows(self, estimator: Any, machine: DualMachine, kernel: Kernel, rows: Rows, number: int) -> Any:
+        """The estimator as it would be without a search."""
+        fitted = machine
         if isinstance(machine.kernel_, Held) and not kernel.takes_values:
-            fitted = machine._of_rows(kernel, training)
+            fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
         fitted = copy(fitted)
         fitted._silent = False
-        for name, value in given.get_params(deep=False).items():
+        for name, value in machine_of(estimator).get_params(deep=False).items():
             setattr(fitted, name, value)
         before = self._before.get(number)
         if before is not None:
             fitted = Pipeline([*before.steps, (_steps(estimator)[-1][0], fitted)])
-        return fitted, machine, used
+        return fitted
 
     def _targets(self, number: int) -> tuple[Any, ...]:
-        return () if self._y is None else (_safe_indexing(self._y, self._splits[number][0]),)
+        if self._y is None:
+            return ()
+        if number not in self._known_targets:
+            self._known_targets[number] = _safe_indexing(self._y, self._splits[number][0])
+        return (self._known_targets[number],)
 
     def _part(self, value: Any, number: int) -> Any:
         """What belongs to the training rows, of something that may have an element for each row."""
@@ -439,6 +459,7 @@ class _Course:
     path: _Path
     number: int
     last: DualMachine | None = None
+    kernel: Kernel | None = None  # with numbers for its rules
     in_single: bool = True  # whether single precision has been enough
 
 

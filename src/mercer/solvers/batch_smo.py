@@ -37,11 +37,14 @@ _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
 _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
 _PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
-_FEW_FREE = 2048  # free variables that Newton steps are always tried with: their inverse costs free^3 / 2
-_MAX_FREE = 6144  # and where nobody else violates: beyond _FEW_FREE they have a Cholesky factor, in two threads
+_FEW_FREE = 2048  # free variables that Newton steps are always tried with
+_MAX_FREE = 6144  # and where nobody else violates
+_INVERTED = 512  # mercer::kInverted: up to so many have an inverse; beyond, in single precision, a Cholesky factor
 _MAX_FREE_DOUBLE = 1500  # a change of side costs free^2 there
-_INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
-_FACTOR = 256.0  # or a factor
+# Pair steps may cost what Newton steps would, as measured; in steps times variables:
+_INVERSE = 16.0  # an inverse free^3 / 16
+_CHANGES = 16.0  # a factor, and who comes to the bounds and leaves them, 16 free^2
+_FACTOR = 256.0  # beyond _FEW_FREE free^3 / 256: pair steps wait for memory there
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
@@ -132,7 +135,7 @@ def working_sets(gram: Gram) -> tuple[int, ...]:
 def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
     """Return what a native call of Newton steps takes, to a few per cent (native/include/mercer/newton_steps.hpp)."""
     capacity = min(size, n_free + n_free // 4 + 64) + 96  # with padding for any instruction set
-    if single and n_free > _FEW_FREE:
+    if single and n_free > _FEW_FREE:  # up to here an inverse, where a factor has not led to the end
         return 2 * capacity * capacity + 3100 * capacity
     return 8 * capacity * (capacity + 257)
 
@@ -484,7 +487,10 @@ class _Block:
         ends = self.is_everything and state.n_refreshes > 0  # single precision has left few changes to make
         if n_free > self.max_free or not (self.is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
-        cost = n_free**3 / (_INVERSE if n_free <= _FEW_FREE else _FACTOR)
+        if n_free > _FEW_FREE:
+            cost = n_free**3 / _FACTOR
+        else:
+            cost = _CHANGES * n_free**2 if self.is_single and n_free > _INVERTED else n_free**3 / _INVERSE
         return _STEPS * size + int(cost / ((_KNOWN_TO_DRAG if state.drags else 1.0) * size))
 
     def _noise(self) -> float:

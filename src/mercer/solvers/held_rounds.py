@@ -36,6 +36,7 @@ class HeldState(State):
     values: FloatArray = field(kw_only=True)
     seen: npt.NDArray[np.int8] = field(kw_only=True)
     precise: bool = False
+    drags: bool = False  # whether pair steps have been slower than Newton steps
 
 
 @final
@@ -91,7 +92,7 @@ class HeldRounds(Solver[HeldState]):
         while True:
             room = state.gram.arena.array(max(_LEAST_ROOM, _power_of_two(wanted // 8)), np.float64)
             state.peak_bytes = max(state.peak_bytes, room.nbytes)
-            end, n_iter, state.violation, state.precise, wanted = solve_held(
+            end, n_iter, state.violation, state.precise, state.drags, wanted = solve_held(
                 select_isa(),
                 state.gram.data.whole,  # type: ignore[attr-defined]
                 state.rows,
@@ -109,6 +110,7 @@ class HeldRounds(Solver[HeldState]):
                 _WORK,
                 _LARGEST_SET,
                 state.precise,
+                state.drags,
                 room.astype(np.float64, copy=False),
                 state.stop,
             )
