@@ -86,7 +86,7 @@ def values_of(
     if doubt is None or not np.isfinite(doubt).all():
         return finite(gram.kernel, product_of(problem, gram, beta, check)), np.zeros(problem.n)
     if hint is not None:
-        exact |= ~_settled(problem, beta, hint, doubt, margin=_HINTED)
+        exact |= ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt), margin=_HINTED)
     exact = gram.with_repeats(exact)
     values = np.empty(problem.n)
     single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
@@ -123,7 +123,8 @@ def _from_kept(
     witness = np.zeros(problem.n, dtype=bool)  # one of them may have lost what another has not
     witness[::_WITNESSES] = True
     others = int(np.count_nonzero(~exact))
-    open_ones = ~exact & (witness | ~_settled(problem, beta, hint, doubt))
+    # The level is that of variables which are evaluated in double precision: it adds no doubt.
+    open_ones = ~exact & (witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt)))
     exact = gram.with_repeats(exact | open_ones)
     plan = kept.plan(~exact | witness)
     cost = plan.n_values + 2 * np.count_nonzero(open_ones) * np.count_nonzero(beta)

@@ -30,8 +30,12 @@ inline void require(bool condition, const char* message) {
 }
 
 inline void check_indices(const int64_t* indices, int64_t count, int64_t n) {
-    for (int64_t i = 0; i < count; ++i)
-        require(indices[i] >= 0 && indices[i] < n, "row indices must lie between 0 and the number of rows");
+    uint64_t signs = 0;  // the highest bit is set where an index or the room above it is negative
+    for (int64_t i = 0; i < count; ++i) {
+        const auto index = static_cast<uint64_t>(indices[i]);
+        signs |= index | (static_cast<uint64_t>(n) - 1 - index);
+    }
+    require(count == 0 || signs >> 63 == 0, "row indices must lie between 0 and the number of rows");
 }
 
 inline const Implementation& implementation(const std::string& isa) {

@@ -25,7 +25,8 @@ Survey survey(const Variables&);
 
 // At most `limit` active variables, sorted by group and then by index: the free ones of `previous` (up to half); then,
 // except for two places, violators that have not been `seen`, from all over the table; then alternately the worst
-// violators among those that can grow and those that can shrink. Ties go to the smaller index.
+// violators among those that can grow and those that can shrink, of either for half of the places that are left, and so
+// on while there are more. Ties go to the smaller index.
 std::vector<int64_t> select_working_set(const Variables&, const bool* seen, const int64_t* previous, int64_t n_previous,
                                         int64_t limit);
 

@@ -77,7 +77,8 @@ def select_working_set(
     First the free variables of the working set before (they fill half of it at most). Then, but for two places,
     variables on the wrong side of the level of their group that have not been `seen` in a working set, at even
     distances: half of them such as can grow and half such as can shrink, as far as there are both. Last, by turns, the
-    worst violators among the variables that can grow and among those that can shrink. Ties go to the smaller index.
+    worst violators among the variables that can grow and among those that can shrink, of either for half of the places
+    that are left, and so on while there are more. Ties go to the smaller index.
     """
     at = np.arange(beta.size) if active is None else active
     group, g, can_grow, can_shrink, m, M, level = _known(beta, gradient, lower, upper, groups, n_groups, at)
@@ -91,13 +92,16 @@ def select_working_set(
         growers = min(growing.size, max(places // 2, places - shrinking.size))
         chosen += _evenly(growing, growers) + _evenly(shrinking, min(shrinking.size, places - growers))
 
-    left = ~np.isin(at, chosen)
-    worst = [np.where(left & can_grow, M[group] - g, 0.0), np.where(left & can_shrink, g - m[group], 0.0)]
-    growing, shrinking = (np.lexsort((at, -by))[: np.count_nonzero(by > 0)] for by in worst)
-    for turn in zip_longest(growing, shrinking):
-        for k in turn:
-            if k is not None and at[k] not in chosen and len(chosen) < limit:
-                chosen.append(int(at[k]))
+    more = True
+    while more and len(chosen) < limit:
+        left, half = ~np.isin(at, chosen), (limit - len(chosen) + 1) // 2
+        worst = [np.where(left & can_grow, M[group] - g, 0.0), np.where(left & can_shrink, g - m[group], 0.0)]
+        growing, shrinking = (np.lexsort((at, -by))[: min(half, np.count_nonzero(by > 0))] for by in worst)
+        for turn in zip_longest(growing, shrinking):
+            for k in turn:
+                if k is not None and at[k] not in chosen and len(chosen) < limit:
+                    chosen.append(int(at[k]))
+        more = max(growing.size, shrinking.size) == half
     return np.array(sorted(chosen, key=lambda u: (0 if groups is None else groups[u], u)), dtype=np.int64)
 
 

@@ -89,11 +89,13 @@ class BatchState(State):
     n_moved: int = _ENOUGH  # in the last round
     ledger: Ledger | None = None  # until the first true gradient
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
+    takes_everything: bool = field(init=False)  # whether the working set is all variables, in every round
     values: Gram = field(init=False)  # of each row once, where some have two variables
     rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.problem.n, dtype=bool)
+        self.takes_everything = takes_everything(self.gram)
         self.values, self.rows = self.gram.folded or (self.gram, None)
 
     def rows_of(self, variables: IndexArray) -> IndexArray:
@@ -109,11 +111,6 @@ class BatchState(State):
             wanted = np.zeros(self.values.n, dtype=bool)
             wanted[self.rows[active]] = True
             self.active_rows = np.flatnonzero(wanted)
-
-    @property
-    def takes_everything(self) -> bool:
-        """Whether the working set is all variables, in every round."""
-        return takes_everything(self.gram)
 
     def count_memory(self, more: int = 0) -> None:
         """Note what blocks of kernel values take now, and `more` bytes beside them."""

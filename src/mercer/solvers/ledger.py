@@ -43,6 +43,7 @@ class Ledger:
         self._gram, self._rows = gram, np.arange(gram.n) if rows is None else rows
         self.beta = beta.copy()
         self._moves: list[tuple[IndexArray, FloatArray]] = []
+        self._bytes_of_moves = 0
         self._left = np.full(beta.size, -1, dtype=np.int64)  # before which round; -1 for those who have not
         self.travelled = np.abs(beta)
         self.n_terms = int(np.count_nonzero(beta))
@@ -51,13 +52,14 @@ class Ledger:
     def nbytes(self) -> int:
         """Bytes that it takes."""
         arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
-        return arrays + sum(cols.nbytes + change.nbytes for cols, change in self._moves)
+        return arrays + self._bytes_of_moves
 
     def move(self, cols: IndexArray, beta: FloatArray) -> None:
         """Note that the coefficients `cols` have become those of the point `beta`."""
         change = beta[cols] - self.beta[cols]
         self.beta[cols] = beta[cols]
         self._moves.append((cols, change))
+        self._bytes_of_moves += cols.nbytes + change.nbytes
         self.travelled[cols] += np.abs(change)
         self.n_terms += cols.size + 1
 
