@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import scale
 
@@ -191,6 +192,29 @@ def test_a_constant_column_has_no_weight(n, value):
         found = LeastSquaresClassifier().fit(np.column_stack([np.full(n, value), x]), y)
         assert found.coef_[0, 0] == 0.0
         np.testing.assert_allclose(found.coef_[0, 1], LeastSquaresClassifier().fit(x[:, None], y).coef_[0, 0])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e8])
+def test_a_constant_column_beside_others_proves_nothing_wrong(alpha, value):
+    """Singular vectors are not 0 there but some rounding, which is large in units of a column that does not vary."""
+    X, y = TABLES["3 classes"]
+    X = np.insert(X, 4, value, axis=1)
+    found = LeastSquaresClassifier(alpha).fit(X, y)
+    assert not found.coef_[:, 4].any()
+    assert found.certificate_.status is Status.OPTIMAL
+    np.testing.assert_allclose(
+        np.delete(found.coef_, 4, axis=1), LeastSquaresClassifier(alpha).fit(*TABLES["3 classes"]).coef_
+    )
+
+
+def test_what_rounding_hides_is_said():
+    X, y = TABLES["2 classes"]
+    with pytest.warns(
+        ConvergenceWarning, match="LeastSquaresClassifier ended as `stalled`: violation .* Scale the col"
+    ):
+        machine = LeastSquaresClassifier().fit(X[:, :2] * [1e-10, 1e29], y)
+    assert machine.certificate_.status is Status.STALLED
 
 
 @pytest.mark.parametrize("machine", [LeastSquaresSVC(gamma=0.05), LeastSquaresClassifier(1.0)], ids=str)

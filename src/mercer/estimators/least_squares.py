@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.every_row import EveryRowMachine
@@ -20,6 +22,7 @@ from mercer.machines import least_squares, ridge
 from mercer.machines.certificate import LossCertificate
 from mercer.multiclass import winners
 from mercer.recipes import ForLeastSquaresClassifier, ForLeastSquaresSVC
+from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -293,6 +296,11 @@ class LeastSquaresClassifier(HasProbabilities, BaseEstimator):
     ValueError
         In `fit`, for input that the messages name.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If rounding hides the optimum, as where columns are of very different sizes. The machine is usable.
+
     Notes
     -----
     Costs some 4 n p min(n, p) multiplications. Sparse rows are made dense, 8 n p bytes; for wide sparse tables use
@@ -367,6 +375,14 @@ class LeastSquaresClassifier(HasProbabilities, BaseEstimator):
         self.loo_decision_ = one_column_for_two(decision)
         self.loo_score_ = _weighted_accuracy(self.loo_decision_, labels.codes, labels.weights)
         self.certificate_ = fitted.certificate
+        if fitted.certificate.status is not Status.OPTIMAL:
+            warnings.warn(
+                f"LeastSquaresClassifier ended as `{fitted.certificate.status}`: violation "
+                f"{fitted.certificate.violation:.3g} (tolerance {fitted.certificate.tol:g}), relative duality gap "
+                f"{fitted.certificate.relative_gap:.3g}. {fitted.certificate.status.advice}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         if self._has_probabilities():
             self._calibrate(decision[rows], labels, "ovr")
         return self

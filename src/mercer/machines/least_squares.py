@@ -71,6 +71,7 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
     safe = np.where(known, s, 1.0)
     shrink = np.where(known, 1.0 / (safe + penalty / safe), 0.0)
     w = right.T @ (shrink[:, None] * (left.T @ (roots * (Y - level))))
+    w[constant] = 0.0  # whatever rounding makes of it: in units of a column that does not vary, it would be infinite
     bias = level - weights / total @ rows @ w
     leverages = weights / total + np.square(left) @ (shrink * s)
     free = 1.0 - leverages
