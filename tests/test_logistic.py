@@ -458,6 +458,17 @@ def test_roots_of_second_derivatives(loss, second):
         assert spread(v)[i] @ w[i] == pytest.approx(v[i] @ gather(w)[i])
 
 
+def test_the_loss_of_a_row_that_is_certain_has_all_its_digits():
+    loss = Softmax(np.array([0, 1, 1]))
+    f = np.array([[40.0, 0.0, 1.0], [-700.0, 700.0, 0.0], [40.0, 0.0, 1.0]])
+    small, tiny = (1.0 + np.e) * np.exp(-40.0), np.exp(-700.0)
+    np.testing.assert_allclose(loss.values(f), [small, tiny, 40.0 + small], rtol=1e-13)
+    gradient = loss.gradient(f)
+    np.testing.assert_allclose(gradient[0], [-small, np.exp(-40.0), np.exp(-39.0)], rtol=1e-13)
+    np.testing.assert_allclose(gradient[1], [0.0, -tiny, tiny], rtol=1e-13)
+    np.testing.assert_allclose(gradient[2], [1.0, -1.0, np.exp(-39.0)], rtol=1e-13)
+
+
 # What a certificate must not say.
 
 

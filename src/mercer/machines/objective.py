@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, softmax
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -116,14 +116,18 @@ class Softmax(SmoothLoss):
     codes: IndexArray
 
     def values(self, f: FloatArray) -> FloatArray:
-        """Minus the log-likelihood of each row."""
-        return -log_softmax(f, axis=1)[np.arange(self.codes.size), self.codes]
+        """Minus the log-likelihood of each row, to its last digits where that is small."""
+        every, top = np.arange(self.codes.size), f.argmax(axis=1)
+        beside = np.exp(f - f[every, top, None])
+        beside[every, top] = 0.0
+        return np.asarray(f[every, top] - f[every, self.codes] + np.log1p(beside.sum(axis=1)))
 
     def gradient(self, f: FloatArray) -> FloatArray:
-        """Probabilities, minus 1 for the row's own class."""
-        p = softmax(f, axis=1)
-        p[np.arange(self.codes.size), self.codes] -= 1.0
-        return p
+        """Probabilities; for the row's own class, minus those of the others, which 1 would swallow."""
+        every, p = np.arange(self.codes.size), softmax(f, axis=1)
+        p[every, self.codes] = 0.0
+        p[every, self.codes] = -p.sum(axis=1)
+        return np.asarray(p)
 
     def root(self, f: FloatArray) -> tuple[Linear, Linear]:
         """Diag(q) (I - q q') and its transpose, q being the roots of p: their product is diag(p) - p p'."""
