@@ -405,6 +405,21 @@ def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
             assert threads() == found
 
 
+def test_the_biases_of_a_certificate_leave_blas_one_thread(monkeypatch):
+    """Of 90 classes, threads that wait for each other took half a minute for a fit of a second."""
+    seen, pinv = set(), np.linalg.pinv
+
+    def watched(*args, **kwargs):
+        seen.update(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return pinv(*args, **kwargs)
+
+    monkeypatch.setattr(np.linalg, "pinv", watched)
+    objective = Objective(Softmax(np.arange(4)), np.ones(4), np.ones(4), True)
+    with threadpool_limits(3, user_api="blas"):
+        objective.balanced(np.random.default_rng(0).normal(size=(4, 4)))
+    assert seen == {1}
+
+
 # Kernels of fewer directions than rows: K is 0 along most combinations of coefficients.
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
 
+from mercer.backends.threads import blas_threads
+
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 Linear = Callable[[FloatArray], FloatArray]
@@ -192,7 +194,8 @@ class Objective:
         """
         if not self.has_bias:
             return f
-        found = self._shifted(f)
+        with blas_threads(f.shape[1] ** 3):
+            found = self._shifted(f)
         if f.shape[1] == 1 and self.off_balance((self.weights[:, None] * self.loss.gradient(found)).sum(axis=0)):
             found = self._bisected(f)
         return found
