@@ -20,7 +20,7 @@ from cases import ISAS
 from mercer import SVC, Status, _core, _reference
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import joint
-from mercer.solvers import batch_smo
+from mercer.solvers import batch_smo, joint_newton
 
 
 def machine(**parameters):
@@ -245,6 +245,79 @@ def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
     assert ended[1] == 1
     shares = np.where(own, C[:, None], 0.0) - beta
     assert (np.abs(shares).max(axis=1) > 0.99 * C).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("C", [0.3, 1e3])
+def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C):
+    rng = np.random.default_rng(3)
+    X, y, penalties = rng.normal(size=(50, 3)), rng.integers(0, 4, 50), C * rng.uniform(0.5, 2.0, 50)
+    matrix = np.zeros((50, 64), dtype=dtype)
+    matrix[:, :50] = plain.gaussian(X, X, 0.5)
+    K, own = matrix[:, :50].astype(float), y[:, None] == np.arange(4)
+    start, upper = np.where(own, 0.0, 1.0), np.where(own, penalties[:, None], 0.0)
+    beta, gradient = np.zeros((50, 4)), start.copy()
+    assert joint_newton.step(matrix, beta, gradient, y, penalties, most=150) == (0.0, 0, True)  # nothing is free
+    _core.solve_joint_block(ISAS[0], False, matrix, beta, gradient, y, penalties, 1e-9, 100, 1e12)
+    assert joint_newton.step(matrix, beta, gradient, y, penalties, most=3) is None
+    n_free, arrived = [], False
+    while not arrived:
+        before = 0.5 * (beta * (gradient + start)).sum()
+        gain, free, arrived = joint_newton.step(matrix, beta, gradient, y, penalties, most=150)
+        np.testing.assert_allclose(gradient, K @ beta + start, atol=1e-9 * C)
+        np.testing.assert_allclose(beta.sum(axis=1), 0.0, atol=1e-13 * C)
+        assert (beta <= upper).all()
+        assert before - 0.5 * (beta * (gradient + start)).sum() == pytest.approx(gain, abs=1e-9 * C)
+        n_free.append(free)
+    joint_newton.step(matrix, beta, gradient, y, penalties, most=150)  # what the first has left to rounding
+    free = beta < upper
+    spread = np.where(free, gradient, -np.inf).max(axis=1) - np.where(free, gradient, np.inf).min(axis=1)
+    assert spread.max() < (1e-9 if dtype is np.float64 else 1e-5)
+    assert n_free[-1] == (free.sum(axis=1) - 1).sum() > 10
+    assert 2 < len(n_free) < 40
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_shares_have_their_digits_however_large_the_penalty_is(isa, conjugate):
+    """C = 2^80 is as good as 2^20 where the classes can be told apart, and its rounding is more than all shares."""
+    X, y = load_iris(return_X_y=True)
+    X, y = scale(X)[::4], y[::4].copy()
+    padded = np.zeros((38, 48))
+    padded[:, :38] = plain.gaussian(X, X, 1.0)
+    found = []
+    for C in (2.0**20, 2.0**80):
+        beta, gradient = np.zeros((38, 3)), np.where(y[:, None] == np.arange(3), 0.0, 1.0)
+        for _ in range(20):
+            _core.solve_joint_block(isa, False, padded, beta, gradient, y, np.full(38, C), 1e-9, 200, 1e12)
+            if conjugate:
+                _core.solve_joint_block(isa, True, padded, beta, gradient, y, np.full(38, C), 1e-9, 50, 1e12)
+        found.append(beta)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-5)
+    assert np.abs(found[0]).max() > 0.1
+
+
+# Kernel values that are nearly dependent, or so large that all shares are tiny beside C.
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("load", "parameters"),
+    [
+        (load_iris, {"gamma": 1e-6, "C": 1e3}),
+        (load_iris, {"gamma": 1e-6, "C": 1e6}),
+        (load_iris, {"kernel": "poly", "degree": 5, "gamma": 1.0, "C": 1.0}),
+        (load_wine, {"kernel": "linear", "C": 1e6}),
+        (load_wine, {"kernel": "poly", "degree": 5, "gamma": 1.0, "C": 1e3}),
+    ],
+)
+def test_extreme_kernels_come_to_an_optimum(load, parameters, weighted):
+    X, y = load(return_X_y=True)
+    weights = 10.0 ** np.random.default_rng(0).choice([-6, 0, 3], len(y)) if weighted else np.ones(len(y))
+    fitted = machine(tol=1e-3, max_iter=300_000, **parameters).fit(X, y, weights)
+    certificate = fitted.certificate_
+    assert certificate.status is certificate.verify().status is Status.OPTIMAL
+    assert certificate.gap <= 1e-3 * parameters["C"] * weights.sum()
 
 
 def test_wrong_arguments_of_native_steps():

@@ -145,6 +145,15 @@ class JointFace {
         return least;
     }
 
+    // The largest share that an example has given to a class that is not its own: where C is huge, all are tiny.
+    double largest_given() const {
+        double most = 0.0;
+        for (int64_t i = 0; i < block_.size; ++i)
+            for (int64_t k = 0; k < block_.n_classes; ++k)
+                if (k != block_.own[i] && share(i, k) > most) most = share(i, k);
+        return most;
+    }
+
     // Goes to the projection of the minimiser onto the feasible set, or where that is no better, towards the minimiser
     // as far as the set goes and the objective falls.
     void take() {
@@ -158,8 +167,9 @@ class JointFace {
         if (room < 1.0) {
             double* target = direction_;  // no longer needed, nor is the product
             for (int64_t i = 0; i < block_.size; ++i) {
-                for (int64_t k = 0; k < block_.n_classes; ++k) shares_[k] = share(i, k) - change_[k * padded_ + i];
-                project_onto_simplex(shares_, block_.n_classes, block_.penalty[i]);
+                for (int64_t k = 0; k < block_.n_classes; ++k)
+                    shares_[k] = -block_.beta[i * block_.n_classes + k] - change_[k * padded_ + i];
+                project_beside(shares_, block_.n_classes, block_.own[i], block_.penalty[i]);
                 write_shares(shares_, block_.n_classes, block_.own[i], block_.penalty[i], moved_);
                 for (int64_t k = 0; k < block_.n_classes; ++k)
                     target[k * padded_ + i] = moved_[k] - block_.beta[i * block_.n_classes + k];
@@ -173,17 +183,28 @@ class JointFace {
         if (step > 0.0) move(step);
     }
 
+    // The gradient follows what became of beta: of a change that went far where hardly anything curves, rounding leaves
+    // more than of that.
     void move(double step) {
+        const double given = largest_given();
         for (int64_t i = 0; i < block_.size; ++i) {
             double* beta = block_.beta + i * block_.n_classes;
             for (int64_t k = 0; k < block_.n_classes; ++k) {
                 const double left = share(i, k) - step * change_[k * padded_ + i];
                 // What comes next to 0 is 0: rounding would make it a share that nobody wants.
-                shares_[k] = left > 1e-14 * block_.penalty[i] ? left : 0.0;
-                block_.gradient[i * block_.n_classes + k] += step * image_[k * padded_ + i];
+                const double size = k == block_.own[i] || block_.penalty[i] < given ? block_.penalty[i] : given;
+                shares_[k] = left > 1e-14 * size ? left : 0.0;
             }
-            write_shares(shares_, block_.n_classes, block_.own[i], block_.penalty[i], beta);
+            write_shares(shares_, block_.n_classes, block_.own[i], block_.penalty[i], moved_);
+            for (int64_t k = 0; k < block_.n_classes; ++k) {
+                change_[k * padded_ + i] = moved_[k] - beta[k];
+                beta[k] = moved_[k];
+            }
         }
+        multiply(change_, image_);
+        for (int64_t i = 0; i < block_.size; ++i)
+            for (int64_t k = 0; k < block_.n_classes; ++k)
+                block_.gradient[i * block_.n_classes + k] += image_[k * padded_ + i];
     }
 
     const JointProblem<Real>& block_;

@@ -85,15 +85,17 @@ class JointSteps {
         const Real* row = block_.matrix + i * block_.stride;
         const auto curvature = static_cast<double>(row[i]);
         if (curvature > 0.0)
-            project(curvature, block_.penalty[i]);
+            project(i, curvature);
         else
             take_steepest(block_.penalty[i]);
         return move(i, row);
     }
 
-    void project(double curvature, double total) {
-        for (int64_t k = 0; k < block_.n_classes; ++k) target_[k] = share_[k] + slope_[k] / curvature;
-        project_onto_simplex(target_, block_.n_classes, total);
+    void project(int64_t i, double curvature) {
+        const int64_t own = block_.own[i];
+        for (int64_t k = 0; k < block_.n_classes; ++k)
+            target_[k] = slope_[k] / curvature + (k == own ? -block_.beta[i * block_.n_classes + k] : share_[k]);
+        project_beside(target_, block_.n_classes, own, block_.penalty[i]);
     }
 
     // Where the objective does not curve, or curves downwards: all of C for the class with the largest gradient.

@@ -94,8 +94,11 @@ def joint_face(
             change, length = upper - nearest - beta, 1.0
     if length > 0.0:
         left = shares - length * change
-        beta[:] = upper - np.where(left > 1e-14 * penalty[:, None], left, 0.0)
-        gradient += length * (matrix @ change)
+        given = float(np.where(upper > 0.0, 0.0, shares).max())
+        sizes = np.where(upper > 0.0, penalty[:, None], np.minimum(penalty, given)[:, None])
+        moved = upper - np.where(left > 1e-14 * sizes, left, 0.0)
+        gradient += matrix @ (moved - beta)
+        beta[:] = moved
     least = np.where(beta < upper, gradient, np.inf).min(axis=1)
     violation = float((gradient.max(axis=1) - least).max())
     return (SOLVED if violation <= tol else LIMIT), n_iter, violation

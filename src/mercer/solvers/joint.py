@@ -14,6 +14,7 @@ from mercer._core import solve_joint_block
 from mercer.gram import Gram, padded_block
 from mercer.isa import select_isa
 from mercer.problems import JointHinge, Problem, inner
+from mercer.solvers import joint_newton
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
 from mercer.solvers.batch_smo import EXACT_PROBLEM, takes_everything, working_sets
 from mercer.solvers.row_cache import RowCache
@@ -22,8 +23,12 @@ Array = npt.NDArray[np.floating]
 
 _BLOCK_WORK = 2e7  # multiplications in one native call: some 10 ms
 _BLOCK_CALLS = 40  # on one working set
+_WHOLE_CALLS = 400  # on everything, some seconds, before the driver looks whether that leads anywhere
 _PATIENT_STEPS = 50  # for each row of a working set, before conjugate gradients; an eighth of that
 _SMALL_BLOCK = 500  # up to so many rows, where they cost little
+_MOVED = 3.0  # classes of a row that take a step, or so
+_LITTLE = 1e-6  # of what Newton steps gained, ends them: steps on single rows find another face more quickly
+_NEWTON, _STEPS = 100, 10  # Newton steps, one after the other: at most, and mostly
 _CONJUGATE = 100  # made at a time, at most: each costs about a step for each row
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
 _ROUNDOFF = 2.0**-24  # of a kernel value in single precision
@@ -60,9 +65,9 @@ class JointState(State):
         """Point and gradient, by row; views."""
         return self.problem.by_output(self.beta), self.problem.by_output(self.gradient)
 
-    def count_memory(self) -> None:
-        """Note what blocks of kernel values take now."""
-        held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes)
+    def count_memory(self, more: int = 0) -> None:
+        """Note what blocks of kernel values take now, and `more` bytes beside them."""
+        held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes) + more
         self.peak_bytes = max(self.peak_bytes, held)
 
 
@@ -74,8 +79,9 @@ class JointRows(Solver[JointState]):
 
     The variables of example i are the shares t_ik of C_i that its classes have, its own beta being C_i less its share.
     With all other examples fixed, they solve the projection of t_i + g_i / k(x_i, x_i) onto nonnegative numbers with
-    the sum C_i. Where such steps drag on, as they do for large C, conjugate gradients go to the minimiser of the face
-    that the point is on. An example violates by how much its largest gradient exceeds the smallest one of a class with
+    the sum C_i. Where such steps drag on, as they do for large C, Newton's method goes to the minimiser of the face
+    that the point is on (:mod:`mercer.solvers.joint_newton`), or where too many shares are free for it, conjugate
+    gradients. An example violates by how much its largest gradient exceeds the smallest one of a class with
     a share.
 
     One round: choose the free examples of the last working set and the worst violators, evaluate K[W, W], solve the
@@ -210,13 +216,21 @@ class JointRows(Solver[JointState]):
         block_beta, block_gradient = beta[chosen], gradient[chosen]
         own, penalty = state.codes[chosen], state.penalties[chosen]
         patience = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
-        most = calls_left or (None if everything else _BLOCK_CALLS)
+        most = calls_left or (_WHOLE_CALLS if everything else _BLOCK_CALLS)
         calls = since = 0
-        while most is None or calls < most:
+        budget = 0.0  # multiplications for Newton's method, of many free variables: as many as all else took
+        while calls < most:
             left = 2**62 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter)
             if left == 0:
                 return
             conjugate = since >= patience and state.gram.is_convex
+            if conjugate:
+                most_free = max(joint_newton.FEW_FREE, int(max(0.0, 3.0 * budget / _STEPS) ** (1 / 3)))
+                spent = yield from self._newton(state, chosen, matrix, block_beta, block_gradient, most_free)
+                budget -= spent
+                if spent > 0.0:
+                    calls, since = calls + 1, 0
+                    continue
             end, n_iter, violation = solve_joint_block(
                 select_isa(),
                 conjugate,
@@ -231,16 +245,53 @@ class JointRows(Solver[JointState]):
                 state.stop,
             )
             calls, since = calls + 1, 0 if conjugate else since + n_iter
-            beta[chosen] = block_beta
+            budget += float(n_iter * chosen.size) * (beta.shape[1] * chosen.size if conjugate else _MOVED)
             state.n_iter += n_iter
-            if everything and takes_everything(state.gram):
-                gradient[chosen] = block_gradient
-                state.moved = max(state.moved, inner(state.beta, state.beta))
+            self._note(state, chosen, block_beta, block_gradient)
+            if takes_everything(state.gram):
                 state.violation = violation
-                state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
             yield
             if end != _LIMIT:
                 return
+
+    def _newton(
+        self,
+        state: JointState,
+        chosen: IndexArray,
+        matrix: Array,
+        beta: FloatArray,
+        gradient: FloatArray,
+        most_free: int,
+    ) -> Generator[None, None, float]:
+        """Go from face to face of a block while that gains, and return the multiplications that it took.
+
+        None at all where there are too many free variables.
+        """
+        own, penalty, gained, spent = state.codes[chosen], state.penalties[chosen], 0.0, 0.0
+        room = state.gram.room / 4 / joint_newton.BYTES_EACH
+        most = min(joint_newton.MOST_FREE, most_free, int(room**0.5))
+        for _ in range(_NEWTON):
+            found = joint_newton.step(matrix, beta, gradient, own, penalty, most=most)
+            if found is None:
+                break
+            spent += found.n_free**3 / 3.0 + 2.0 * chosen.size**2 * beta.shape[1]
+            state.n_iter += 1
+            state.count_memory(joint_newton.BYTES_EACH * found.n_free**2)
+            self._note(state, chosen, beta, gradient)
+            yield
+            gained += found.gain
+            if found.arrived or found.gain <= _LITTLE * gained or 0 <= state.max_iter <= state.n_iter:
+                break
+        return spent
+
+    def _note(self, state: JointState, chosen: IndexArray, block_beta: FloatArray, block_gradient: FloatArray) -> None:
+        """Put a block's point where it belongs, and its gradient too where the block is everything."""
+        beta, gradient = state.rows
+        beta[chosen] = block_beta
+        if takes_everything(state.gram):
+            gradient[chosen] = block_gradient
+            state.moved = max(state.moved, inner(state.beta, state.beta))
+            state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
 
     def _rounding(self, state: JointState) -> float:
         """About what rounding leaves of a violation."""
