@@ -74,7 +74,6 @@ CASES = [
     pytest.param(name, limit, marks=() if (name, limit) in QUICK else pytest.mark.slow)
     for name in FITS
     for limit in (40, 100, 1000)
-    if name != "joint" or limit == 1000  # with less, working sets are so small that it takes half a minute
 ]
 
 
