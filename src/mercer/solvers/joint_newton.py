@@ -128,8 +128,8 @@ def _minimiser(
 def _product(matrix: Array, vectors: FloatArray) -> FloatArray:
     """K times the columns of vectors."""
     n = len(vectors)
-    parts = [matrix[first : first + _STRIP, :n].astype(np.float64, copy=False) for first in range(0, n, _STRIP)]
-    return np.concatenate([part @ vectors for part in parts])
+    strips = (matrix[first : first + _STRIP, :n] for first in range(0, n, _STRIP))
+    return np.concatenate([strip.astype(np.float64, copy=False) @ vectors for strip in strips])
 
 
 def _nearest(points: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatArray:
