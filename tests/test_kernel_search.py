@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, Stra
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import KernelCenterer, StandardScaler
 
-from mercer import SVC, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
+from mercer import SVC, SVDD, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
 from mercer.estimators.shared_fits import SharedFits, StoppedError
 from mercer.gram import Gram
 from mercer.kernels.held import Held
@@ -169,15 +169,32 @@ def test_any_scorer(scoring):
     agree(ours, GridSearchCV(SVC(tol=_TIGHT), axes, scoring=scoring, refit=refit, cv=3).fit(X, y))
 
 
-def test_a_search_for_novelties():
+@pytest.mark.parametrize(
+    ("machine", "axes"),
+    [
+        (OneClassSVM(tol=_TIGHT), {"nu": [0.1, 0.3], "gamma": [0.01]}),
+        (SVDD(tol=_TIGHT), {"C": [0.02, 0.1], "gamma": [0.01]}),
+        (SVDD(kernel="linear", tol=_TIGHT), {"C": [0.02, 0.1]}),  # k(x, x) differs from row to row
+    ],
+)
+def test_a_search_for_novelties(machine, axes):
     X, _ = _cancer()
 
     def share_inside(estimator, X, y=None):
-        return float(np.mean(estimator.predict(X) == 1))
+        return float(np.mean(estimator.predict(X) == 1)) + float(estimator.decision_function(X).mean())
 
-    axes = {"nu": [0.1, 0.3], "gamma": [0.01]}
-    ours = KernelSearchCV(OneClassSVM(tol=_TIGHT), scoring=share_inside, cv=3, **axes).fit(X)
-    agree(ours, GridSearchCV(OneClassSVM(tol=_TIGHT), axes, scoring=share_inside, cv=3).fit(X))
+    ours = KernelSearchCV(machine, scoring=share_inside, cv=3, return_train_score=True, **axes).fit(X)
+    agree(ours, GridSearchCV(machine, axes, scoring=share_inside, cv=3, return_train_score=True).fit(X))
+
+
+def test_training_parts_that_hold_rows_twice():
+    X, y = _diabetes()
+    rng = np.random.default_rng(0)
+    splits = [(rng.integers(0, y.size, y.size), np.arange(k, y.size, 3)) for k in range(3)]
+    axes = {"C": [0.1, 10.0], "gamma": [1.0, 10.0]}
+    ours = KernelSearchCV(SVR(tol=_TIGHT), cv=splits, **axes).fit(X, y)
+    agree(ours, GridSearchCV(SVR(tol=_TIGHT), axes, cv=splits).fit(X, y))
+    assert set(ours.cv_results_["status"]) == {"optimal"}
 
 
 @pytest.mark.parametrize("pipeline", [False, True])
