@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import KernelCenterer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import SVC, SVDD, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
 from mercer.estimators.shared_fits import SharedFits, StoppedError
@@ -400,6 +402,22 @@ def test_a_scorer_sees_the_estimator_as_it_was_given():
     looking = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=looks, error_score="raise").fit(X, y)
     plain = KernelSearchCV(machine, C=[0.1, 1.0], cv=3).fit(X, y)
     np.testing.assert_array_equal(looking.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("machine", [SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))])
+def test_a_scorer_may_do_with_the_estimator_what_it_does_with_any(machine):
+    X, y = _cancer()
+
+    def thorough(estimator, X, y):
+        check_is_fitted(estimator)
+        assert isinstance(estimator, type(machine))
+        again = clone(estimator).fit(X, y)
+        assert type(again) is type(machine)
+        copies = deepcopy(estimator), pickle.loads(pickle.dumps(estimator))
+        return float(np.mean([one.decision_function(X[:5]).sum() for one in (again, *copies)]))
+
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=thorough, error_score="raise").fit(X, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=3, scoring=thorough).fit(X, y))
 
 
 def test_other_rows_of_the_same_shape_are_not_mistaken_for_those_of_the_fold():

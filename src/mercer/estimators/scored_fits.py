@@ -185,13 +185,26 @@ _NOTHING = _Summary(np.nan, np.nan, "", np.nan)
 
 
 class _Cell(BaseEstimator):
-    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it."""
+    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it.
+
+    Once fitted it passes for that fit: to `isinstance` and `check_is_fitted`, and in copies, clones and pickles.
+    """
 
     def __init__(self, estimator: Any, walk: Walk) -> None:
         self.estimator, self.walk = estimator, walk
 
-    def __sklearn_clone__(self) -> _Cell:
-        return _Cell(clone(self.estimator), self.walk)
+    @property
+    def __class__(self) -> type:  # type: ignore[misc]  # isinstance asks for it
+        return type(self._fold.fitted) if "_fold" in vars(self) else _Cell
+
+    def __sklearn_clone__(self) -> Any:
+        return clone(self.estimator) if "_fold" in vars(self) else _Cell(clone(self.estimator), self.walk)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fold" in vars(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_itself, (self._fold.fitted,)) if "_fold" in vars(self) else super().__reduce_ex__(protocol)
 
     def __sklearn_tags__(self) -> Any:
         return get_tags(self.estimator)
@@ -238,3 +251,7 @@ class _Cell(BaseEstimator):
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask
+
+
+def _itself(fitted: Any) -> Any:
+    return fitted
