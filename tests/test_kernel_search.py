@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
@@ -77,6 +78,34 @@ def _column_kernel(column):
     return product
 
 
+class _Drops(Pipeline):
+    """Has no transformers, and leaves out every other row."""
+
+    def fit(self, X, y):
+        self.steps[-1][1].fit(X[::2], y[::2])
+        return self
+
+    def predict(self, X):
+        return self.steps[-1][1].predict(X)
+
+    def score(self, X, y):
+        return self.steps[-1][1].score(X, y)
+
+
+class _Encodes(TransformerMixin, BaseEstimator):
+    """Keeps from rows what they say of their own targets, as target encoding does."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X
+
+    def fit_transform(self, X, y=None):
+        return np.roll(self.fit(X).transform(X), 1, axis=1)
+
+
 class _Shouting(SVC):
     """Looks at its rows as only arrays can be looked at."""
 
@@ -116,6 +145,17 @@ SEARCHES = {
     "a pipeline in a pipeline": (
         Pipeline([("scaler", StandardScaler()), ("inner", make_pipeline(PCA(1), SVC(tol=_TIGHT)))]),
         lambda: load_breast_cancer(return_X_y=True),
+        {"C": [0.1, 1.0]},
+    ),
+    "steps of one name": (
+        Pipeline([("standardscaler", StandardScaler()), ("inner", make_pipeline(StandardScaler(), SVC(tol=_TIGHT)))]),
+        _cancer,
+        {"C": [0.1, 1.0]},
+    ),
+    "a pipeline of one's own": (_Drops([("odd", None), ("machine", SVC(tol=_TIGHT))]), _cancer, {"C": [0.1, 1.0]}),
+    "rows that are encoded otherwise when seen again": (
+        make_pipeline(_Encodes(), SVC(tol=_TIGHT)),
+        _cancer,
         {"C": [0.1, 1.0]},
     ),
     "a pipeline of one step": (make_pipeline(SVC(tol=_TIGHT)), _cancer, {"C": [0.1, 1.0]}),
@@ -187,6 +227,30 @@ def test_a_search_for_novelties(machine, axes):
 
     ours = KernelSearchCV(machine, scoring=share_inside, cv=3, return_train_score=True, **axes).fit(X)
     agree(ours, GridSearchCV(machine, axes, scoring=share_inside, cv=3, return_train_score=True).fit(X))
+
+
+@pytest.mark.parametrize("machine", [SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))])
+def test_parts_that_are_named_by_masks(machine):
+    X, y = _cancer()
+    splits = [(np.arange(y.size) % 3 != k, np.arange(y.size) % 3 == k) for k in range(3)]
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=splits, return_train_score=True).fit(X, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=splits, return_train_score=True).fit(X, y))
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_columns_keep_their_names(pipeline):
+    X, y = _cancer()
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    machine = SVC(probability=True)
+    machine = make_pipeline(StandardScaler(), machine).set_output(transform="pandas") if pipeline else machine
+
+    def looks(estimator, X, y):
+        own = estimator[-1] if pipeline else estimator
+        assert list(own.feature_names_in_) == ["a", "b", "c"]
+        return float(estimator.predict_proba(X[:5])[:, 1].sum())
+
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=looks, error_score="raise").fit(frame, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=3, scoring=looks).fit(frame, y))
 
 
 def test_training_parts_that_hold_rows_twice():

@@ -193,8 +193,8 @@ class _Cell(BaseEstimator):
     def __init__(self, estimator: Any, walk: Walk) -> None:
         self.estimator, self.walk = estimator, walk
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # isinstance asks for it
+    @property  # type: ignore[misc]  # isinstance asks for it
+    def __class__(self) -> type:
         return type(self._fold.fitted) if "_fold" in vars(self) else _Cell
 
     def __sklearn_clone__(self) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -19,6 +19,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _check_feature_names
 
 from mercer.backends import HeldRows, n_threads
 from mercer.data import Data, Precomputed
@@ -41,6 +42,7 @@ IndexArray = npt.NDArray[np.int64]
 
 _SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: evenly within 2^-25
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
+_ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
 _OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
 """Machines whose fits share what they can; a class made from one of them may do anything with its rows."""
@@ -52,19 +54,25 @@ class StoppedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Rows:
-    """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given."""
+    """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
+
+    Columns may have `names`. What comes before the machine may treat rows that it was fitted on differently when it
+    sees them again: `again` tells whether it does not.
+    """
 
     data: Data
     train: IndexArray
     test: IndexArray
     given: tuple[Any, Any]
+    names: Any = None
+    again: Callable[[], bool] = lambda: True
 
     def which(self, X: Any) -> Data | None:
         """Return the rows that `X`, as it was given, is here; None where it is neither all asked nor all trained on."""
-        for part, table in zip((self.test, self.train), self.given, strict=True):
-            if _same(X, table):
-                return self.data.rows(part)
-        return None
+        asked, trained_on = self.given
+        if _same(X, asked):
+            return self.data.rows(self.test)
+        return self.data.rows(self.train) if _same(X, trained_on) and self.again() else None
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,8 @@ class SharedFits:
         until: float | None,
         interruption: Interruption,
     ) -> None:
-        self._X, self._y, self._splits, self._params = X, y, splits, dict(fit_params)
+        self._X, self._y, self._params = X, y, dict(fit_params)
+        self._splits = [(_numbers(train), _numbers(test)) for train, test in splits]
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
         self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
@@ -273,11 +282,13 @@ class SharedFits:
             fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
         fitted = copy(fitted)
         fitted._silent = False
+        if rows.names is not None:
+            fitted.feature_names_in_ = rows.names
         for name, value in machine_of(estimator).get_params(deep=False).items():
             setattr(fitted, name, value)
         before = self._before.get(number)
         if before is not None:
-            fitted = Pipeline([*before.steps, (_steps(estimator)[-1][0], fitted)])
+            fitted = _rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
         return fitted
 
     def _targets(self, number: int) -> tuple[Any, ...]:
@@ -311,17 +322,26 @@ class SharedFits:
             if key in self._rows:
                 return self._rows[key]
             given = self._given(estimator, test, train), self._given(estimator, train, train)
-            steps = _steps(estimator)[:-1]
+            steps, asking = _steps(estimator)[:-1], clone(machine)
             if not steps:
-                same = [rows.data for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
-                data = same[0] if same else check_rows(clone(machine), self._X, spec, reset=True)
-                found = Rows(data, np.asarray(train), np.asarray(test), given)
+                same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
+                data = same[0].data if same else check_rows(asking, self._X, spec, reset=True)
+                names = same[0].names if same else getattr(asking, "feature_names_in_", None)
+                found = Rows(data, train, test, given, names)
             else:
-                before = clone(Pipeline(steps))
+                before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self._targets(number))
+                _check_feature_names(asking, seen, reset=True)
                 data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
+                found = Rows(
+                    data,
+                    np.arange(len(train)),
+                    np.arange(len(train), data.n),
+                    given,
+                    getattr(asking, "feature_names_in_", None),
+                    cache(lambda: _near(before.transform(given[1]), seen)),
+                )
                 self._before[number] = before
-                found = Rows(data, np.arange(len(train)), np.arange(len(train), data.n), given)
             self._rows[key] = found
             return found
 
@@ -463,12 +483,28 @@ class _Course:
     in_single: bool = True  # whether single precision has been enough
 
 
-def _steps(estimator: Any) -> list[tuple[str, Any]]:
-    """The steps of a pipeline, those of pipelines in it among them; an estimator alone is one step."""
+def _numbers(rows: Any) -> IndexArray:
+    """The rows of a part, where a splitter may name them by their numbers or by a mask."""
+    chosen = np.asarray(rows)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+
+
+def _steps(estimator: Any) -> list[Any]:
+    """The steps of a pipeline, with those of the pipeline that ends it; an estimator alone is one step."""
     if not isinstance(estimator, Pipeline):
-        return [("machine", estimator)]
+        return [estimator]
+    *before, (_, last) = estimator.steps
+    return [*(step for _, step in before), *_steps(last)]
+
+
+def _rebuilt(estimator: Any, steps: Iterator[Any]) -> Any:
+    """A pipeline of other steps, those of :func:`_steps` one after the other."""
+    if not isinstance(estimator, Pipeline):
+        return next(steps)
     *before, (name, last) = estimator.steps
-    return [*before, *(_steps(last) if isinstance(last, Pipeline) else [(name, last)])]
+    built = copy(estimator)
+    built.steps = [*((own, next(steps)) for own, _ in before), (name, _rebuilt(last, steps))]
+    return built
 
 
 def _why(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> tuple[bool, str]:
@@ -477,7 +513,10 @@ def _why(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> tuple[bool, s
     if type(machine) not in SHARING:
         return False, f"{type(machine).__name__} shares nothing between fits"
     if _remembers(estimator):
-        return False, "a pipeline with a memory or with transform_input shares nothing between fits"
+        return (
+            False,
+            "a pipeline with a memory, with transform_input or of a class of its own shares nothing between fits",
+        )
     if not set(fit_params) <= {path_of(estimator) + "sample_weight"}:
         return False, "parameters of fit other than sample weights are the estimator's own: nothing is shared"
     if machine._takes_values() and (estimator is not machine or not _is_symmetric(X)):
@@ -489,7 +528,8 @@ def _remembers(estimator: Any) -> bool:
     """Whether a pipeline, or one in it, does more than its steps."""
     if not isinstance(estimator, Pipeline):
         return False
-    more = estimator.memory is not None or getattr(estimator, "transform_input", None) is not None
+    more = type(estimator) is not Pipeline or estimator.memory is not None
+    more = more or getattr(estimator, "transform_input", None) is not None
     return more or any(_remembers(step) for _, step in estimator.steps)
 
 
@@ -519,6 +559,16 @@ def _stacked(first: Any, second: Any) -> Any:
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 
+def _near(first: Any, second: Any) -> bool:
+    """Whether two results of a transformer are the same up to rounding."""
+    one, other = (rows if sparse.issparse(rows) else np.asarray(rows) for rows in (first, second))
+    if one.shape != other.shape or one.dtype.kind != "f" or other.dtype.kind != "f":
+        return not sparse.issparse(one) and np.array_equal(one, other)
+    largest = float(abs(other).max()) if other.size else 0.0
+    rounding = _ROUNDED * np.finfo(np.result_type(one.dtype, other.dtype)).eps * largest
+    return not other.size or float(abs(one - other).max()) <= rounding
+
+
 def _same(X: Any, table: Any) -> bool:
     """Whether both hold the same rows; False where that takes longer to find out than to do without."""
     if X is table:
@@ -526,7 +576,7 @@ def _same(X: Any, table: Any) -> bool:
     if type(X) is not type(table) or getattr(X, "shape", None) != getattr(table, "shape", 0):
         return False
     if isinstance(X, np.ndarray):
-        return X.dtype == table.dtype and np.array_equal(X, table)
+        return X.dtype == table.dtype and np.array_equal(X, table, equal_nan=X.dtype.kind == "f")
     if sparse.issparse(X):
         parts = ("data", "indices", "indptr")
         return X.format == table.format == "csr" and all(
