@@ -167,6 +167,7 @@ SEARCHES = {
 
 def agree(ours, theirs):
     """Whether two searches found the same, up to times."""
+    assert [name for name in ours.cv_results_ if name not in ("status", "kkt_violation")] == list(theirs.cv_results_)
     for name, expected in theirs.cv_results_.items():
         found = ours.cv_results_[name]
         if name.startswith("param"):
@@ -503,7 +504,9 @@ def test_fits_that_fail_get_the_score_that_was_asked_for():
 
     with pytest.warns(FitFailedWarning):
         search = KernelSearchCV(SVC(), kernels=[broken, "linear"], C=[0.1], cv=3, error_score=0.25).fit(X, y)
-    assert search.cv_results_["mean_test_score"][0] == 0.25
+    found = search.cv_results_
+    assert [found[f"{name}_test_score"][0] for name in ("split2", "mean", "std")] == [0.25, 0.25, 0.0]
+    assert found["mean_score_time"][0] == 0.0
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
         search = KernelSearchCV(SVC(), C=["x", 1.0], cv=3).fit(X, y)
     assert search.best_params_["C"] == 1.0

@@ -14,7 +14,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags
 
-from mercer.estimators.cv_results import ABSENT, column, ranks
+from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.status import Status
@@ -145,19 +145,23 @@ class Walk(BaseSearchCV):
         }
         for name, values in found.items():
             if name == "params":
-                results[name] = self.candidates
+                results.update(columns(self.candidates))
             elif name.startswith("rank_"):
                 results[name] = ranks(results[f"mean_{name[5:]}"])
             elif name not in results and not name.startswith("param_"):
                 results[name] = np.full(n, np.nan)
-                if name.startswith(("split", "mean_t")) and self.error_score != "raise":
-                    results[name][list(self._summaries)] = self.error_score  # where every fit of a path has failed
+                results[name][list(self._summaries)] = self._of_failures(name)
                 results[name][self._scored] = values
-        for name in sorted({name for candidate in self.candidates for name in candidate}):
-            results[f"param_{name}"] = column([candidate.get(name, ABSENT) for candidate in self.candidates])
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
         return results
+
+    def _of_failures(self, name: str) -> float:
+        """What scikit-learn has in a column where every fit of a path has failed."""
+        if name.endswith("_time"):
+            return 0.0
+        score = np.nan if self.error_score == "raise" else float(self.error_score)
+        return score - score if name.startswith("std_") else score
 
 
 class _Summary(NamedTuple):

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from mercer.data import as_data
-from mercer.estimators.cv_results import ABSENT, column, ranks
+from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import StoppedError
 from mercer.kernels.parameters import resolve_gamma
 
@@ -121,13 +121,12 @@ def _gathered(stages: list[KernelSearchCV]) -> dict[str, Any]:
     chosen = [settings[k] for k in kept]
     results: dict[str, Any] = {}
     for name in stages[0].cv_results_:
-        if not name.startswith(("param", "rank_")):
+        if name == "params":
+            results.update(columns(chosen))
+        elif not name.startswith(("param", "rank_")):
             results[name] = np.concatenate([part.cv_results_[name] for part in stages])[kept]
             if name.startswith("mean_test_"):
                 results[f"rank_{name[5:]}"] = ranks(results[name])
-    for name in sorted({name for setting in chosen for name in setting}):
-        results[f"param_{name}"] = column([setting.get(name, ABSENT) for setting in chosen])
-    results["params"] = chosen
     sizes = [len(part.cv_results_["params"]) for part in stages]
     results["stage"] = np.repeat(np.arange(len(stages)), sizes)[kept]
     return results
