@@ -114,6 +114,27 @@ def test_several_scores_need_a_name():
         KernelSearchCV(SVC(), nu="zoom").fit(X, Y)
 
 
+def test_a_function_of_several_scores_needs_a_name():
+    def both(estimator, X, y):
+        return {"score": 0.0, "other": estimator.score(X, y)}
+
+    found = KernelSearchCV(SVC(), C="zoom", scoring=both, refit="other", cv=2).fit(X, Y)
+    assert found.best_score_ == max(found.cv_results_["mean_test_other"]) > 0.5
+
+
+def test_a_zoom_asks_the_callback_that_it_was_given():
+    class Remembers:
+        def __init__(self):
+            self.told = []
+
+        def __call__(self, progress):
+            self.told.append(progress)
+
+    remembers = Remembers()
+    KernelSearchCV(SVC(), C="zoom", cv=2, callback=remembers).fit(X, Y)
+    assert len(remembers.told) == 10
+
+
 def test_a_zoom_that_is_stopped_keeps_what_it_has():
     told = []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 from sklearn.decomposition import PCA
@@ -238,6 +239,21 @@ def test_parts_that_are_named_by_masks(machine):
     agree(ours, GridSearchCV(machine, ours.param_grid, cv=splits, return_train_score=True).fit(X, y))
 
 
+@pytest.mark.parametrize("values", [[0.1, 1.0], "zoom"])
+def test_metadata_are_routed(values):
+    X, y = _cancer()
+    rng = np.random.default_rng(0)
+    given = {"sample_weight": rng.integers(0, 3, y.size).astype(float), "groups": rng.integers(0, 6, y.size)}
+    with config_context(enable_metadata_routing=True):
+        machine = SVC(tol=_TIGHT).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        ours = KernelSearchCV(machine, C=values, cv=GroupKFold(3)).fit(X, y, **given)
+        axes = {"C": sorted(set(ours.cv_results_["param_C"]))}
+        theirs = GridSearchCV(machine, axes, cv=GroupKFold(3)).fit(X, y, **given)
+    order = np.argsort(ours.cv_results_["param_C"])
+    for name in ("split0_test_score", "split2_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name][order], theirs.cv_results_[name], atol=1e-12)
+
+
 @pytest.mark.parametrize("pipeline", [False, True])
 def test_columns_keep_their_names(pipeline):
     X, y = _cancer()
@@ -397,6 +413,7 @@ def test_a_scorer_that_fails_on_one_cell():
         ({"kernels": "rbf"}, r"kernels must be a sequence .*; give \['rbf'\] for one value"),
         ({"epsilon": [0.1]}, "no parameter 'epsilon'"),
         ({"C": [1.0], "max_seconds": -1.0}, "max_seconds"),
+        ({"C": "zoom", "max_seconds": -1.0}, "max_seconds"),
         ({"C": [1.0], "max_seconds_per_fit": 0.0}, "max_seconds_per_fit"),
         ({"C": [1.0], "memory_limit": -1}, "memory_limit"),
         ({"C": [-1.0], "cv": 3}, "all 3 fits failed"),

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import get_tags
+from sklearn.utils import Bunch, get_tags
 
 from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
@@ -35,6 +35,7 @@ class Walk(BaseSearchCV):
         candidates: list[dict[str, Any]],
         heads: list[tuple[int, int]],
         splits: list[tuple[Any, Any]],
+        routed: Any,
     ) -> None:
         super().__init__(
             _Cell(clone(search.estimator), self),
@@ -46,11 +47,16 @@ class Walk(BaseSearchCV):
             return_train_score=search.return_train_score,
         )
         self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
+        self.routed = Bunch(**{**routed, "splitter": Bunch(split={})})  # the splits are made
         self._path = path_of(search.estimator)
         self._made: Iterator[FoldFit] = iter(())
         self._summaries: dict[int, _Summary] = {}  # by place in the grid
         self._scored: list[int] = []
         self._errors: list[Exception] = []
+
+    def _get_routed_params_for_fit(self, params: Any) -> Any:
+        del params
+        return self.routed
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         paths = self._paths()

@@ -219,6 +219,8 @@ class KernelSearchCV(BaseSearchCV):
             Itself, fitted.
         """
         check_callback(self.callback)
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, at_least=0.0)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         if y is not None:
@@ -226,15 +228,16 @@ class KernelSearchCV(BaseSearchCV):
         if params.get("groups") is not None:
             checked_length("groups", params["groups"], _num_samples(X), "group")
         routed = self._get_routed_params_for_fit(params)
-        candidates, heads = ([], []) if zooms(self) else _settings(self.param_grid)
+        if not zooms(self):
+            self.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
         if zooms(self):
-            zoom(self, X, y, splits, params, metric)
+            zoom(self, X, y, splits, routed, scorers, metric)
         else:
-            self._search_grid(X, y, splits, params, routed, scorers, metric, candidates, heads)
+            self._search_grid(X, y, splits, routed, scorers, metric)
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -245,20 +248,11 @@ class KernelSearchCV(BaseSearchCV):
         return self
 
     def _search_grid(
-        self,
-        X: Any,
-        y: Any,
-        splits: list[tuple[Any, Any]],
-        params: dict[str, Any],
-        routed: Any,
-        scorers: Any,
-        metric: Any,
-        candidates: list[dict[str, Any]],
-        heads: list[tuple[int, int]],
+        self, X: Any, y: Any, splits: list[tuple[Any, Any]], routed: Any, scorers: Any, metric: Any
     ) -> None:
         """Try every setting on every fold."""
-        seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
-        per_fit = self.max_seconds_per_fit
+        candidates, heads = _settings(self.param_grid)
+        seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         with Interruption() as interruption:
             fits = SharedFits(
                 self.estimator,
@@ -272,8 +266,8 @@ class KernelSearchCV(BaseSearchCV):
                 until=None if seconds is None else time.perf_counter() + seconds,
                 interruption=interruption,
             )
-            walk = Walk(self, fits, candidates, heads, splits)
-            walk.fit(X, y, **params)
+            walk = Walk(self, fits, candidates, heads, splits, routed)
+            walk.fit(X, y)
         walk.warn()
         self.stopped_, self.reason_, self.n_splits_ = fits.stopped, fits.reason, len(splits)
         self.multimetric_ = walk.multimetric_
