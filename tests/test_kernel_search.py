@@ -15,12 +15,25 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import get_scorer
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import KernelCenterer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import SVC, SVDD, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    KernelRidge,
+    KernelSearchCV,
+    Linear,
+    NuSVC,
+    OneClassSVM,
+    Polynomial,
+    Spectrum,
+    _reference,
+)
 from mercer.estimators.shared_fits import SharedFits, StoppedError
 from mercer.gram import Gram
 from mercer.kernels.held import Held
@@ -190,6 +203,51 @@ def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
     agree(ours, GridSearchCV(estimator, ours.param_grid, cv=3, return_train_score=True).fit(X, y))
     assert set(ours.cv_results_["status"]) <= ({"stationary"} if name == "indefinite" else {"optimal", ""})
     assert ours.stopped_ == ""
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e-2])
+@pytest.mark.parametrize("name", ["a tiny gamma", "a column of large numbers"])
+def test_values_that_single_precision_cannot_tell_apart(name, C):
+    X, y = _cancer()
+    axes = {"gamma": [1e-9], "kernels": ["rbf"]} if name == "a tiny gamma" else {"kernels": ["linear"]}
+    X = X[:, :3] if name == "a tiny gamma" else np.column_stack([0.3 * X[:, :3], np.full(y.size, 1e4)])
+    ours = KernelSearchCV(SVC(tol=1e-12), scoring="roc_auc", cv=3, C=[C], **axes).fit(X, y)
+    theirs = GridSearchCV(SVC(tol=1e-12), ours.param_grid, scoring="roc_auc", cv=3).fit(X, y)
+    loose = KernelSearchCV(SVC(), scoring="roc_auc", cv=3, C=[C], **axes).fit(X, y)
+    np.testing.assert_allclose(ours.best_score_, theirs.best_score_, atol=1e-3)
+    np.testing.assert_allclose(loose.best_score_, theirs.best_score_, atol=2e-2)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize(
+    ("kernel", "shift", "penalties"),
+    [("rbf", 0.0, [0.1, 1e4]), ("linear", 0.0, [0.1, 10.0]), ("linear", 1000.0, [1e-6, 1e-4])],
+)
+def test_what_is_claimed_of_a_cell_is_true_of_the_kernel(kernel, shift, penalties, tol):
+    X, y = _cancer()
+    X = np.round(X) + shift
+    splits, cells = list(StratifiedKFold(3).split(X, y)), []
+
+    def keep(estimator, X, y):
+        cells.append((estimator.C, estimator.support_, estimator.dual_coef_[0], estimator.certificate_))
+        return 0.0
+
+    search = KernelSearchCV(SVC(tol=tol, kernel=kernel, gamma=0.05), C=penalties, cv=splits, scoring=keep)
+    claimed = search.fit(X, y).cv_results_["kkt_violation"]
+    found = []
+    for cell, (C, support, coefficients, certificate) in enumerate(cells):
+        train = splits[cell % 3][0]
+        K = rbf_kernel(X[train], gamma=0.05) if kernel == "rbf" else X[train] @ X[train].T
+        sign, beta = np.where(y[train] == 1, 1.0, -1.0), np.zeros(train.size)
+        beta[support] = coefficients
+        lower, upper = np.where(sign > 0, 0.0, -C), np.where(sign > 0, C, 0.0)
+        assert ((lower <= beta) & (beta <= upper)).all()
+        groups = np.zeros(train.size, dtype=np.int64)
+        found.append(_reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
+        assert certificate.status == "optimal"
+        assert found[-1] <= certificate.kkt_violation + (0.1 if tol == 1e-3 else 3.0) * tol
+    assert (claimed <= tol).all()
+    assert (np.reshape(found, (-1, 3)).max(axis=1) >= claimed - 3e-6).all()
 
 
 def test_values_in_double_that_do_not_fit_are_evaluated_when_needed():

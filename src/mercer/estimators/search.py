@@ -101,8 +101,10 @@ class KernelSearchCV(BaseSearchCV):
 
     Notes
     -----
-    Kernel values are in single precision as long as that is likely to put decision values off by less than the
-    tolerance; so conditions are met for the rounded matrix: violation and status in `cv_results_` are of that. The
+    Kernel values are in single precision as long as the width of what that is likely to do to decision values is below
+    the tolerance, and below a thousandth of what these differ by; then in double. Conditions are met for the matrix as
+    it is held: violation and status in `cv_results_` are of that. In double precision that is the kernel's; in single,
+    the kernel's own violation may be larger by some tolerances, and where tol is 1e-3 it hardly is. The
     machine that is trained on all rows in the end is solved and certified as always. A fit that takes more than
     1,000,000 steps (or 100 a row, where that is more) is scored as it stands, unless the machine sets a limit itself;
     its status says so.

@@ -41,6 +41,7 @@ from mercer.solvers import Interruption, Progress
 IndexArray = npt.NDArray[np.int64]
 
 _SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: evenly within 2^-25
+_SHOWS, _LOOKED_AT = 1e-3, 32  # of what decision values of so many rows differ by: it may move few of a thousand ranks
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
 _ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
 _OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
@@ -110,9 +111,9 @@ class SharedFits:
     A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values that is
     evaluated once for all settings that differ in penalties alone, and for all folds where their rows and kernels are
     the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) It is
-    in single precision as long as what its rounding is likely to make is below the tolerance, then in double. Each
-    machine starts from the one before on the same fold. Where the matrix does not fit the memory limit, and for any
-    other estimator, each fit is what it would be without a search.
+    in single precision as long as what its rounding is likely to make is below the tolerance, and below a thousandth of
+    what decision values differ by; then in double. Each machine starts from the one before on the same fold. Where the
+    matrix does not fit the memory limit, and for any other estimator, each fit is what it would be without a search.
 
     Parameters
     ----------
@@ -268,7 +269,7 @@ class SharedFits:
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
             if held is None or held.whole.dtype == np.float64:
                 break
-            if _likely_rounding(machine, kernel, rows.data) <= machine.tol:
+            if not _rounding_shows(machine, kernel, rows, held.whole):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
@@ -538,10 +539,17 @@ def _is_symmetric(X: Any) -> bool:
     return dense and X.shape[0] == X.shape[1] and X.flags.c_contiguous and np.array_equal(X, X.T)
 
 
-def _likely_rounding(machine: DualMachine, kernel: Kernel, data: Data) -> float:
-    """About how far single precision of kernel values puts decision values off: the width of sums of random errors."""
-    largest = float(np.abs(kernel.diag(data)).max(initial=0.0))
-    return _SPREAD * largest * float(np.sqrt(np.square(machine._coefficients).sum(axis=0)).max(initial=0.0))
+def _rounding_shows(machine: DualMachine, kernel: Kernel, rows: Rows, matrix: npt.NDArray[np.floating]) -> bool:
+    """Whether single precision is likely to put decision values off by more than the tolerance, or than they differ.
+
+    It puts them off by sums of errors, as wide as they are where these have nothing to do with each other.
+    """
+    fraction, exponent = np.frexp(np.abs(kernel.diag(rows.data)).max(initial=0.0))
+    above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
+    widths = _SPREAD * above * np.sqrt(np.square(machine._coefficients).sum(axis=0))
+    some = np.linspace(0, len(matrix) - 1, min(len(matrix), _LOOKED_AT)).astype(np.int64)
+    values = matrix[np.ix_(some, rows.train[machine.support_])] @ machine._coefficients
+    return bool((widths > np.minimum(machine.tol, _SHOWS * np.ptp(values, axis=0))).any())
 
 
 def _alike(last: DualMachine, machine: DualMachine) -> bool:
