@@ -1,7 +1,10 @@
 """KernelSearchCV finds what GridSearchCV finds, setting by setting, and survives what goes wrong."""
 
+import gc
 import pickle
+import threading
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
@@ -34,7 +37,7 @@ from mercer import (
     Spectrum,
     _reference,
 )
-from mercer.estimators.shared_fits import SharedFits, StoppedError
+from mercer.estimators.shared_fits import SharedFits, StoppedError, _Memory
 from mercer.gram import Gram
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
@@ -407,6 +410,30 @@ def test_what_was_finished_survives_a_stop():
     assert (told[0].done, told[0].total) == (3, 18)
 
 
+def test_a_callback_that_is_interrupted_ends_the_search():
+    X, y = _cancer()
+
+    def interrupted(progress):
+        raise KeyboardInterrupt
+
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=interrupted)
+    with pytest.warns(UserWarning, match="1 of 4 settings were finished"):
+        search.fit(X, y)
+    assert search.best_params_ == {"C": 0.1, "gamma": 0.01}
+
+
+def test_a_search_that_fails_leaves_no_threads():
+    X, y = _cancer()
+
+    def broken(progress):
+        raise RuntimeError("not this one")
+
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="not this one"):
+        KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=broken).fit(X, y)
+    assert threading.active_count() == before
+
+
 def test_a_search_without_time():
     X, y = _cancer()
     with pytest.raises(StoppedError, match="time limit"):
@@ -467,6 +494,8 @@ def test_a_scorer_that_fails_on_one_cell():
         ({}, "nothing to search"),
         ({"C": []}, "C must hold at least one value"),
         ({"C": 1.0}, r"C must be a sequence .*; give \[1\.0\] for one value"),
+        ({"C": np.array(1.0)}, "C must be a sequence"),
+        ({"C": iter([1.0])}, "C must be a sequence"),
         ({"C": "zom"}, "C must be a sequence of values to try or \"zoom\", got 'zom'.$"),
         ({"kernels": "rbf"}, r"kernels must be a sequence .*; give \['rbf'\] for one value"),
         ({"epsilon": [0.1]}, "no parameter 'epsilon'"),
@@ -600,6 +629,38 @@ def test_a_fit_has_no_more_time_than_it_was_given():
     search = KernelSearchCV(SVC(kernel="poly", coef0=1.0, tol=1e-10), C=[1e6], cv=2, refit=False, n_jobs=1)
     search.set_params(max_seconds_per_fit=1e-6).fit(X, y)
     assert set(search.cv_results_["status"]) == {"time_limit"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "axes", "n_matrices"),
+    [
+        (SVC(), {"C": [0.1, 1.0]}, 1),
+        (NuSVC(), {"nu": [0.1, 0.99]}, 1),  # fits that fail keep nothing either
+        (make_pipeline(StandardScaler(), SVC()), {"C": [0.1, 1.0]}, 3),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more:UserWarning")
+def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices):
+    X, y = _cancer(90)
+    made, most = [], []
+    make = _Memory.square
+
+    def counted(self, n, dtype):
+        matrix = make(self, n, dtype)
+        made.append(weakref.ref(matrix))
+        most.append(sum(one().nbytes for one in made if one() is not None) + sum(one.nbytes for one in self._idle))
+        return matrix
+
+    monkeypatch.setattr(_Memory, "square", counted)
+    limit = n_matrices * 4 * 90 * 90
+    gc.collect()
+    gc.disable()
+    try:
+        KernelSearchCV(machine, gamma=[0.01, 0.02, 0.03], cv=3, memory_limit=limit, refit=False, **axes).fit(X, y)
+    finally:
+        gc.enable()
+    assert max(most) <= limit
+    assert [one() for one in made] == [None] * (3 * n_matrices)
 
 
 def test_matrices_stay_within_the_limit():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from numbers import Real
+from traceback import format_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -53,6 +55,7 @@ class Walk(BaseSearchCV):
         self._summaries: dict[int, _Summary] = {}  # by place in the grid
         self._scored: list[int] = []
         self._errors: list[Exception] = []
+        self._where = ""  # the first of them came from
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
         del params
@@ -62,33 +65,50 @@ class Walk(BaseSearchCV):
         paths = self._paths()
         estimate = CostEstimate(len(self.splits))
         estimate.plan(paths)
-        fits = self.fits.run([self._estimator(place) for place in path] for path in paths)
-        for path in paths:
-            made: list[list[FoldFit]] = []
-            for place in path:
-                folds = [] if self.fits.stopped else next(fits)
-                if not folds or any(isinstance(fold.error, StoppedError) for fold in folds):
+        with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
+            for path in paths:
+                if not self._follow(path, fits, estimate, evaluate_candidates):
                     break
-                made.append(folds)
-                self._summaries[place] = _Summary.of(folds)
-                for fold in folds:
-                    estimate.measured(place, fold.seconds)
-                self._tell(estimate, place)
-            self._errors += [fold.error for folds in made for fold in folds if fold.error is not None]
-            if any(fold.error is None for folds in made for fold in folds):
-                self._made = iter([fold for folds in made for fold in folds])
-                evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
-                self._scored += path[: len(made)]
-            elif made and self.error_score == "raise":
-                raise self._errors[0]
-            if len(made) < len(path):
-                break
-        fits.close()
         if not self._scored:
             if self._errors:
-                self._errors[0].add_note(f"all {len(self._errors)} fits failed; this is how the first one did.")
+                self._errors[0].add_note(
+                    f"all {len(self._errors)} fits failed; this is how the first one did:\n{self._where}"
+                )
                 raise self._errors[0]
             raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished")
+
+    def _follow(
+        self,
+        path: list[int],
+        fits: Iterator[list[FoldFit]],
+        estimate: CostEstimate,
+        evaluate_candidates: Callable[..., Any],
+    ) -> bool:
+        """Score the settings of a path, and say whether all were tried; nothing of the fits is kept."""
+        made: list[list[FoldFit]] = []
+        for place in path:
+            folds = [] if self.fits.stopped else next(fits)
+            if not folds or any(isinstance(fold.error, StoppedError) for fold in folds):
+                break
+            made.append(folds)
+            self._summaries[place] = _Summary.of(folds)
+            for fold in folds:
+                estimate.measured(place, fold.seconds)
+            self._tell(estimate, place)
+        errors = [fold.error for folds in made for fold in folds if fold.error is not None]
+        if errors and not self._errors:
+            self._where = "".join(format_tb(errors[0].__traceback__))
+        self._errors += errors
+        if any(fold.error is None for folds in made for fold in folds):
+            self._made = iter([fold for folds in made for fold in folds])
+            evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
+            self._made = iter(())
+            self._scored += path[: len(made)]
+        elif made and self.error_score == "raise":
+            raise self._errors[0]
+        for error in errors:
+            _let_go(error)
+        return len(made) == len(path)
 
     def _estimator(self, place: int) -> Any:
         return clone(self.search.estimator).set_params(**clone(self.candidates[place], safe=False))
@@ -138,7 +158,11 @@ class Walk(BaseSearchCV):
                 f"{progress.done} of {progress.total} fits, about {progress.seconds_left:.0f} s left: {progress.note}",
                 file=sys.stderr,
             )
-        if self.search.callback is not None and self.search.callback(progress) is True:
+        try:
+            ends = self.search.callback is not None and self.search.callback(progress) is True
+        except KeyboardInterrupt:
+            ends = True
+        if ends:
             self.fits.stop()
 
     def results_of_all(self) -> dict[str, Any]:
@@ -261,6 +285,13 @@ class _Cell(BaseEstimator):
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Free what an error has seen: matrices, that would live as long as it does."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _itself(fitted: Any) -> Any:

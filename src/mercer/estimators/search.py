@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -305,7 +305,9 @@ def _axis(name: str, values: Any) -> list[Any] | None:
     """The values of one axis of the grid."""
     if values is None:
         return None
-    if isinstance(values, (str, bytes, Kernel)) or not isinstance(values, Iterable):
+    several = isinstance(values, np.ndarray) and values.ndim == 1
+    several = several or (isinstance(values, Collection) and not isinstance(values, (str, bytes, Kernel, np.ndarray)))
+    if not several:
         zoomed = ' or "zoom"' if name in AXES else ""
         one = "" if isinstance(values, str) and name != "kernels" else f"; give [{values!r}] for one value"
         raise ValueError(f"{name} must be a sequence of values to try{zoomed}, got {values!r}{one}.")
