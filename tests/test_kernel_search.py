@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
@@ -313,6 +314,17 @@ def test_metadata_are_routed(values):
     order = np.argsort(ours.cv_results_["param_C"])
     for name in ("split0_test_score", "split2_test_score"):
         np.testing.assert_allclose(ours.cv_results_[name][order], theirs.cv_results_[name], atol=1e-12)
+
+
+def test_threads_have_the_users_configuration():
+    X, y = _cancer()
+    chosen = ColumnTransformer([("two", "passthrough", ["x1", "x2"])])
+    names = [f"x{k}" for k in range(X.shape[1])]
+    machine = make_pipeline(StandardScaler(), chosen, SVC(tol=_TIGHT))
+    with config_context(transform_output="pandas"):
+        frame = pd.DataFrame(X, columns=names)
+        ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3).fit(frame, y)
+        agree(ours, GridSearchCV(machine, ours.param_grid, cv=3).fit(frame, y))
 
 
 @pytest.mark.parametrize("pipeline", [False, True])

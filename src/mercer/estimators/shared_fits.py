@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn import get_config, set_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
@@ -192,7 +193,7 @@ class SharedFits:
             For each estimator in order, those of all folds.
         """
         numbers, memory = range(len(self._splits)), _Memory()
-        pool = ThreadPoolExecutor(self._n_threads)
+        pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
             begun: deque[tuple[_Path, list[Future[list[FoldFit]]]]] = deque()
             for estimators in paths:
