@@ -1,7 +1,9 @@
 """KernelSearchCV finds what GridSearchCV finds, setting by setting, and survives what goes wrong."""
 
 import gc
+import os
 import pickle
+import signal
 import threading
 import warnings
 import weakref
@@ -675,13 +677,38 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
     assert [one() for one in made] == [None] * (3 * n_matrices)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fits_that_share_nothing_have_no_more_time_than_they_were_given():
+    X, y = make_classification(600, 20, flip_y=0.3, random_state=0)
+    machine = _Shouting(kernel="poly", coef0=1.0, tol=1e-10)
+    search = KernelSearchCV(machine, C=[1e6], cv=2, refit=False, scoring=lambda one, X, y: one.max_iter)
+    search.set_params(max_seconds_per_fit=1e-6).fit(X, y)
+    assert set(search.cv_results_["status"]) == {"time_limit"}
+    assert search.cv_results_["mean_test_score"] == [-1]  # as it was given
+
+
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
+    X, y = _cancer()
+    told = []
+
+    def interrupted(A, B):
+        if told:
+            os.kill(os.getpid(), signal.SIGINT)
+        return A @ B.T
+
+    search = KernelSearchCV(_Shouting(kernel=interrupted), C=[0.1, 1.0, 10.0], cv=3, callback=told.append, refit=False)
+    with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): 1 of 3 settings"):
+        search.fit(X, y)
+
+
 def test_matrices_stay_within_the_limit():
     X, y = _cancer(90)
     kept = []
 
     class Watching(SharedFits):
-        def _finish(self, path, folds):
-            yield from super()._finish(path, folds)
+        def _finish(self, pool, path, folds):
+            yield from super()._finish(pool, path, folds)
             kept.append(path.nbytes)
 
     limit = 3 * 4 * 90 * 90

@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_feature_names
 from mercer.backends import HeldRows, n_threads
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
+from mercer.estimators.iterated import Iterated
 from mercer.estimators.novelty import SVDD, OneClassSVM
 from mercer.estimators.nu_svc import NuSVC
 from mercer.estimators.nu_svr import NuSVR
@@ -45,7 +46,8 @@ _SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: e
 _SHOWS, _LOOKED_AT = 1e-3, 32  # of what decision values of so many rows differ by: it may move few of a thousand ranks
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
 _ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
-_OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
+_LIMITS = ("callback", "max_seconds", "max_iter")
+_OWN = (*_LIMITS, "C", "nu")  # where these alone differ, a solution is near the next one
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
 """Machines whose fits share what they can; a class made from one of them may do anything with its rows."""
 
@@ -201,19 +203,23 @@ class SharedFits:
                 self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
                 begun.append((path, [pool.submit(self._fit_path, path, k) for k in numbers if path.shares]))
                 if len(begun) > 1 or not path.shares or not self._has_room_for_two(estimators[0]):
-                    yield from self._finish(*begun.popleft())
+                    yield from self._finish(pool, *begun.popleft())
             while begun:
-                yield from self._finish(*begun.popleft())
+                yield from self._finish(pool, *begun.popleft())
         finally:
             self._is_over = True
             pool.shutdown(cancel_futures=True)
 
-    def _finish(self, path: _Path, folds: list[Future[list[FoldFit]]]) -> Iterator[list[FoldFit]]:
+    def _finish(
+        self, pool: ThreadPoolExecutor, path: _Path, folds: list[Future[list[FoldFit]]]
+    ) -> Iterator[list[FoldFit]]:
         if path.shares:
             yield from map(list, zip(*[fold.result() for fold in folds], strict=True))
         else:
             for estimator in path.estimators:
-                yield [self._fit_fold(_Course(path, number), estimator) for number in range(len(self._splits))]
+                # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
+                courses = [_Course(path, number) for number in range(len(self._splits))]
+                yield [pool.submit(self._fit_fold, course, estimator).result() for course in courses]
 
     def _has_room_for_two(self, estimator: Any) -> bool:
         """Whether matrices of two kernels fit the limit, were it in double precision."""
@@ -248,8 +254,14 @@ class SharedFits:
     def _alone(self, estimator: Any, number: int) -> tuple[Callable[[], Any], DualMachine | None, Rows | None]:
         params = {name: self._part(value, number) for name, value in self._params.items()}
         train, _ = self._splits[number]
+        machine = machine_of(estimator)
+        own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
+        if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
+            self._bound(machine, number)
         fitted = estimator.fit(self._given(estimator, train, train), *self._targets(number), **params)
         machine = machine_of(fitted)
+        for name, value in own.items():
+            setattr(machine, name, value)
         return lambda: fitted, machine if isinstance(machine, DualMachine) else None, None
 
     def _shared(self, estimator: Any, course: _Course) -> tuple[Callable[[], Any], DualMachine, Rows]:
@@ -366,15 +378,19 @@ class SharedFits:
                 yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
         yield None
 
-    def _go_on(self, machine: DualMachine, course: _Course, kernel: Kernel) -> DualMachine:
-        """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
-        machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
-        if machine.max_iter == -1:
-            machine.max_iter = most_steps(len(self._splits[course.number][0]))
+    def _bound(self, machine: Iterated, number: int) -> None:
+        """Have a fit end when it, or the search, is to end."""
+        if machine.max_iter == -1 and isinstance(machine, DualMachine):
+            machine.max_iter = most_steps(len(self._splits[number][0]))
         left = None if self._until is None else max(0.0, self._until - time.perf_counter())
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
         machine.callback = _Stop(self._interruption, machine.callback)
+
+    def _go_on(self, machine: DualMachine, course: _Course, kernel: Kernel) -> DualMachine:
+        """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
+        machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
+        self._bound(machine, course.number)
         machine._silent = True  # how each fit ended is told with the results
         last = course.last
         if last is not None and kernel.is_psd and _alike(last, machine):  # of an indefinite one the start decides
