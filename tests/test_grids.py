@@ -33,7 +33,17 @@ def test_the_smallest_distance_is_that_of_two_different_rows(form, shift):
     np.testing.assert_array_equal(grid["C"], [10.0**k for k in range(-5, 6)])
 
 
+@pytest.mark.parametrize("size", [2.0**-490, 2.0**490])
+def test_the_smallest_distance_of_rows_of_any_size(size):
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    expected = np.array(rule_of_thumb_grid(rows)["gamma"]) / size / size
+    np.testing.assert_array_equal(rule_of_thumb_grid(rows * size)["gamma"], expected)
+
+
 def test_bad_rows():
+    for rows in ([[0.0], [1e200]], [[0.0], [1e-200]], [[0.0], [5e-324]]):
+        with pytest.raises(ValueError, match=r"the smallest distance of two rows of X must be between .* scale X"):
+            rule_of_thumb_grid(rows)
     with pytest.raises(ValueError, match="X must have two rows at least that differ"):
         rule_of_thumb_grid([[1.0, 0.0], [1.0, -0.0]])
     with pytest.raises(ValueError, match="NaN"):
