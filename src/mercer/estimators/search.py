@@ -48,7 +48,8 @@ class KernelSearchCV(BaseSearchCV):
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
-        Folds that are trained at a time. None: all processors. Results do not depend on it.
+        Folds that are trained at a time, where fits share something; else it is one. None: all processors. Results do
+        not depend on it.
     refit : bool, str or callable, default=True
         As for GridSearchCV.
     cv : int, splitter or iterable, optional
@@ -65,9 +66,9 @@ class KernelSearchCV(BaseSearchCV):
     max_seconds : float, optional
         Ends the search, with the settings finished so far; training the best one on all rows comes on top.
     max_seconds_per_fit : float, optional
-        Ends a single fit, which is then scored as it stands.
+        Ends a single fit of a machine of this library, which is then scored as it stands.
     callback : callable, optional
-        Called with a :class:`mercer.selection.progress.Progress` after every setting.
+        Called with a :class:`mercer.selection.progress.Progress` after every setting; returning True ends the search.
 
     Attributes
     ----------
