@@ -112,6 +112,11 @@ def test_other_axes_keep_the_best_value():
     assert set(found.cv_results_["param_C"][found.cv_results_["stage"] > 0]) == {found.best_params_["C"]}
 
 
+def test_a_zoom_has_no_grid():
+    with pytest.raises(ValueError, match='gamma="zoom" has no grid: after fit, cv_results_'):
+        KernelSearchCV(SVC(), gamma="zoom").param_grid  # noqa: B018
+
+
 def test_several_scores_need_a_name():
     scoring = ["accuracy", "balanced_accuracy"]
     found = KernelSearchCV(SVC(), C="zoom", scoring=scoring, refit="balanced_accuracy", cv=2).fit(X, Y)

@@ -22,9 +22,9 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import get_scorer
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import KernelCenterer, StandardScaler
+from sklearn.preprocessing import KernelCenterer, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import (
@@ -316,6 +316,21 @@ def test_metadata_are_routed(values):
     order = np.argsort(ours.cv_results_["param_C"])
     for name in ("split0_test_score", "split2_test_score"):
         np.testing.assert_allclose(ours.cv_results_[name][order], theirs.cv_results_[name], atol=1e-12)
+
+
+def test_rows_that_a_pipeline_cannot_take_fail_where_they_are_scored():
+    X, y = _cancer()
+    letters = np.array(["a", "b"])[(X[:, :2] > 0.0).astype(int)]
+    letters[10, 0] = "never seen elsewhere"
+    axes = {"cv": KFold(3), "return_train_score": True}
+    machine = make_pipeline(OneHotEncoder(), SVC(kernel="linear", tol=_TIGHT))
+    with pytest.warns(UserWarning, match="Scoring failed"), pytest.warns(UserWarning, match="non-finite"):
+        ours = KernelSearchCV(machine, C=[0.1, 1.0], refit=False, **axes).fit(letters, y)
+    with pytest.warns(UserWarning, match="Scoring failed"), pytest.warns(UserWarning, match="non-finite"):
+        theirs = GridSearchCV(machine, ours.param_grid, refit=False, **axes).fit(letters, y)
+    agree(ours, theirs)
+    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(ours.cv_results_["split0_train_score"]).all()
 
 
 def test_threads_have_the_users_configuration():

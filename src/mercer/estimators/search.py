@@ -182,8 +182,10 @@ class KernelSearchCV(BaseSearchCV):
         Raises
         ------
         ValueError
-            If an axis is empty or of something that the machine does not have.
+            If an axis is empty or of something that the machine does not have, or its values are yet to be found.
         """
+        if found := zooms(self):
+            raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
         machine, path = machine_of(self.estimator), path_of(self.estimator)
         axes = {name: _axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
         kernels = _axis("kernels", self.kernels)

