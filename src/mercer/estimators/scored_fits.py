@@ -229,7 +229,7 @@ class _Cell(BaseEstimator):
 
     @property  # type: ignore[misc]  # isinstance asks for it
     def __class__(self) -> type:
-        return type(self._fold.fitted) if "_fold" in vars(self) else _Cell
+        return type(self.estimator) if "_fold" in vars(self) else _Cell
 
     def __sklearn_clone__(self) -> Any:
         return clone(self.estimator) if "_fold" in vars(self) else _Cell(clone(self.estimator), self.walk)
