@@ -130,7 +130,7 @@ def test_both_variables_of_a_row_that_is_there_twice_can_move():
     once, values, _ = native(K, given)
     twice = {name: np.tile(v, 2) if isinstance(v, np.ndarray) else v for name, v in given.items()}
     beta = np.concatenate([once, np.zeros(40)])
-    state = beta, values, np.zeros(80, dtype=np.int8), TOL, -1, 1e12, 6144, True, np.empty(1 << 14)
+    state = beta, values, np.zeros(80, dtype=np.int8), TOL, -1, 1e12, 6144, True, False, np.empty(1 << 14)
     assert _core.solve_held(_core.best_isa(), K, *twice.values(), *state)[0] == SOLVED
     assert violation(K, twice, beta) <= TOL + 1e-12
 
