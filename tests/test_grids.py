@@ -33,7 +33,17 @@ def test_the_smallest_distance_is_that_of_two_different_rows(form, shift):
     np.testing.assert_array_equal(grid["C"], [10.0**k for k in range(-5, 6)])
 
 
+@pytest.mark.parametrize("size", [2.0**-490, 2.0**490])
+def test_the_smallest_distance_of_rows_of_any_size(size):
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    expected = np.array(rule_of_thumb_grid(rows)["gamma"]) / size / size
+    np.testing.assert_array_equal(rule_of_thumb_grid(rows * size)["gamma"], expected)
+
+
 def test_bad_rows():
+    for rows in ([[0.0], [1e200]], [[0.0], [1e-200]], [[0.0], [5e-324]]):
+        with pytest.raises(ValueError, match=r"the smallest distance of two rows of X must be between .* scale X"):
+            rule_of_thumb_grid(rows)
     with pytest.raises(ValueError, match="X must have two rows at least that differ"):
         rule_of_thumb_grid([[1.0, 0.0], [1.0, -0.0]])
     with pytest.raises(ValueError, match="NaN"):
@@ -102,6 +112,11 @@ def test_other_axes_keep_the_best_value():
     assert set(found.cv_results_["param_C"][found.cv_results_["stage"] > 0]) == {found.best_params_["C"]}
 
 
+def test_a_zoom_has_no_grid():
+    with pytest.raises(ValueError, match='gamma="zoom" has no grid: after fit, cv_results_'):
+        KernelSearchCV(SVC(), gamma="zoom").param_grid  # noqa: B018
+
+
 def test_several_scores_need_a_name():
     scoring = ["accuracy", "balanced_accuracy"]
     found = KernelSearchCV(SVC(), C="zoom", scoring=scoring, refit="balanced_accuracy", cv=2).fit(X, Y)
@@ -112,6 +127,27 @@ def test_several_scores_need_a_name():
         KernelSearchCV(SVC(), C="zoom", refit=lambda results: 0, cv=2).fit(X, Y)
     with pytest.raises(ValueError, match=r"nu must be a sequence of values to try, got 'zoom'"):
         KernelSearchCV(SVC(), nu="zoom").fit(X, Y)
+
+
+def test_a_function_of_several_scores_needs_a_name():
+    def both(estimator, X, y):
+        return {"score": 0.0, "other": estimator.score(X, y)}
+
+    found = KernelSearchCV(SVC(), C="zoom", scoring=both, refit="other", cv=2).fit(X, Y)
+    assert found.best_score_ == max(found.cv_results_["mean_test_other"]) > 0.5
+
+
+def test_a_zoom_asks_the_callback_that_it_was_given():
+    class Remembers:
+        def __init__(self):
+            self.told = []
+
+        def __call__(self, progress):
+            self.told.append(progress)
+
+    remembers = Remembers()
+    KernelSearchCV(SVC(), C="zoom", cv=2, callback=remembers).fit(X, Y)
+    assert len(remembers.told) == 10
 
 
 def test_a_zoom_that_is_stopped_keeps_what_it_has():

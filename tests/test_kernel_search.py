@@ -1,23 +1,46 @@
 """KernelSearchCV finds what GridSearchCV finds, setting by setting, and survives what goes wrong."""
 
+import gc
+import os
 import pickle
+import signal
+import threading
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import KernelCenterer, StandardScaler
+from sklearn.preprocessing import KernelCenterer, OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from mercer import SVC, SVR, KernelRidge, KernelSearchCV, Linear, NuSVC, OneClassSVM, Polynomial, Spectrum
-from mercer.estimators.shared_fits import SharedFits, StoppedError
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    KernelRidge,
+    KernelSearchCV,
+    Linear,
+    NuSVC,
+    OneClassSVM,
+    Polynomial,
+    Spectrum,
+    _reference,
+)
+from mercer.estimators.shared_fits import SharedFits, StoppedError, _Memory
 from mercer.gram import Gram
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
@@ -75,6 +98,34 @@ def _column_kernel(column):
     return product
 
 
+class _Drops(Pipeline):
+    """Has no transformers, and leaves out every other row."""
+
+    def fit(self, X, y):
+        self.steps[-1][1].fit(X[::2], y[::2])
+        return self
+
+    def predict(self, X):
+        return self.steps[-1][1].predict(X)
+
+    def score(self, X, y):
+        return self.steps[-1][1].score(X, y)
+
+
+class _Encodes(TransformerMixin, BaseEstimator):
+    """Keeps from rows what they say of their own targets, as target encoding does."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X
+
+    def fit_transform(self, X, y=None):
+        return np.roll(self.fit(X).transform(X), 1, axis=1)
+
+
 class _Shouting(SVC):
     """Looks at its rows as only arrays can be looked at."""
 
@@ -116,6 +167,17 @@ SEARCHES = {
         lambda: load_breast_cancer(return_X_y=True),
         {"C": [0.1, 1.0]},
     ),
+    "steps of one name": (
+        Pipeline([("standardscaler", StandardScaler()), ("inner", make_pipeline(StandardScaler(), SVC(tol=_TIGHT)))]),
+        _cancer,
+        {"C": [0.1, 1.0]},
+    ),
+    "a pipeline of one's own": (_Drops([("odd", None), ("machine", SVC(tol=_TIGHT))]), _cancer, {"C": [0.1, 1.0]}),
+    "rows that are encoded otherwise when seen again": (
+        make_pipeline(_Encodes(), SVC(tol=_TIGHT)),
+        _cancer,
+        {"C": [0.1, 1.0]},
+    ),
     "a pipeline of one step": (make_pipeline(SVC(tol=_TIGHT)), _cancer, {"C": [0.1, 1.0]}),
     "centred values": (make_pipeline(KernelCenterer(), SVC(kernel="precomputed")), _given_values, {"C": [0.1, 1.0]}),
     "a machine of one's own": (_Shouting(tol=_TIGHT), _cancer, {"C": [0.1, 1.0]}),
@@ -125,6 +187,7 @@ SEARCHES = {
 
 def agree(ours, theirs):
     """Whether two searches found the same, up to times."""
+    assert [name for name in ours.cv_results_ if name not in ("status", "kkt_violation")] == list(theirs.cv_results_)
     for name, expected in theirs.cv_results_.items():
         found = ours.cv_results_[name]
         if name.startswith("param"):
@@ -148,6 +211,51 @@ def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
     assert ours.stopped_ == ""
 
 
+@pytest.mark.parametrize("C", [1e-6, 1e-2])
+@pytest.mark.parametrize("name", ["a tiny gamma", "a column of large numbers"])
+def test_values_that_single_precision_cannot_tell_apart(name, C):
+    X, y = _cancer()
+    axes = {"gamma": [1e-9], "kernels": ["rbf"]} if name == "a tiny gamma" else {"kernels": ["linear"]}
+    X = X[:, :3] if name == "a tiny gamma" else np.column_stack([0.3 * X[:, :3], np.full(y.size, 1e4)])
+    ours = KernelSearchCV(SVC(tol=1e-12), scoring="roc_auc", cv=3, C=[C], **axes).fit(X, y)
+    theirs = GridSearchCV(SVC(tol=1e-12), ours.param_grid, scoring="roc_auc", cv=3).fit(X, y)
+    loose = KernelSearchCV(SVC(), scoring="roc_auc", cv=3, C=[C], **axes).fit(X, y)
+    np.testing.assert_allclose(ours.best_score_, theirs.best_score_, atol=1e-3)
+    np.testing.assert_allclose(loose.best_score_, theirs.best_score_, atol=2e-2)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize(
+    ("kernel", "shift", "penalties"),
+    [("rbf", 0.0, [0.1, 1e4]), ("linear", 0.0, [0.1, 10.0]), ("linear", 1000.0, [1e-6, 1e-4])],
+)
+def test_what_is_claimed_of_a_cell_is_true_of_the_kernel(kernel, shift, penalties, tol):
+    X, y = _cancer()
+    X = np.round(X) + shift
+    splits, cells = list(StratifiedKFold(3).split(X, y)), []
+
+    def keep(estimator, X, y):
+        cells.append((estimator.C, estimator.support_, estimator.dual_coef_[0], estimator.certificate_))
+        return 0.0
+
+    search = KernelSearchCV(SVC(tol=tol, kernel=kernel, gamma=0.05), C=penalties, cv=splits, scoring=keep)
+    claimed = search.fit(X, y).cv_results_["kkt_violation"]
+    found = []
+    for cell, (C, support, coefficients, certificate) in enumerate(cells):
+        train = splits[cell % 3][0]
+        K = rbf_kernel(X[train], gamma=0.05) if kernel == "rbf" else X[train] @ X[train].T
+        sign, beta = np.where(y[train] == 1, 1.0, -1.0), np.zeros(train.size)
+        beta[support] = coefficients
+        lower, upper = np.where(sign > 0, 0.0, -C), np.where(sign > 0, C, 0.0)
+        assert ((lower <= beta) & (beta <= upper)).all()
+        groups = np.zeros(train.size, dtype=np.int64)
+        found.append(_reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
+        assert certificate.status == "optimal"
+        assert found[-1] <= certificate.kkt_violation + (0.1 if tol == 1e-3 else 3.0) * tol
+    assert (claimed <= tol).all()
+    assert (np.reshape(found, (-1, 3)).max(axis=1) >= claimed - 3e-6).all()
+
+
 def test_values_in_double_that_do_not_fit_are_evaluated_when_needed():
     X, y = _years()
     axes = {"C": [0.1, 10.0], "epsilon": [0.01]}
@@ -169,15 +277,97 @@ def test_any_scorer(scoring):
     agree(ours, GridSearchCV(SVC(tol=_TIGHT), axes, scoring=scoring, refit=refit, cv=3).fit(X, y))
 
 
-def test_a_search_for_novelties():
+@pytest.mark.parametrize(
+    ("machine", "axes"),
+    [
+        (OneClassSVM(tol=_TIGHT), {"nu": [0.1, 0.3], "gamma": [0.01]}),
+        (SVDD(tol=_TIGHT), {"C": [0.02, 0.1], "gamma": [0.01]}),
+        (SVDD(kernel="linear", tol=_TIGHT), {"C": [0.02, 0.1]}),  # k(x, x) differs from row to row
+    ],
+)
+def test_a_search_for_novelties(machine, axes):
     X, _ = _cancer()
 
     def share_inside(estimator, X, y=None):
-        return float(np.mean(estimator.predict(X) == 1))
+        return float(np.mean(estimator.predict(X) == 1)) + float(estimator.decision_function(X).mean())
 
-    axes = {"nu": [0.1, 0.3], "gamma": [0.01]}
-    ours = KernelSearchCV(OneClassSVM(tol=_TIGHT), scoring=share_inside, cv=3, **axes).fit(X)
-    agree(ours, GridSearchCV(OneClassSVM(tol=_TIGHT), axes, scoring=share_inside, cv=3).fit(X))
+    ours = KernelSearchCV(machine, scoring=share_inside, cv=3, return_train_score=True, **axes).fit(X)
+    agree(ours, GridSearchCV(machine, axes, scoring=share_inside, cv=3, return_train_score=True).fit(X))
+
+
+@pytest.mark.parametrize("machine", [SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))])
+def test_parts_that_are_named_by_masks(machine):
+    X, y = _cancer()
+    splits = [(np.arange(y.size) % 3 != k, np.arange(y.size) % 3 == k) for k in range(3)]
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=splits, return_train_score=True).fit(X, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=splits, return_train_score=True).fit(X, y))
+
+
+@pytest.mark.parametrize("values", [[0.1, 1.0], "zoom"])
+def test_metadata_are_routed(values):
+    X, y = _cancer()
+    rng = np.random.default_rng(0)
+    given = {"sample_weight": rng.integers(0, 3, y.size).astype(float), "groups": rng.integers(0, 6, y.size)}
+    with config_context(enable_metadata_routing=True):
+        machine = SVC(tol=_TIGHT).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        ours = KernelSearchCV(machine, C=values, cv=GroupKFold(3)).fit(X, y, **given)
+        axes = {"C": sorted(set(ours.cv_results_["param_C"]))}
+        theirs = GridSearchCV(machine, axes, cv=GroupKFold(3)).fit(X, y, **given)
+    order = np.argsort(ours.cv_results_["param_C"])
+    for name in ("split0_test_score", "split2_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name][order], theirs.cv_results_[name], atol=1e-12)
+
+
+def test_rows_that_a_pipeline_cannot_take_fail_where_they_are_scored():
+    X, y = _cancer()
+    letters = np.array(["a", "b"])[(X[:, :2] > 0.0).astype(int)]
+    letters[10, 0] = "never seen elsewhere"
+    axes = {"cv": KFold(3), "return_train_score": True}
+    machine = make_pipeline(OneHotEncoder(), SVC(kernel="linear", tol=_TIGHT))
+    with pytest.warns(UserWarning, match="Scoring failed"), pytest.warns(UserWarning, match="non-finite"):
+        ours = KernelSearchCV(machine, C=[0.1, 1.0], refit=False, **axes).fit(letters, y)
+    with pytest.warns(UserWarning, match="Scoring failed"), pytest.warns(UserWarning, match="non-finite"):
+        theirs = GridSearchCV(machine, ours.param_grid, refit=False, **axes).fit(letters, y)
+    agree(ours, theirs)
+    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(ours.cv_results_["split0_train_score"]).all()
+
+
+def test_threads_have_the_users_configuration():
+    X, y = _cancer()
+    chosen = ColumnTransformer([("two", "passthrough", ["x1", "x2"])])
+    names = [f"x{k}" for k in range(X.shape[1])]
+    machine = make_pipeline(StandardScaler(), chosen, SVC(tol=_TIGHT))
+    with config_context(transform_output="pandas"):
+        frame = pd.DataFrame(X, columns=names)
+        ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3).fit(frame, y)
+        agree(ours, GridSearchCV(machine, ours.param_grid, cv=3).fit(frame, y))
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_columns_keep_their_names(pipeline):
+    X, y = _cancer()
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    machine = SVC(probability=True)
+    machine = make_pipeline(StandardScaler(), machine).set_output(transform="pandas") if pipeline else machine
+
+    def looks(estimator, X, y):
+        own = estimator[-1] if pipeline else estimator
+        assert list(own.feature_names_in_) == ["a", "b", "c"]
+        return float(estimator.predict_proba(X[:5])[:, 1].sum())
+
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=looks, error_score="raise").fit(frame, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=3, scoring=looks).fit(frame, y))
+
+
+def test_training_parts_that_hold_rows_twice():
+    X, y = _diabetes()
+    rng = np.random.default_rng(0)
+    splits = [(rng.integers(0, y.size, y.size), np.arange(k, y.size, 3)) for k in range(3)]
+    axes = {"C": [0.1, 10.0], "gamma": [1.0, 10.0]}
+    ours = KernelSearchCV(SVR(tol=_TIGHT), cv=splits, **axes).fit(X, y)
+    agree(ours, GridSearchCV(SVR(tol=_TIGHT), axes, cv=splits).fit(X, y))
+    assert set(ours.cv_results_["status"]) == {"optimal"}
 
 
 @pytest.mark.parametrize("pipeline", [False, True])
@@ -249,6 +439,30 @@ def test_what_was_finished_survives_a_stop():
     assert (told[0].done, told[0].total) == (3, 18)
 
 
+def test_a_callback_that_is_interrupted_ends_the_search():
+    X, y = _cancer()
+
+    def interrupted(progress):
+        raise KeyboardInterrupt
+
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=interrupted)
+    with pytest.warns(UserWarning, match="1 of 4 settings were finished"):
+        search.fit(X, y)
+    assert search.best_params_ == {"C": 0.1, "gamma": 0.01}
+
+
+def test_a_search_that_fails_leaves_no_threads():
+    X, y = _cancer()
+
+    def broken(progress):
+        raise RuntimeError("not this one")
+
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="not this one") as held:  # as an interpreter holds the last error
+        KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=broken).fit(X, y)
+    assert (held.type, threading.active_count()) == (RuntimeError, before)
+
+
 def test_a_search_without_time():
     X, y = _cancer()
     with pytest.raises(StoppedError, match="time limit"):
@@ -309,10 +523,13 @@ def test_a_scorer_that_fails_on_one_cell():
         ({}, "nothing to search"),
         ({"C": []}, "C must hold at least one value"),
         ({"C": 1.0}, r"C must be a sequence .*; give \[1\.0\] for one value"),
+        ({"C": np.array(1.0)}, "C must be a sequence"),
+        ({"C": iter([1.0])}, "C must be a sequence"),
         ({"C": "zom"}, "C must be a sequence of values to try or \"zoom\", got 'zom'.$"),
         ({"kernels": "rbf"}, r"kernels must be a sequence .*; give \['rbf'\] for one value"),
         ({"epsilon": [0.1]}, "no parameter 'epsilon'"),
         ({"C": [1.0], "max_seconds": -1.0}, "max_seconds"),
+        ({"C": "zoom", "max_seconds": -1.0}, "max_seconds"),
         ({"C": [1.0], "max_seconds_per_fit": 0.0}, "max_seconds_per_fit"),
         ({"C": [1.0], "memory_limit": -1}, "memory_limit"),
         ({"C": [-1.0], "cv": 3}, "all 3 fits failed"),
@@ -385,6 +602,22 @@ def test_a_scorer_sees_the_estimator_as_it_was_given():
     np.testing.assert_array_equal(looking.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
 
 
+@pytest.mark.parametrize("machine", [SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))])
+def test_a_scorer_may_do_with_the_estimator_what_it_does_with_any(machine):
+    X, y = _cancer()
+
+    def thorough(estimator, X, y):
+        check_is_fitted(estimator)
+        assert isinstance(estimator, type(machine))
+        again = clone(estimator).fit(X, y)
+        assert type(again) is type(machine)
+        copies = deepcopy(estimator), pickle.loads(pickle.dumps(estimator))
+        return float(np.mean([one.decision_function(X[:5]).sum() for one in (again, *copies)]))
+
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=thorough, error_score="raise").fit(X, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=3, scoring=thorough).fit(X, y))
+
+
 def test_other_rows_of_the_same_shape_are_not_mistaken_for_those_of_the_fold():
     X, y = _cancer()
 
@@ -404,7 +637,9 @@ def test_fits_that_fail_get_the_score_that_was_asked_for():
 
     with pytest.warns(FitFailedWarning):
         search = KernelSearchCV(SVC(), kernels=[broken, "linear"], C=[0.1], cv=3, error_score=0.25).fit(X, y)
-    assert search.cv_results_["mean_test_score"][0] == 0.25
+    found = search.cv_results_
+    assert [found[f"{name}_test_score"][0] for name in ("split2", "mean", "std")] == [0.25, 0.25, 0.0]
+    assert found["mean_score_time"][0] == 0.0
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
         search = KernelSearchCV(SVC(), C=["x", 1.0], cv=3).fit(X, y)
     assert search.best_params_["C"] == 1.0
@@ -425,13 +660,70 @@ def test_a_fit_has_no_more_time_than_it_was_given():
     assert set(search.cv_results_["status"]) == {"time_limit"}
 
 
+@pytest.mark.parametrize(
+    ("machine", "axes", "n_matrices"),
+    [
+        (SVC(), {"C": [0.1, 1.0]}, 1),
+        (NuSVC(), {"nu": [0.1, 0.99]}, 1),  # fits that fail keep nothing either
+        (make_pipeline(StandardScaler(), SVC()), {"C": [0.1, 1.0]}, 3),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more:UserWarning")
+def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices):
+    X, y = _cancer(90)
+    made, most = [], []
+    make = _Memory.square
+
+    def counted(self, n, dtype):
+        matrix = make(self, n, dtype)
+        made.append(weakref.ref(matrix))
+        most.append(sum(one().nbytes for one in made if one() is not None) + sum(one.nbytes for one in self._idle))
+        return matrix
+
+    monkeypatch.setattr(_Memory, "square", counted)
+    limit = n_matrices * 4 * 90 * 90
+    gc.collect()
+    gc.disable()
+    try:
+        KernelSearchCV(machine, gamma=[0.01, 0.02, 0.03], cv=3, memory_limit=limit, refit=False, **axes).fit(X, y)
+    finally:
+        gc.enable()
+    assert max(most) <= limit
+    assert [one() for one in made] == [None] * (3 * n_matrices)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fits_that_share_nothing_have_no_more_time_than_they_were_given():
+    X, y = make_classification(600, 20, flip_y=0.3, random_state=0)
+    machine = _Shouting(kernel="poly", coef0=1.0, tol=1e-10)
+    search = KernelSearchCV(machine, C=[1e6], cv=2, refit=False, scoring=lambda one, X, y: one.max_iter)
+    search.set_params(max_seconds_per_fit=1e-6).fit(X, y)
+    assert set(search.cv_results_["status"]) == {"time_limit"}
+    assert search.cv_results_["mean_test_score"] == [-1]  # as it was given
+
+
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
+    X, y = _cancer()
+    told = []
+
+    def interrupted(A, B):
+        if told:
+            os.kill(os.getpid(), signal.SIGINT)
+        return A @ B.T
+
+    search = KernelSearchCV(_Shouting(kernel=interrupted), C=[0.1, 1.0, 10.0], cv=3, callback=told.append, refit=False)
+    with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): 1 of 3 settings"):
+        search.fit(X, y)
+
+
 def test_matrices_stay_within_the_limit():
     X, y = _cancer(90)
     kept = []
 
     class Watching(SharedFits):
-        def _finish(self, path, folds):
-            yield from super()._finish(path, folds)
+        def _finish(self, pool, path, folds):
+            yield from super()._finish(pool, path, folds)
             kept.append(path.nbytes)
 
     limit = 3 * 4 * 90 * 90

@@ -125,6 +125,16 @@ def test_goes_on_where_it_was_left():
     assert violation(K, given, beta) <= TOL + 1e-12
 
 
+def test_both_variables_of_a_row_that_is_there_twice_can_move():
+    K, given = problem(C=0.2)
+    once, values, _ = native(K, given)
+    twice = {name: np.tile(v, 2) if isinstance(v, np.ndarray) else v for name, v in given.items()}
+    beta = np.concatenate([once, np.zeros(40)])
+    state = beta, values, np.zeros(80, dtype=np.int8), TOL, -1, 1e12, 6144, True, False, np.empty(1 << 14)
+    assert _core.solve_held(_core.best_isa(), K, *twice.values(), *state)[0] == SOLVED
+    assert violation(K, twice, beta) <= TOL + 1e-12
+
+
 def test_asks_for_room_to_work_in():
     K, given = problem()
     beta, _, ended = native(K, given, room=8)

@@ -12,6 +12,7 @@ from mercer.data import Vectors, as_data
 
 _DOUBLINGS = 6
 _ROWS_AT_A_TIME = 512  # of a block of distances
+_LEAST, _LARGEST = 1e-150, 1e150  # of distances, for their squares to be numbers
 
 
 def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
@@ -32,7 +33,7 @@ def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
     Raises
     ------
     ValueError
-        If fewer than two rows differ; if X holds NaN or infinity.
+        If fewer than two rows differ, or their distances have no squares; if X holds NaN or infinity.
 
     Notes
     -----
@@ -50,6 +51,11 @@ def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
     ([4.0, 1.0, 0.25], 1e-05, 11)
     """
     width = _smallest_distance(as_data(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])))
+    if not _LEAST < width < _LARGEST:
+        raise ValueError(
+            f"the smallest distance of two rows of X must be between {_LEAST:g} and {_LARGEST:g}, for gamma to be a "
+            f"number, got {width:g}: scale X."
+        )
     return {
         "C": [float(f"1e{k}") for k in range(-5, 6)],
         "gamma": [1.0 / (2.0**k * width) ** 2 for k in range(_DOUBLINGS + 1)],
@@ -59,7 +65,8 @@ def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
 def _smallest_distance(data: Vectors) -> float:
     """The smallest distance that is not 0."""
     rows: Any = data.float64()
-    rows = rows[_first_of_each(rows)]
+    size = np.ldexp(1.0, int(np.frexp(float(abs(rows).max()))[1]) - 1)  # a power of two: dividing by it rounds nothing
+    rows = rows[_first_of_each(rows)] / size
     n, p = rows.shape
     if n < 2:
         raise ValueError("X must have two rows at least that differ, for there is no distance otherwise but 0.")
@@ -79,7 +86,7 @@ def _smallest_distance(data: Vectors) -> float:
     pairs = np.concatenate(candidates)
     i, j = pairs[pairs[:, 2] <= least, :2].astype(np.int64).T
     pieces = np.array_split(np.arange(i.size), 1 + i.size // 4096)
-    return float(np.sqrt(min(float(as_data(rows[i[k]] - rows[j[k]]).sq_norms().min()) for k in pieces)))
+    return float(size * np.sqrt(min(float(as_data(rows[i[k]] - rows[j[k]]).sq_norms().min()) for k in pieces)))
 
 
 def _first_of_each(rows: Any) -> npt.NDArray[np.int64]:

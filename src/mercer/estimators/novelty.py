@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
 from mercer import recipes
+from mercer.backends import HeldRows
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import SingleMachine
 from mercer.estimators.contamination import border_of, missing_below
@@ -428,7 +429,7 @@ class SVDD(NoveltyDetector):
 
     def _scores(self, data: Data) -> FloatArray:
         """Minus squared distances from the centre."""
-        if not isinstance(data, Precomputed):
+        if isinstance(data, HeldRows) or not isinstance(data, Precomputed):
             lengths: FloatArray | float = self.kernel_.diag(data)
         elif self._length is None:
             raise ValueError(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from numbers import Real
+from traceback import format_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import get_tags
+from sklearn.utils import Bunch, get_tags
 
-from mercer.estimators.cv_results import ABSENT, column, ranks
+from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.status import Status
@@ -35,6 +37,7 @@ class Walk(BaseSearchCV):
         candidates: list[dict[str, Any]],
         heads: list[tuple[int, int]],
         splits: list[tuple[Any, Any]],
+        routed: Any,
     ) -> None:
         super().__init__(
             _Cell(clone(search.estimator), self),
@@ -46,43 +49,66 @@ class Walk(BaseSearchCV):
             return_train_score=search.return_train_score,
         )
         self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
+        self.routed = Bunch(**{**routed, "splitter": Bunch(split={})})  # the splits are made
         self._path = path_of(search.estimator)
         self._made: Iterator[FoldFit] = iter(())
         self._summaries: dict[int, _Summary] = {}  # by place in the grid
         self._scored: list[int] = []
         self._errors: list[Exception] = []
+        self._where = ""  # the first of them came from
+
+    def _get_routed_params_for_fit(self, params: Any) -> Any:
+        del params
+        return self.routed
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         paths = self._paths()
         estimate = CostEstimate(len(self.splits))
         estimate.plan(paths)
-        fits = self.fits.run([self._estimator(place) for place in path] for path in paths)
-        for path in paths:
-            made: list[list[FoldFit]] = []
-            for place in path:
-                folds = [] if self.fits.stopped else next(fits)
-                if not folds or any(isinstance(fold.error, StoppedError) for fold in folds):
+        with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
+            for path in paths:
+                if not self._follow(path, fits, estimate, evaluate_candidates):
                     break
-                made.append(folds)
-                self._summaries[place] = _Summary.of(folds)
-                for fold in folds:
-                    estimate.measured(place, fold.seconds)
-                self._tell(estimate, place)
-            self._errors += [fold.error for folds in made for fold in folds if fold.error is not None]
-            if any(fold.error is None for folds in made for fold in folds):
-                self._made = iter([fold for folds in made for fold in folds])
-                evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
-                self._scored += path[: len(made)]
-            elif made and self.error_score == "raise":
-                raise self._errors[0]
-            if len(made) < len(path):
-                break
-        fits.close()
         if not self._scored:
             if self._errors:
-                self._errors[0].add_note(f"all {len(self._errors)} fits failed; this is how the first one did.")
+                self._errors[0].add_note(
+                    f"all {len(self._errors)} fits failed; this is how the first one did:\n{self._where}"
+                )
                 raise self._errors[0]
             raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished")
+
+    def _follow(
+        self,
+        path: list[int],
+        fits: Iterator[list[FoldFit]],
+        estimate: CostEstimate,
+        evaluate_candidates: Callable[..., Any],
+    ) -> bool:
+        """Score the settings of a path, and say whether all were tried; nothing of the fits is kept."""
+        made: list[list[FoldFit]] = []
+        for place in path:
+            folds = [] if self.fits.stopped else next(fits)
+            if not folds or any(isinstance(fold.error, StoppedError) for fold in folds):
+                break
+            made.append(folds)
+            self._summaries[place] = _Summary.of(folds)
+            for fold in folds:
+                estimate.measured(place, fold.seconds)
+            self._tell(estimate, place)
+        errors = [fold.error for folds in made for fold in folds if fold.error is not None]
+        if errors and not self._errors:
+            self._where = "".join(format_tb(errors[0].__traceback__))
+        self._errors += errors
+        if any(fold.error is None for folds in made for fold in folds):
+            self._made = iter([fold for folds in made for fold in folds])
+            evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
+            self._made = iter(())
+            self._scored += path[: len(made)]
+        elif made and self.error_score == "raise":
+            raise self._errors[0]
+        for error in errors:
+            _let_go(error)
+        return len(made) == len(path)
 
     def _estimator(self, place: int) -> Any:
         return clone(self.search.estimator).set_params(**clone(self.candidates[place], safe=False))
@@ -132,7 +158,11 @@ class Walk(BaseSearchCV):
                 f"{progress.done} of {progress.total} fits, about {progress.seconds_left:.0f} s left: {progress.note}",
                 file=sys.stderr,
             )
-        if self.search.callback is not None and self.search.callback(progress) is True:
+        try:
+            ends = self.search.callback is not None and self.search.callback(progress) is True
+        except KeyboardInterrupt:
+            ends = True
+        if ends:
             self.fits.stop()
 
     def results_of_all(self) -> dict[str, Any]:
@@ -145,19 +175,23 @@ class Walk(BaseSearchCV):
         }
         for name, values in found.items():
             if name == "params":
-                results[name] = self.candidates
+                results.update(columns(self.candidates))
             elif name.startswith("rank_"):
                 results[name] = ranks(results[f"mean_{name[5:]}"])
             elif name not in results and not name.startswith("param_"):
                 results[name] = np.full(n, np.nan)
-                if name.startswith(("split", "mean_t")) and self.error_score != "raise":
-                    results[name][list(self._summaries)] = self.error_score  # where every fit of a path has failed
+                results[name][list(self._summaries)] = self._of_failures(name)
                 results[name][self._scored] = values
-        for name in sorted({name for candidate in self.candidates for name in candidate}):
-            results[f"param_{name}"] = column([candidate.get(name, ABSENT) for candidate in self.candidates])
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
         return results
+
+    def _of_failures(self, name: str) -> float:
+        """What scikit-learn has in a column where every fit of a path has failed."""
+        if name.endswith("_time"):
+            return 0.0
+        score = np.nan if self.error_score == "raise" else float(self.error_score)
+        return score - score if name.startswith("std_") else score
 
 
 class _Summary(NamedTuple):
@@ -185,13 +219,26 @@ _NOTHING = _Summary(np.nan, np.nan, "", np.nan)
 
 
 class _Cell(BaseEstimator):
-    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it."""
+    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it.
+
+    Once fitted it passes for that fit: to `isinstance` and `check_is_fitted`, and in copies, clones and pickles.
+    """
 
     def __init__(self, estimator: Any, walk: Walk) -> None:
         self.estimator, self.walk = estimator, walk
 
-    def __sklearn_clone__(self) -> _Cell:
-        return _Cell(clone(self.estimator), self.walk)
+    @property  # type: ignore[misc]  # isinstance asks for it
+    def __class__(self) -> type:
+        return type(self.estimator) if "_fold" in vars(self) else _Cell
+
+    def __sklearn_clone__(self) -> Any:
+        return clone(self.estimator) if "_fold" in vars(self) else _Cell(clone(self.estimator), self.walk)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fold" in vars(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_itself, (self._fold.fitted,)) if "_fold" in vars(self) else super().__reduce_ex__(protocol)
 
     def __sklearn_tags__(self) -> Any:
         return get_tags(self.estimator)
@@ -238,3 +285,14 @@ class _Cell(BaseEstimator):
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Free what an error has seen: matrices, that would live as long as it does."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _itself(fitted: Any) -> Any:
+    return fitted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ class KernelSearchCV(BaseSearchCV):
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
-        Folds that are trained at a time. None: all processors. Results do not depend on it.
+        Folds that are trained at a time, where fits share something; else it is one. None: all processors. Results do
+        not depend on it.
     refit : bool, str or callable, default=True
         As for GridSearchCV.
     cv : int, splitter or iterable, optional
@@ -65,9 +66,9 @@ class KernelSearchCV(BaseSearchCV):
     max_seconds : float, optional
         Ends the search, with the settings finished so far; training the best one on all rows comes on top.
     max_seconds_per_fit : float, optional
-        Ends a single fit, which is then scored as it stands.
+        Ends a single fit of a machine of this library, which is then scored as it stands.
     callback : callable, optional
-        Called with a :class:`mercer.selection.progress.Progress` after every setting.
+        Called with a :class:`mercer.selection.progress.Progress` after every setting; returning True ends the search.
 
     Attributes
     ----------
@@ -101,8 +102,10 @@ class KernelSearchCV(BaseSearchCV):
 
     Notes
     -----
-    Kernel values are in single precision as long as that is likely to put decision values off by less than the
-    tolerance; so conditions are met for the rounded matrix: violation and status in `cv_results_` are of that. The
+    Kernel values are in single precision as long as the width of what that is likely to do to decision values is below
+    the tolerance, and below a thousandth of what these differ by; then in double. Conditions are met for the matrix as
+    it is held: violation and status in `cv_results_` are of that. In double precision that is the kernel's; in single,
+    the kernel's own violation may be larger by some tolerances, and where tol is 1e-3 it hardly is. The
     machine that is trained on all rows in the end is solved and certified as always. A fit that takes more than
     1,000,000 steps (or 100 a row, where that is more) is scored as it stands, unless the machine sets a limit itself;
     its status says so.
@@ -179,8 +182,10 @@ class KernelSearchCV(BaseSearchCV):
         Raises
         ------
         ValueError
-            If an axis is empty or of something that the machine does not have.
+            If an axis is empty or of something that the machine does not have, or its values are yet to be found.
         """
+        if found := zooms(self):
+            raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
         machine, path = machine_of(self.estimator), path_of(self.estimator)
         axes = {name: _axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
         kernels = _axis("kernels", self.kernels)
@@ -219,6 +224,8 @@ class KernelSearchCV(BaseSearchCV):
             Itself, fitted.
         """
         check_callback(self.callback)
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, at_least=0.0)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         if y is not None:
@@ -226,15 +233,16 @@ class KernelSearchCV(BaseSearchCV):
         if params.get("groups") is not None:
             checked_length("groups", params["groups"], _num_samples(X), "group")
         routed = self._get_routed_params_for_fit(params)
-        candidates, heads = ([], []) if zooms(self) else _settings(self.param_grid)
+        if not zooms(self):
+            self.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
         if zooms(self):
-            zoom(self, X, y, splits, params, metric)
+            zoom(self, X, y, splits, routed, scorers, metric)
         else:
-            self._search_grid(X, y, splits, params, routed, scorers, metric, candidates, heads)
+            self._search_grid(X, y, splits, routed, scorers, metric)
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -245,20 +253,11 @@ class KernelSearchCV(BaseSearchCV):
         return self
 
     def _search_grid(
-        self,
-        X: Any,
-        y: Any,
-        splits: list[tuple[Any, Any]],
-        params: dict[str, Any],
-        routed: Any,
-        scorers: Any,
-        metric: Any,
-        candidates: list[dict[str, Any]],
-        heads: list[tuple[int, int]],
+        self, X: Any, y: Any, splits: list[tuple[Any, Any]], routed: Any, scorers: Any, metric: Any
     ) -> None:
         """Try every setting on every fold."""
-        seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
-        per_fit = self.max_seconds_per_fit
+        candidates, heads = _settings(self.param_grid)
+        seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         with Interruption() as interruption:
             fits = SharedFits(
                 self.estimator,
@@ -272,8 +271,8 @@ class KernelSearchCV(BaseSearchCV):
                 until=None if seconds is None else time.perf_counter() + seconds,
                 interruption=interruption,
             )
-            walk = Walk(self, fits, candidates, heads, splits)
-            walk.fit(X, y, **params)
+            walk = Walk(self, fits, candidates, heads, splits, routed)
+            walk.fit(X, y)
         walk.warn()
         self.stopped_, self.reason_, self.n_splits_ = fits.stopped, fits.reason, len(splits)
         self.multimetric_ = walk.multimetric_
@@ -309,7 +308,9 @@ def _axis(name: str, values: Any) -> list[Any] | None:
     """The values of one axis of the grid."""
     if values is None:
         return None
-    if isinstance(values, (str, bytes, Kernel)) or not isinstance(values, Iterable):
+    several = isinstance(values, np.ndarray) and values.ndim == 1
+    several = several or (isinstance(values, Collection) and not isinstance(values, (str, bytes, Kernel, np.ndarray)))
+    if not several:
         zoomed = ' or "zoom"' if name in AXES else ""
         one = "" if isinstance(values, str) and name != "kernels" else f"; give [{values!r}] for one value"
         raise ValueError(f"{name} must be a sequence of values to try{zoomed}, got {values!r}{one}.")

@@ -9,20 +9,23 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn import get_config, set_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _check_feature_names
 
 from mercer.backends import HeldRows, n_threads
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
+from mercer.estimators.iterated import Iterated
 from mercer.estimators.novelty import SVDD, OneClassSVM
 from mercer.estimators.nu_svc import NuSVC
 from mercer.estimators.nu_svr import NuSVR
@@ -40,8 +43,11 @@ from mercer.solvers import Interruption, Progress
 IndexArray = npt.NDArray[np.int64]
 
 _SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: evenly within 2^-25
+_SHOWS, _LOOKED_AT = 1e-3, 32  # of what decision values of so many rows differ by: it may move few of a thousand ranks
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
-_OWN = ("callback", "max_seconds", "max_iter", "C", "nu")  # where these alone differ, a solution is near the next one
+_ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
+_LIMITS = ("callback", "max_seconds", "max_iter")
+_OWN = (*_LIMITS, "C", "nu")  # where these alone differ, a solution is near the next one
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
 """Machines whose fits share what they can; a class made from one of them may do anything with its rows."""
 
@@ -52,19 +58,25 @@ class StoppedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Rows:
-    """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given."""
+    """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
+
+    Columns may have `names`. What comes before the machine may treat rows that it was fitted on differently when it
+    sees them again: `again` tells whether it does not.
+    """
 
     data: Data
     train: IndexArray
     test: IndexArray
     given: tuple[Any, Any]
+    names: Any = None
+    again: Callable[[], bool] = lambda: True
 
     def which(self, X: Any) -> Data | None:
         """Return the rows that `X`, as it was given, is here; None where it is neither all asked nor all trained on."""
-        for part, table in zip((self.test, self.train), self.given, strict=True):
-            if _same(X, table):
-                return self.data.rows(part)
-        return None
+        asked, trained_on = self.given
+        if _same(X, asked):
+            return self.data.rows(self.test)
+        return self.data.rows(self.train) if _same(X, trained_on) and self.again() else None
 
 
 @dataclass(frozen=True)
@@ -102,9 +114,9 @@ class SharedFits:
     A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values that is
     evaluated once for all settings that differ in penalties alone, and for all folds where their rows and kernels are
     the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) It is
-    in single precision as long as what its rounding is likely to make is below the tolerance, then in double. Each
-    machine starts from the one before on the same fold. Where the matrix does not fit the memory limit, and for any
-    other estimator, each fit is what it would be without a search.
+    in single precision as long as what its rounding is likely to make is below the tolerance, and below a thousandth of
+    what decision values differ by; then in double. Each machine starts from the one before on the same fold. Where the
+    matrix does not fit the memory limit, and for any other estimator, each fit is what it would be without a search.
 
     Parameters
     ----------
@@ -140,7 +152,8 @@ class SharedFits:
         until: float | None,
         interruption: Interruption,
     ) -> None:
-        self._X, self._y, self._splits, self._params = X, y, splits, dict(fit_params)
+        self._X, self._y, self._params = X, y, dict(fit_params)
+        self._splits = [(_numbers(train), _numbers(test)) for train, test in splits]
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
         self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
@@ -182,7 +195,7 @@ class SharedFits:
             For each estimator in order, those of all folds.
         """
         numbers, memory = range(len(self._splits)), _Memory()
-        pool = ThreadPoolExecutor(self._n_threads)
+        pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
             begun: deque[tuple[_Path, list[Future[list[FoldFit]]]]] = deque()
             for estimators in paths:
@@ -190,19 +203,23 @@ class SharedFits:
                 self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
                 begun.append((path, [pool.submit(self._fit_path, path, k) for k in numbers if path.shares]))
                 if len(begun) > 1 or not path.shares or not self._has_room_for_two(estimators[0]):
-                    yield from self._finish(*begun.popleft())
+                    yield from self._finish(pool, *begun.popleft())
             while begun:
-                yield from self._finish(*begun.popleft())
+                yield from self._finish(pool, *begun.popleft())
         finally:
             self._is_over = True
             pool.shutdown(cancel_futures=True)
 
-    def _finish(self, path: _Path, folds: list[Future[list[FoldFit]]]) -> Iterator[list[FoldFit]]:
+    def _finish(
+        self, pool: ThreadPoolExecutor, path: _Path, folds: list[Future[list[FoldFit]]]
+    ) -> Iterator[list[FoldFit]]:
         if path.shares:
             yield from map(list, zip(*[fold.result() for fold in folds], strict=True))
         else:
             for estimator in path.estimators:
-                yield [self._fit_fold(_Course(path, number), estimator) for number in range(len(self._splits))]
+                # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
+                courses = [_Course(path, number) for number in range(len(self._splits))]
+                yield [pool.submit(self._fit_fold, course, estimator).result() for course in courses]
 
     def _has_room_for_two(self, estimator: Any) -> bool:
         """Whether matrices of two kernels fit the limit, were it in double precision."""
@@ -237,8 +254,14 @@ class SharedFits:
     def _alone(self, estimator: Any, number: int) -> tuple[Callable[[], Any], DualMachine | None, Rows | None]:
         params = {name: self._part(value, number) for name, value in self._params.items()}
         train, _ = self._splits[number]
+        machine = machine_of(estimator)
+        own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
+        if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
+            self._bound(machine, number)
         fitted = estimator.fit(self._given(estimator, train, train), *self._targets(number), **params)
         machine = machine_of(fitted)
+        for name, value in own.items():
+            setattr(machine, name, value)
         return lambda: fitted, machine if isinstance(machine, DualMachine) else None, None
 
     def _shared(self, estimator: Any, course: _Course) -> tuple[Callable[[], Any], DualMachine, Rows]:
@@ -259,7 +282,7 @@ class SharedFits:
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
             if held is None or held.whole.dtype == np.float64:
                 break
-            if _likely_rounding(machine, kernel, rows.data) <= machine.tol:
+            if not _rounding_shows(machine, kernel, rows, held.whole):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
@@ -273,11 +296,13 @@ class SharedFits:
             fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
         fitted = copy(fitted)
         fitted._silent = False
+        if rows.names is not None:
+            fitted.feature_names_in_ = rows.names
         for name, value in machine_of(estimator).get_params(deep=False).items():
             setattr(fitted, name, value)
         before = self._before.get(number)
         if before is not None:
-            fitted = Pipeline([*before.steps, (_steps(estimator)[-1][0], fitted)])
+            fitted = _rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
         return fitted
 
     def _targets(self, number: int) -> tuple[Any, ...]:
@@ -311,17 +336,30 @@ class SharedFits:
             if key in self._rows:
                 return self._rows[key]
             given = self._given(estimator, test, train), self._given(estimator, train, train)
-            steps = _steps(estimator)[:-1]
+            steps, asking = _steps(estimator)[:-1], clone(machine)
             if not steps:
-                same = [rows.data for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
-                data = same[0] if same else check_rows(clone(machine), self._X, spec, reset=True)
-                found = Rows(data, np.asarray(train), np.asarray(test), given)
+                same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
+                data = same[0].data if same else check_rows(asking, self._X, spec, reset=True)
+                names = same[0].names if same else getattr(asking, "feature_names_in_", None)
+                found = Rows(data, train, test, given, names)
             else:
-                before = clone(Pipeline(steps))
+                before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self._targets(number))
-                data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
+                _check_feature_names(asking, seen, reset=True)
+                try:
+                    table = _stacked(seen, before.transform(given[0]))
+                except Exception:  # the fit is none the worse for it: who asks for these rows is told
+                    table, given = seen, (None, given[1])
+                data = check_rows(clone(machine), table, spec, reset=True)
+                found = Rows(
+                    data,
+                    np.arange(len(train)),
+                    np.arange(len(train), data.n),
+                    given,
+                    getattr(asking, "feature_names_in_", None),
+                    cache(lambda: _near(before.transform(given[1]), seen)),
+                )
                 self._before[number] = before
-                found = Rows(data, np.arange(len(train)), np.arange(len(train), data.n), given)
             self._rows[key] = found
             return found
 
@@ -344,15 +382,19 @@ class SharedFits:
                 yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
         yield None
 
-    def _go_on(self, machine: DualMachine, course: _Course, kernel: Kernel) -> DualMachine:
-        """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
-        machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
-        if machine.max_iter == -1:
-            machine.max_iter = most_steps(len(self._splits[course.number][0]))
+    def _bound(self, machine: Iterated, number: int) -> None:
+        """Have a fit end when it, or the search, is to end."""
+        if machine.max_iter == -1 and isinstance(machine, DualMachine):
+            machine.max_iter = most_steps(len(self._splits[number][0]))
         left = None if self._until is None else max(0.0, self._until - time.perf_counter())
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
         machine.callback = _Stop(self._interruption, machine.callback)
+
+    def _go_on(self, machine: DualMachine, course: _Course, kernel: Kernel) -> DualMachine:
+        """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
+        machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
+        self._bound(machine, course.number)
         machine._silent = True  # how each fit ended is told with the results
         last = course.last
         if last is not None and kernel.is_psd and _alike(last, machine):  # of an indefinite one the start decides
@@ -463,12 +505,28 @@ class _Course:
     in_single: bool = True  # whether single precision has been enough
 
 
-def _steps(estimator: Any) -> list[tuple[str, Any]]:
-    """The steps of a pipeline, those of pipelines in it among them; an estimator alone is one step."""
+def _numbers(rows: Any) -> IndexArray:
+    """The rows of a part, where a splitter may name them by their numbers or by a mask."""
+    chosen = np.asarray(rows)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+
+
+def _steps(estimator: Any) -> list[Any]:
+    """The steps of a pipeline, with those of the pipeline that ends it; an estimator alone is one step."""
     if not isinstance(estimator, Pipeline):
-        return [("machine", estimator)]
+        return [estimator]
+    *before, (_, last) = estimator.steps
+    return [*(step for _, step in before), *_steps(last)]
+
+
+def _rebuilt(estimator: Any, steps: Iterator[Any]) -> Any:
+    """A pipeline of other steps, those of :func:`_steps` one after the other."""
+    if not isinstance(estimator, Pipeline):
+        return next(steps)
     *before, (name, last) = estimator.steps
-    return [*before, *(_steps(last) if isinstance(last, Pipeline) else [(name, last)])]
+    built = copy(estimator)
+    built.steps = [*((own, next(steps)) for own, _ in before), (name, _rebuilt(last, steps))]
+    return built
 
 
 def _why(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> tuple[bool, str]:
@@ -477,7 +535,10 @@ def _why(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> tuple[bool, s
     if type(machine) not in SHARING:
         return False, f"{type(machine).__name__} shares nothing between fits"
     if _remembers(estimator):
-        return False, "a pipeline with a memory or with transform_input shares nothing between fits"
+        return (
+            False,
+            "a pipeline with a memory, with transform_input or of a class of its own shares nothing between fits",
+        )
     if not set(fit_params) <= {path_of(estimator) + "sample_weight"}:
         return False, "parameters of fit other than sample weights are the estimator's own: nothing is shared"
     if machine._takes_values() and (estimator is not machine or not _is_symmetric(X)):
@@ -489,7 +550,8 @@ def _remembers(estimator: Any) -> bool:
     """Whether a pipeline, or one in it, does more than its steps."""
     if not isinstance(estimator, Pipeline):
         return False
-    more = estimator.memory is not None or getattr(estimator, "transform_input", None) is not None
+    more = type(estimator) is not Pipeline or estimator.memory is not None
+    more = more or getattr(estimator, "transform_input", None) is not None
     return more or any(_remembers(step) for _, step in estimator.steps)
 
 
@@ -498,10 +560,17 @@ def _is_symmetric(X: Any) -> bool:
     return dense and X.shape[0] == X.shape[1] and X.flags.c_contiguous and np.array_equal(X, X.T)
 
 
-def _likely_rounding(machine: DualMachine, kernel: Kernel, data: Data) -> float:
-    """About how far single precision of kernel values puts decision values off: the width of sums of random errors."""
-    largest = float(np.abs(kernel.diag(data)).max(initial=0.0))
-    return _SPREAD * largest * float(np.sqrt(np.square(machine._coefficients).sum(axis=0)).max(initial=0.0))
+def _rounding_shows(machine: DualMachine, kernel: Kernel, rows: Rows, matrix: npt.NDArray[np.floating]) -> bool:
+    """Whether single precision is likely to put decision values off by more than the tolerance, or than they differ.
+
+    It puts them off by sums of errors, as wide as they are where these have nothing to do with each other.
+    """
+    fraction, exponent = np.frexp(np.abs(kernel.diag(rows.data)).max(initial=0.0))
+    above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
+    widths = _SPREAD * above * np.sqrt(np.square(machine._coefficients).sum(axis=0))
+    some = np.linspace(0, len(matrix) - 1, min(len(matrix), _LOOKED_AT)).astype(np.int64)
+    values = matrix[np.ix_(some, rows.train[machine.support_])] @ machine._coefficients
+    return bool((widths > np.minimum(machine.tol, _SHOWS * np.ptp(values, axis=0))).any())
 
 
 def _alike(last: DualMachine, machine: DualMachine) -> bool:
@@ -519,6 +588,16 @@ def _stacked(first: Any, second: Any) -> Any:
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 
+def _near(first: Any, second: Any) -> bool:
+    """Whether two results of a transformer are the same up to rounding."""
+    one, other = (rows if sparse.issparse(rows) else np.asarray(rows) for rows in (first, second))
+    if one.shape != other.shape or one.dtype.kind != "f" or other.dtype.kind != "f":
+        return not sparse.issparse(one) and np.array_equal(one, other)
+    largest = float(abs(other).max()) if other.size else 0.0
+    rounding = _ROUNDED * np.finfo(np.result_type(one.dtype, other.dtype)).eps * largest
+    return not other.size or float(abs(one - other).max()) <= rounding
+
+
 def _same(X: Any, table: Any) -> bool:
     """Whether both hold the same rows; False where that takes longer to find out than to do without."""
     if X is table:
@@ -526,7 +605,7 @@ def _same(X: Any, table: Any) -> bool:
     if type(X) is not type(table) or getattr(X, "shape", None) != getattr(table, "shape", 0):
         return False
     if isinstance(X, np.ndarray):
-        return X.dtype == table.dtype and np.array_equal(X, table)
+        return X.dtype == table.dtype and np.array_equal(X, table, equal_nan=X.dtype.kind == "f")
     if sparse.issparse(X):
         parts = ("data", "indices", "indptr")
         return X.format == table.format == "csr" and all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from mercer.data import as_data
-from mercer.estimators.cv_results import ABSENT, column, ranks
+from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import StoppedError
 from mercer.kernels.parameters import resolve_gamma
 
@@ -44,7 +45,7 @@ def zooms(search: KernelSearchCV) -> list[str]:
 
 
 def zoom(
-    search: KernelSearchCV, X: Any, y: Any, splits: list[tuple[Any, Any]], params: dict[str, Any], metric: Any
+    search: KernelSearchCV, X: Any, y: Any, splits: list[tuple[Any, Any]], routed: Any, scorers: Any, metric: Any
 ) -> None:
     """Search a coarse grid, then finer ones around the best cell, and give `search` the results of all.
 
@@ -59,8 +60,9 @@ def zoom(
         raise ValueError(
             f'"{ZOOM}" follows one score: refit must be True, False or the name of a score, not a function.'
         )
+    if callable(search.scoring) and isinstance(search.refit, str):
+        metric = search.refit
     began = time.perf_counter()
-    given = {name: value for name, value in params.items() if name != "groups"}  # the splits are made
     axes = {name: _coarse(name, search, X, y) for name in zooms(search)}
     factors = {name: _COARSE[name][1] for name in axes}
     stages: list[KernelSearchCV] = []
@@ -68,9 +70,9 @@ def zoom(
     held: dict[str, Any] = {}
     for stage in range(_STAGES):
         left = None if search.max_seconds is None else max(0.0, search.max_seconds - (time.perf_counter() - began))
-        part = clone(search).set_params(cv=splits, refit=False, max_seconds=left, **held, **axes)
+        part = copy(search).set_params(refit=False, max_seconds=left, **held, **axes)
         try:
-            part.fit(X, y, **given)
+            part._search_grid(X, y, splits, routed, scorers, metric)
         except StoppedError:
             if not stages:
                 raise
@@ -121,13 +123,12 @@ def _gathered(stages: list[KernelSearchCV]) -> dict[str, Any]:
     chosen = [settings[k] for k in kept]
     results: dict[str, Any] = {}
     for name in stages[0].cv_results_:
-        if not name.startswith(("param", "rank_")):
+        if name == "params":
+            results.update(columns(chosen))
+        elif not name.startswith(("param", "rank_")):
             results[name] = np.concatenate([part.cv_results_[name] for part in stages])[kept]
             if name.startswith("mean_test_"):
                 results[f"rank_{name[5:]}"] = ranks(results[name])
-    for name in sorted({name for setting in chosen for name in setting}):
-        results[f"param_{name}"] = column([setting.get(name, ABSENT) for setting in chosen])
-    results["params"] = chosen
     sizes = [len(part.cv_results_["params"]) for part in stages]
     results["stage"] = np.repeat(np.arange(len(stages)), sizes)[kept]
     return results
