@@ -8,7 +8,8 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-constexpr int64_t kInvertedAtLast = 2048;  // beyond, an inverse would take too long and too much memory
+constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
+constexpr int64_t kFactorSteps = 96;       // or variables that come to their bounds: each costs a column of the inverse
 
 template <class Real>
 int64_t count_free(const BlockProblem<Real>& block) {
@@ -52,11 +53,14 @@ BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t 
     return run_newton<Cholesky>(block, tol, max_iter);
 }
 
-// Where single precision of the factor is what stops them, the inverse in double goes on.
+// Where a factor does not lead to the end, the inverse goes on.
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
-    BlockResult done{BlockEnd::stalled, 0, 0.0};
-    if (count_free(block) > kInverted) done = run_newton<FactoredInverse>(block, tol, max_iter);
-    if (done.end != BlockEnd::stalled || count_free(block) > kInvertedAtLast) return done;
+    const int64_t n_free = count_free(block);
+    if (n_free > kMostInverted) return run_newton<FactoredInverse>(block, tol, max_iter);
+    BlockResult done{BlockEnd::limit, 0, 0.0};
+    if (is_factored(n_free, block.size))
+        done = run_newton<FactoredInverse>(block, tol, max_iter < kFactorSteps ? max_iter : kFactorSteps);
+    if (done.end == BlockEnd::solved || done.n_iter >= max_iter) return done;
     const BlockResult more = run_newton<Inverse>(block, tol, max_iter - done.n_iter);
     return {more.end, done.n_iter + more.n_iter, more.violation};
 }

@@ -275,9 +275,9 @@ class Rounds {
         const bool single = sizeof(Real) == sizeof(float);
         if (n_free > most_free<Real>() || !(single || drags)) return kPatientSteps * size + 2000;
         const auto free = static_cast<double>(n_free);
-        const double cost = n_free > kFewFree              ? free * free * free / kFactor
-                            : single && n_free > kInverted ? kChanges * free * free
-                                                           : free * free * free / kInverse;
+        const double cost = n_free > kFewFree                     ? free * free * free / kFactor
+                            : single && is_factored(n_free, size) ? kChanges * free * free
+                                                                  : free * free * free / kInverse;
         return kSteps * size + static_cast<int64_t>(cost / ((drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
     }
 

@@ -38,9 +38,9 @@ struct BlockProblem {
 
 constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision
 
-// Newton steps on a block in single precision invert the matrix of so many free variables, in double. Beyond, they
-// factor it, in single precision, in a fraction of the time and of the memory.
-constexpr int64_t kInverted = 512;
+// Whether Newton steps on a block in single precision begin with a factor, in single precision too, and not with an
+// inverse in double: where it is large enough to matter and most of the block is free, few change sides.
+constexpr bool is_factored(int64_t n_free, int64_t size) { return n_free > 512 && 3 * n_free > 2 * size; }
 
 enum class BlockEnd : int { solved, limit, stalled };
 

@@ -39,12 +39,9 @@ _PER_MOVED = 3  # nor more than this times those that moved in the last round: k
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _FEW_FREE = 2048  # free variables that Newton steps are always tried with
 _MAX_FREE = 6144  # and where nobody else violates
-_INVERTED = 512  # mercer::kInverted: up to so many have an inverse; beyond, in single precision, a Cholesky factor
 _MAX_FREE_DOUBLE = 1500  # a change of side costs free^2 there
-# Pair steps may cost what Newton steps would, as measured; in steps times variables:
-_INVERSE = 16.0  # an inverse free^3 / 16
-_CHANGES = 16.0  # a factor, and who comes to the bounds and leaves them, 16 free^2
-_FACTOR = 256.0  # beyond _FEW_FREE free^3 / 256: pair steps wait for memory there
+_INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
+_FACTOR = 256.0  # or, beyond _FEW_FREE, a factor
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
@@ -484,10 +481,7 @@ class _Block:
         ends = self.is_everything and state.n_refreshes > 0  # single precision has left few changes to make
         if n_free > self.max_free or not (self.is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
-        if n_free > _FEW_FREE:
-            cost = n_free**3 / _FACTOR
-        else:
-            cost = _CHANGES * n_free**2 if self.is_single and n_free > _INVERTED else n_free**3 / _INVERSE
+        cost = n_free**3 / (_INVERSE if n_free <= _FEW_FREE else _FACTOR)
         return _STEPS * size + int(cost / ((_KNOWN_TO_DRAG if state.drags else 1.0) * size))
 
     def _noise(self) -> float:
