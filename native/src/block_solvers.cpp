@@ -9,7 +9,7 @@ namespace mercer::MERCER_ISA {
 namespace {
 
 constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
-constexpr int64_t kFactorSteps = 96;       // or variables that come to their bounds: each costs a column of the inverse
+constexpr int64_t kFactorSteps = 96;     // or variables that come to their bounds: each costs a column of the inverse
 
 template <class Real>
 int64_t count_free(const BlockProblem<Real>& block) {
