@@ -14,6 +14,10 @@ constexpr int64_t kColumnsPerTask = 1024;
 constexpr int64_t kColumnsAtATime = 64;
 constexpr int64_t kRowsAtATime = 4;  // an index is looked up once for so many rows
 
+constexpr int64_t kSpread = 2;  // of so many columns side by side, one by one takes longer than all of them
+template <class Kept>
+constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Kept));  // values on a line of the cache
+
 template <class Kept, class Real>
 struct GatherJob {
     const KeptRows<Kept>& kept;
@@ -43,36 +47,47 @@ struct CombineJob {
     double* out;
 };
 
+// out[j] += sum_i weights[i] kept[slots[i]][place(j)] for n of them. While four rows are added, the next four are on
+// their way: a task reads too little of a row for the processor to see where it will go on.
 template <class Kept, class Place>
-void combine_columns(const CombineJob<Kept>& job, int64_t first, int64_t last, Place place) {
+void combine_columns(const CombineJob<Kept>& job, int64_t n, double* out, Place place) {
     const KeptRows<Kept>& kept = job.kept;
     auto row = [&](int64_t i) { return kept.values + kept.slots[i] * kept.stride; };
     int64_t i = 0;
     for (; i + kRowsAtATime <= kept.n_slots; i += kRowsAtATime) {
-        const Kept *a = row(i), *b = row(i + 1), *c = row(i + 2), *d = row(i + 3);
+        const Kept *a = row(i), *b = row(i + 1), *c = row(i + 2), *d = row(i + 3), *next[kRowsAtATime];
+        for (int64_t k = 0; k < kRowsAtATime; ++k) next[k] = row(std::min(i + kRowsAtATime + k, kept.n_slots - 1));
         const double *w = job.weights + i, wa = w[0], wb = w[1], wc = w[2], wd = w[3];
-        for (int64_t j = first; j < last; ++j) {
-            const int64_t at = place(j);
-            job.out[j] += (wa * static_cast<double>(a[at]) + wb * static_cast<double>(b[at])) +
+        for (int64_t left = 0; left < n; left += kLine<Kept>) {
+            for (const Kept* far : next) __builtin_prefetch(far + place(left), 0, 2);
+            const int64_t right = std::min(left + kLine<Kept>, n);
+            for (int64_t j = left; j < right; ++j) {
+                const int64_t at = place(j);
+                out[j] += (wa * static_cast<double>(a[at]) + wb * static_cast<double>(b[at])) +
                           (wc * static_cast<double>(c[at]) + wd * static_cast<double>(d[at]));
+            }
         }
     }
     for (; i < kept.n_slots; ++i) {
         const Kept* a = row(i);
         const double weight = job.weights[i];
-        for (int64_t j = first; j < last; ++j) job.out[j] += weight * static_cast<double>(a[place(j)]);
+        for (int64_t j = 0; j < n; ++j) out[j] += weight * static_cast<double>(a[place(j)]);
     }
 }
 
 template <class Kept>
 void combine_task(void* context, int64_t task) {
     const auto& job = *static_cast<const CombineJob<Kept>*>(context);
-    const int64_t first = task * kColumnsPerTask, last = std::min(first + kColumnsPerTask, job.kept.n_columns);
-    const int64_t* columns = job.kept.columns;
-    if (columns == nullptr)
-        combine_columns(job, first, last, [](int64_t j) { return j; });
-    else
-        combine_columns(job, first, last, [columns](int64_t j) { return columns[j]; });
+    const int64_t first = task * kColumnsPerTask, n = std::min(kColumnsPerTask, job.kept.n_columns - first);
+    double* out = job.out + first;
+    if (job.kept.columns == nullptr) return combine_columns(job, n, out, [first](int64_t j) { return first + j; });
+    const int64_t* columns = job.kept.columns + first;
+    const auto [low, high] = std::minmax_element(columns, columns + n);
+    const int64_t start = *low, span = *high - start + 1;
+    if (span > kSpread * n) return combine_columns(job, n, out, [columns](int64_t j) { return columns[j]; });
+    double sums[kSpread * kColumnsPerTask] = {};
+    combine_columns(job, span, sums, [start](int64_t j) { return start + j; });
+    for (int64_t j = 0; j < n; ++j) out[j] += sums[columns[j] - start];
 }
 
 struct CompleteJob {

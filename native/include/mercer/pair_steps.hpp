@@ -51,7 +51,7 @@ template <class Real>
 class PairSteps {
     using V = VecOf<Real>;
     static constexpr int kWidth = kLanesOf<Real>;
-    static constexpr int64_t kAhead = 1024 / static_cast<int64_t>(sizeof(Real));  // a row comes from far away
+    static constexpr int64_t kAhead = 4096 / static_cast<int64_t>(sizeof(Real));  // a row comes from far away
     static constexpr Real kInf = static_cast<Real>(kInfinity);
 
   public:
@@ -126,6 +126,12 @@ class PairSteps {
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+
+    void ask_for(const Real* from) const {
+        constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Real));
+        const int64_t first = padded_ < kAhead ? padded_ : kAhead;
+        for (int64_t u = 0; u < first; u += kLine) __builtin_prefetch(from + u, 0, 2);
+    }
 
     // Sees to it that a row has been evaluated, and with it those of the variables on its side that violate most: they
     // are likely to be next.
@@ -213,8 +219,8 @@ class PairSteps {
             u = first / kWidth * kWidth;
             if (u < first) see_inside(lanes[0], u, first, last), u += kWidth;
             while (u + 2 * kWidth <= last) {
-                __builtin_prefetch(row_j + u + kAhead);
-                __builtin_prefetch(row_j + u + kAhead + kWidth);
+                __builtin_prefetch(row_j + u + kAhead, 0, 2);
+                __builtin_prefetch(row_j + u + kAhead + kWidth, 0, 2);
                 advance(lanes[0]), advance(lanes[1]);
             }
             while (u + kWidth <= last) advance(lanes[0]);
@@ -241,6 +247,7 @@ class PairSteps {
     template <bool masked>
     int64_t select_among(int64_t first, int64_t last, const Extremes& e) const {
         const Real* matrix_row = row(e.up);
+        ask_for(matrix_row);
         const Real own = diagonal_[e.up], level = static_cast<Real>(e.up_gradient);
         V best[2] = {}, best_at[2] = {fill(Real{-1}), fill(Real{-1})};
         int64_t u = first / kWidth * kWidth;
@@ -259,8 +266,8 @@ class PairSteps {
             u += kWidth;
         };
         while (u + 2 * kWidth <= last) {
-            __builtin_prefetch(matrix_row + u + kAhead);
-            __builtin_prefetch(matrix_row + u + kAhead + kWidth);
+            __builtin_prefetch(matrix_row + u + kAhead, 0, 2);
+            __builtin_prefetch(matrix_row + u + kAhead + kWidth, 0, 2);
             advance(0), advance(1);
         }
         while (u < last) advance(0);
@@ -294,6 +301,7 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         need(j, tol);
+        ask_for(row(j));
         mark(i), mark(j);
         update_and_scan(static_cast<Real>(step), row(i), row(j));
         return true;
