@@ -139,7 +139,12 @@ class PairSteps {
         const LazyRows* lazy = block_.lazy;
         if (lazy == nullptr || lazy->held[u]) return;
         if (lazy->at_a_time == 1) return lazy->fetch(lazy->context, &u, 1);
-        const Extremes& e = extremes_[0];  // rows are fetched for problems of one group
+        // Rows are fetched for problems of one group, or of none: gradients are then held against 0.
+        Extremes e;
+        if (block_.n_groups > 0)
+            e = extremes_[0];
+        else
+            e.up_gradient = e.low_gradient = 0.0;
         int64_t chosen[kRowsAtATime] = {u}, count = 1;
         double violations[kRowsAtATime] = {kInfinity};
         const int64_t first = u < lazy->split ? 0 : lazy->split, last = u < lazy->split ? lazy->split : block_.size;
