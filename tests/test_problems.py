@@ -47,6 +47,47 @@ def test_problems_are_frozen_and_keep_no_hold_of_their_arguments(case):
         np.testing.assert_array_equal(now, then)
 
 
+BOXED = [case for case in PROBLEMS if case.problem(labels()).n_groups and case.problem(labels()).ridge is None]
+
+
+@pytest.mark.parametrize("case", [c for c in BOXED if c.name != "nearest points"], ids=lambda case: case.name)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_vertex_is_the_best_feasible_point_for_its_gradient(case, seed):
+    problem, rng = case.problem(labels()), np.random.default_rng(seed)
+    gradient = rng.normal(size=problem.n)
+    totals = problem.group_totals(problem.make_feasible(rng.normal(size=problem.n)))
+    point = problem.vertex(gradient, totals)
+    assert (problem.lower <= point).all()
+    assert (point <= problem.upper).all()
+    rounding = 1e-14 * (problem.upper - problem.lower).sum()
+    np.testing.assert_allclose(problem.group_totals(point), totals, atol=rounding)
+    for members in problem.members:  # no pair of variables has anything to gain
+        g, beta = gradient[members], point[members]
+        grow, shrink = beta < problem.upper[members], beta > problem.lower[members]
+        assert g[shrink].max(initial=-np.inf) <= g[grow].min(initial=np.inf)
+
+
+@pytest.mark.parametrize("case", [c for c in BOXED if c.name != "nearest points"], ids=lambda case: case.name)
+@pytest.mark.parametrize("step", [1, 3, 8])
+def test_a_thinned_problem_stands_for_the_whole(case, step):
+    y = labels(n=40)
+    problem = case.problem(y)
+    part, chosen = problem.thinned(step)
+    assert np.array_equal(part.linear, problem.linear[chosen])
+    assert part.n_rows <= problem.n_rows // step + problem.n_groups
+    if problem.rows is not None:
+        np.testing.assert_array_equal(part.rows * step, problem.rows[chosen])
+    for group in range(problem.n_groups):
+        own, of_part = problem.groups == group, part.groups == group
+        assert of_part.any()
+        widths, narrower = (part.upper - part.lower)[of_part], (problem.upper - problem.lower)[chosen][of_part]
+        assert widths.sum() == pytest.approx((problem.upper - problem.lower)[own].sum())
+        np.testing.assert_allclose(widths / narrower, widths.sum() / narrower.sum())
+    assert ((part.lower <= part.start) & (part.start <= part.upper)).all()
+    if step == 1:
+        np.testing.assert_allclose(part.group_totals(part.start), problem.group_totals(problem.start), atol=1e-12)
+
+
 @every_problem
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
 def test_any_point_is_made_feasible(case, seed, size):

@@ -23,7 +23,7 @@ from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.problems import c_svc
+from mercer.problems import c_svc, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import BatchSMO, HardMargin, Interruption, Limits, Solver, batch_smo, select_solver, solve
 from mercer.solvers.base import State
 from mercer.solvers.driver import _best, _Patience, drive
@@ -228,6 +228,39 @@ def test_a_warm_start_at_the_optimum_takes_no_steps():
     warm = solved(X, y, 1.0, limits=Limits(tol=1e-3), start=cold.beta)
     assert warm.status is Status.OPTIMAL
     assert warm.n_iter <= 1
+
+
+@pytest.mark.parametrize(
+    ("make", "share"),
+    [
+        (lambda y: nu_svr(y, 1.0, 0.5), 0.9),
+        (lambda y: quantile(y, 1.0, 0.5), 0.9),
+        (lambda y: nu_svc(np.where(y > 0.5, 1.0, -1.0), 1.0, 0.5), 0.9),
+        (lambda y: one_class(np.ones(y.size), 0.3), 1.0),
+    ],
+    ids=["nu-SVR", "quantile", "nu-SVC", "one-class"],
+)
+def test_a_part_of_the_rows_says_where_to_begin(make, share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 5))
+    problem = make(np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=2500))
+    guessed, given, again = (
+        solve(problem, Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs), start=start)
+        for n_jobs, start in ((1, None), (1, problem.start), (2, None))
+    )
+    assert (guessed.status, given.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    slack = guessed.certificate.gap + given.certificate.gap
+    assert guessed.certificate.dual == pytest.approx(given.certificate.dual, abs=slack)
+    assert guessed.n_kernel_values < share * given.n_kernel_values
+    np.testing.assert_array_equal(again.beta, guessed.beta)
+
+
+def test_a_part_with_few_support_vectors_at_bounds_says_nothing(monkeypatch):
+    X, y = blobs(n=2500)
+    gram, problem = Gram(RBF(gamma=0.2), as_data(X)), nu_svc(y, 1.0, 0.04)
+    found = solve(problem, gram)
+    monkeypatch.setattr(batch_smo, "_MOSTLY_FREE", 1.0)
+    assert found.n_kernel_values < 0.9 * solve(problem, gram).n_kernel_values
 
 
 # Limits.

@@ -37,6 +37,13 @@ def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float) -> Fl
     return point
 
 
+def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
+    """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable."""
+    room = upper - lower
+    above = filled(np.argsort(gradient, kind="stable"), room, total - float(lower.sum()))
+    return np.where(above < room, lower + above, upper)
+
+
 class Loss:
     """What the primal objective charges for decision values: by default, what the dual's box and ridge say.
 
@@ -188,6 +195,45 @@ class Problem:
             None if self.ridge is None else self.ridge[chosen],
             self.loss.part(chosen),
         )
+
+    def thinned(self, step: int) -> tuple[Problem, IndexArray]:
+        """Return the problem of every `step`-th row, which stands for those left out, and its variables.
+
+        Boxes are wider by as much as they are fewer: its solution has about the decision values of this problem's. Of
+        each group there is a variable at least. For sums that are fixed, and without a ridge.
+        """
+        assert self.n_outputs == 1
+        assert self.ridge is None
+        assert self.groups is not None
+        if self.rows is None:
+            chosen, rows = (
+                np.sort(np.concatenate([np.arange(self.n)[members][::step] for members in self.members])),
+                None,
+            )
+        else:
+            chosen = np.flatnonzero(self.rows % step == 0)
+            rows = self.rows[chosen] // step
+        groups, widths = self.groups[chosen], self.upper - self.lower
+        share = (np.bincount(self.groups, weights=widths) / np.bincount(groups, weights=widths[chosen]))[groups]
+        part = Problem(
+            self.name,
+            self.linear[chosen],
+            share * self.lower[chosen],
+            share * self.upper[chosen],
+            np.zeros(chosen.size),
+            groups,
+            None,
+            self.loss.part(chosen),
+            rows,
+        )
+        return replace(part, start=part.vertex(part.linear, self._totals)), chosen
+
+    def vertex(self, gradient: FloatArray, totals: FloatArray) -> FloatArray:
+        """Return the point with these group totals and the least gradient' beta."""
+        point = np.empty(self.n)
+        for members, total in zip(self.members, totals, strict=True):
+            point[members] = vertex(gradient[members], self.lower[members], self.upper[members], float(total))
+        return point
 
     def without_bias(self) -> Problem:
         """Return the problem of the machine whose decision function has no bias: no sum is fixed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, Loss, Problem, filled
+from mercer.problems.base import FloatArray, Loss, Problem, vertex
 
 
 def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: bool = False) -> Problem:
@@ -53,7 +53,7 @@ def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: 
     box = np.full(n, np.inf) if squared else penalties
     name = "squared epsilon-SVR" if squared else "epsilon-SVR"
     if epsilon == 0.0:
-        start = np.zeros(n) if squared else _vertex(targets, -box, box)
+        start = np.zeros(n) if squared else vertex(-targets, -box, box, 0.0)
         return Problem(name, -targets, -box, box, start, np.zeros(n, dtype=np.int64), ridge, Loss())
     return Problem(
         name=name,
@@ -98,14 +98,13 @@ def nu_svr(y: npt.ArrayLike, C: npt.ArrayLike, nu: float) -> Problem:
         raise ValueError(f"nu must be > 0 and <= 1, got {nu}.")
     n, zeros = targets.size, np.zeros(targets.size)
     half = 0.5 * nu * float(penalties.sum())
-    above = filled(np.argsort(-targets, kind="stable"), penalties, half)
-    below = filled(np.argsort(targets, kind="stable"), penalties, half)
+    above, below = vertex(-targets, zeros, penalties, half), vertex(-targets, -penalties, zeros, -half)
     return Problem(
         name="nu-SVR",
         linear=-np.tile(targets, 2),
         lower=np.concatenate([zeros, -penalties]),
         upper=np.concatenate([penalties, zeros]),
-        start=np.concatenate([above, -below]),
+        start=np.concatenate([above, below]),
         groups=np.repeat(np.array([0, 1]), n),
         ridge=None,
         loss=Loss(),
@@ -147,7 +146,7 @@ def quantile(y: npt.ArrayLike, C: npt.ArrayLike, level: float) -> Problem:
         linear=-targets,
         lower=lower,
         upper=upper,
-        start=_vertex(targets, lower, upper),
+        start=vertex(-targets, lower, upper, 0.0),
         groups=np.zeros(targets.size, dtype=np.int64),
         ridge=None,
         loss=Loss(),
@@ -164,13 +163,3 @@ def _checked(y: npt.ArrayLike, C: npt.ArrayLike) -> tuple[FloatArray, FloatArray
     if bad.any():
         raise ValueError(f"C must be positive and finite for every sample, got {penalties[bad][0]}.")
     return targets, penalties
-
-
-def _vertex(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """A point of sum 0 that has the largest targets at `upper` and the others at `lower`, and one between.
-
-    At the start 0 all variables would be free.
-    """
-    room = upper - lower
-    above = filled(np.argsort(-y, kind="stable"), room, -float(lower.sum()))
-    return np.where(above < room, lower + above, upper)
