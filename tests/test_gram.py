@@ -151,6 +151,18 @@ def test_matvec_asks_between_pieces_whether_to_go_on():
     assert gram.n_values < 500 * 500
 
 
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(lambda A, B: np.tanh(A @ B.T))], ids=["tiles", "blocks"])
+def test_a_long_product_of_support_vectors_comes_in_parts(kernel):
+    gram, v, checks = Gram(kernel, as_data(rows(700))), np.ones(700), []
+    v[::7] = 0.0
+    whole = gram.matvec(v)
+    gram._store.backend.values_per_call = 10_000
+    before = gram.n_values
+    close(gram.matvec(v, check=lambda: checks.append(None)), whole)
+    assert len(checks) > 5
+    assert gram.n_values - before == pytest.approx(700 * 600, rel=0.01)
+
+
 def test_zero_coefficients_cost_nothing():
     gram, v = Gram(Linear(), as_data(rows(50))), np.zeros(50)
     v[[3, 40]] = 1.0

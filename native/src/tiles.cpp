@@ -18,6 +18,7 @@ constexpr int64_t kSparseRows = 128;            // of a task, at least: lists ar
 constexpr int64_t kMostSparseRows = 512;        // and at most: packed they stay in the cache
 constexpr int64_t kTasksPerThread = 4;          // so that no thread waits long for the last one
 constexpr int64_t kSymmetricTasks = 32;         // each has its own sums over rows
+constexpr int64_t kTasksOfPart = 8;             // of such a product that comes in parts
 constexpr int64_t kSymmetricColumns = 1 << 15;  // at a time: 8 MiB of such sums
 
 // Where finished tiles go: stored as they are, or multiplied by vectors and summed in double.
@@ -235,12 +236,15 @@ class Tasks {
     Tasks(const TileRequest& request, const Sink<Real>& sink, int64_t columns_at_a_time, int64_t unit, int64_t least,
           int64_t most)
         : rows_per_task(rows_of_task(request, sink, unit, least, most)),
-          count(divide_up(request.left.count, rows_per_task)),
+          first(divide_up(request.left.count, rows_per_task) * request.part / request.parts),
+          count(divide_up(request.left.count, rows_per_task) * (request.part + 1) / request.parts - first),
           memory_(sizeof(double) * static_cast<std::size_t>(
                                        sink.adds_mirrored(request) ? count * sink.n_vectors * columns_at_a_time : 0)),
           adds_mirrored_(sink.adds_mirrored(request)) {}
 
-    const int64_t rows_per_task, count;
+    const int64_t rows_per_task, first, count;  // the first of those asked for
+
+    int64_t first_row(int64_t task) const { return (first + task) * rows_per_task; }
 
     double* clear_mirrored(int64_t task, const Sink<Real>& sink, int64_t n_columns) const {
         if (!adds_mirrored_) return nullptr;
@@ -263,7 +267,7 @@ class Tasks {
                                 int64_t most) {
         const int64_t n = request.left.count;
         const int64_t wanted = sink.adds_mirrored(request)
-                                   ? divide_up(n, kSymmetricTasks)
+                                   ? divide_up(n, request.parts > 1 ? kTasksOfPart * request.parts : kSymmetricTasks)
                                    : min64(most, divide_up(n, kTasksPerThread * max64(1, request.n_threads)));
         return divide_up(max64(least, wanted), unit) * unit;
     }
@@ -338,7 +342,7 @@ void dense_rows(const DenseJob<Real>& job, int64_t first_row, int64_t last_row, 
 template <class Real>
 void dense_rows_task(void* context, int64_t task) {
     const auto& job = *static_cast<const DenseJob<Real>*>(context);
-    const int64_t first = task * job.tasks.rows_per_task;
+    const int64_t first = job.tasks.first_row(task);
     const int64_t last = min64(first + job.tasks.rows_per_task, job.request.left.count);
     Outlet<Real> outlet(job.sink, first, last - first, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
                         job.first_column, job.n_columns);
@@ -452,7 +456,7 @@ void sparse_rows_task(void* context, int64_t task) {
     constexpr int kColumns = kBlockColumns<Real>, kPanel = kPanelColumns<Real>;
     const auto& job = *static_cast<const SparseJob<Real>*>(context);
     const RowsView &left = job.request.left, &right = job.request.right;
-    const int64_t first = task * job.tasks.rows_per_task;
+    const int64_t first = job.tasks.first_row(task);
     const int64_t n_rows = min64(job.tasks.rows_per_task, left.count - first);
     const int32_t n_common = job.n_common;
     const Program& program = job.request.program;

@@ -38,8 +38,10 @@ template <bool single>
 void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& left,
             std::optional<ConstIndices> left_rows, const Table& right, std::optional<ConstIndices> right_rows,
             std::optional<ConstDoubles> centre, nb::ndarray<const double, nb::ndim<2>, nb::c_contig> vectors,
-            nb::ndarray<double, nb::ndim<2>, nb::c_contig> out, int n_threads) {
-    const TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
+            nb::ndarray<double, nb::ndim<2>, nb::c_contig> out, int n_threads, int64_t part, int64_t parts) {
+    TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
+    require(0 <= part && part < parts, "part must be one of the parts");
+    request.part = part, request.parts = parts;
     require(static_cast<int64_t>(vectors.shape(0)) == request.right.count &&
                 static_cast<int64_t>(out.shape(0)) == request.left.count && vectors.shape(1) == out.shape(1),
             "vectors must have a row per right row, out a row per left row, both the same number of columns");
@@ -61,7 +63,7 @@ void bind_matvec(nb::module_& m, const char* name) {
     m.def(name, &matvec<single>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
           nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(), nb::arg("out").noconvert(),
-          nb::arg("n_threads"));
+          nb::arg("n_threads"), nb::arg("part") = 0, nb::arg("parts") = 1);
 }
 
 }  // namespace

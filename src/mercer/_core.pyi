@@ -53,6 +53,8 @@ def matvec(
     vectors: _Float,
     out: _Float,
     n_threads: int,
+    part: int = 0,
+    parts: int = 1,
 ) -> None: ...
 def matvec_single(
     isa: str,
@@ -65,6 +67,8 @@ def matvec_single(
     vectors: _Float,
     out: _Float,
     n_threads: int,
+    part: int = 0,
+    parts: int = 1,
 ) -> None: ...
 def gather_rows(values: _Real, slots: _Index, columns: _Index | None, out: _Real, n_threads: int) -> None: ...
 def combine_rows(

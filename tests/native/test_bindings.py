@@ -213,6 +213,9 @@ MATVECS = {
     "single vectors": {"vectors": np.ones((4, 1), dtype=np.float32)},
     "single out": {"out": np.zeros((4, 1), dtype=np.float32)},
     "row too large": {"right_rows": np.array([0, 1, 2, 4])},
+    "more than all parts": {"part": 2, "parts": 2},
+    "a part before the first": {"part": -1},
+    "no parts": {"parts": 0},
 }
 
 

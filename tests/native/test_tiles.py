@@ -63,9 +63,10 @@ def block(isa, program, A, B, a=None, b=None, centre=None, threads=1):
     return out
 
 
-def matvec(isa, program, A, B, vectors, a=None, b=None, centre=None, threads=1):
+def matvec(isa, program, A, B, vectors, a=None, b=None, centre=None, threads=1, part=0, parts=1):
     out = np.zeros((A.shape[0] if a is None else a.size, vectors.shape[1]))
-    _core.matvec(isa, compiled(program), table(A), a, table(B), b, centre, vectors, out, threads)
+    left, right = (table(A), table(B)) if A is not B else (table(A),) * 2
+    _core.matvec(isa, compiled(program), left, a, right, b, centre, vectors, out, threads, part, parts)
     return out
 
 
@@ -134,6 +135,21 @@ def test_the_number_of_threads_changes_no_bit(isa, stored, n_vectors):
     for threads in (2, 7):
         np.testing.assert_array_equal(block(isa, program, X, X, centre=centre, threads=threads), one[0])
         np.testing.assert_array_equal(matvec(isa, program, X, X, vectors, centre=centre, threads=threads), one[1])
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+@pytest.mark.parametrize("n_vectors", [1, 3, 9])
+@pytest.mark.parametrize("parts", [2, 5, 40])
+def test_the_parts_of_a_product_add_up_to_it(isa, stored, n_vectors, parts):
+    X, program = STORED[stored](rows(1100, 4)), RBF(gamma=0.5).lower()
+    vectors = np.random.default_rng(2).normal(size=(1100, n_vectors))
+    found = [
+        sum(matvec(isa, program, X, X, vectors, part=k, parts=parts, threads=threads) for k in range(parts))
+        for threads in (1, 3)
+    ]
+    close(found[0], matvec(isa, program, X, X, vectors))
+    np.testing.assert_array_equal(found[1], found[0])
 
 
 @every_isa

@@ -13,6 +13,7 @@ struct TileRequest {
                            // that are neither products nor differences
     bool symmetric;        // left and right are the same rows: one triangle is evaluated and stands for both
     int n_threads;
+    int64_t part = 0, parts = 1;  // of sums: which of so many summands is wanted; together they are the product
 };
 
 // out[i * out_stride + j] = k(left_i, right_j)

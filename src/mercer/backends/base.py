@@ -71,6 +71,16 @@ class Backend(ABC):
         With `single`, kernel values may be evaluated in single precision; sums are double all the same.
         """
 
+    def matvec_part(
+        self, data: Data, rows: IndexArray | None, vectors: FloatArray, part: int, parts: int
+    ) -> FloatArray | None:
+        """Return one of so many summands of K(data, data) @ vectors, at about the same cost; together they are it.
+
+        None where the backend does not make use of the symmetry of K.
+        """
+        del data, rows, vectors, part, parts
+        return None
+
     @abstractmethod
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)| over these rows, or over those evaluated so far where no other is known."""

@@ -74,6 +74,12 @@ class SparseForm(Backend):
         """Return what native code needs; see :class:`Backend`."""
         return self._native.tiles(self._form(data))
 
+    def matvec_part(
+        self, data: Data, rows: IndexArray | None, vectors: FloatArray, part: int, parts: int
+    ) -> FloatArray:
+        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        return self._native.matvec_part(self._form(data), rows, vectors, part, parts)
+
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:

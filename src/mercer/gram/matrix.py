@@ -387,13 +387,13 @@ class Gram:
         out = np.empty((n_rows, stacked.shape[1]))
         wanted = np.arange(self.n) if rows is None else rows
         inside = np.isin(wanted, used, assume_unique=True)
-        if used.size**2 <= 8 * self.values_per_call and np.array_equal(wanted[inside], used):
-            assert col_idx is not None  # one object on both sides: of what is between them, half is evaluated
-            out[inside] = self._store.evaluate(col_idx, col_idx, coefficients)
-            if check is not None:
-                check()
-        else:
+        assert col_idx is not None
+        # One object on both sides: of what is between them, half is evaluated.
+        between = self._products_between(col_idx, coefficients, check) if np.array_equal(wanted[inside], used) else None
+        if between is None:
             inside[:] = False
+        else:
+            out[inside] = between
         left = np.flatnonzero(~inside)
         height = max(64, 4 * self._values_times(vectors) // max(1, used.size))
         for first in range(0, left.size, height):
@@ -404,6 +404,22 @@ class Gram:
             if check is not None:
                 check()
         return out if vectors.ndim == 2 else out[:, 0]
+
+    def _products_between(
+        self, rows: IndexArray, vectors: FloatArray, check: Callable[[], None] | None
+    ) -> FloatArray | None:
+        """K[rows, rows] @ vectors, from half of the values; None where the backend cannot do that in parts."""
+        size, at_a_time = rows.size**2, 8 * self.values_per_call
+        parts = 1 if size <= at_a_time else 2 * size // at_a_time + 1  # the first ones have nearly whole rows
+        sums = np.zeros_like(vectors)
+        for part in range(parts):
+            summand = self._store.evaluate_part(rows, vectors, part, parts)
+            if summand is None:
+                return None
+            sums += summand
+            if check is not None:
+                check()
+        return sums
 
     def single_precision_bound(self, vector: FloatArray) -> FloatArray | None:
         """Return a proved bound on how far each element of K @ vector may be off in single precision, (n,).

@@ -115,6 +115,14 @@ class Store:
         self.n_values += rows.size * n_cols
         return self.backend.matvec(self.data, rows, self.data, cols, vectors)
 
+    def evaluate_part(self, rows: IndexArray, vectors: FloatArray, part: int, parts: int) -> FloatArray | None:
+        """One of so many summands of K[rows, rows] @ vectors, evaluated anew; None where there is more than one."""
+        if parts == 1:
+            return self.evaluate(rows, rows, vectors)
+        found = self.backend.matvec_part(self.data, rows, vectors, part, parts)
+        self.n_values += 0 if found is None else rows.size**2 // parts
+        return found
+
     def evaluate_bounded(
         self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
