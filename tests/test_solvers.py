@@ -23,7 +23,7 @@ from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.problems import c_svc, nu_svc, nu_svr, one_class, quantile
+from mercer.problems import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import BatchSMO, HardMargin, Interruption, Limits, Solver, batch_smo, select_solver, solve
 from mercer.solvers.base import State
 from mercer.solvers.driver import _best, _Patience, drive
@@ -253,6 +253,17 @@ def test_a_part_of_the_rows_says_where_to_begin(make, share):
     assert guessed.certificate.dual == pytest.approx(given.certificate.dual, abs=slack)
     assert guessed.n_kernel_values < share * given.n_kernel_values
     np.testing.assert_array_equal(again.beta, guessed.beta)
+
+
+def test_a_tube_without_width_moves_both_variables_of_a_row():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 5))
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=2500)
+    found = solve(nu_svr(y, 10.0, 1.0), Gram(RBF(gamma=0.2), as_data(X)))
+    assert found.status is Status.OPTIMAL
+    absolute = solve(epsilon_svr(y, 10.0, 0.0), Gram(RBF(gamma=0.2), as_data(X)))  # the same machine
+    slack = found.certificate.gap + absolute.certificate.gap
+    assert found.certificate.dual == pytest.approx(absolute.certificate.dual, abs=slack)
 
 
 def test_a_part_with_few_support_vectors_at_bounds_says_nothing(monkeypatch):

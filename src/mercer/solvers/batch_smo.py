@@ -392,8 +392,10 @@ class BatchSMO(Solver[BatchState]):
             taken = np.zeros(state.problem.n_rows, dtype=bool)
             taken[rows[moving]] = True
             kept = moving | ~taken[rows]
-            state.holds_all = state.holds_all and bool(kept.all())
-            chosen = chosen[kept]
+            # Where the two have sums of their own, that is so once the tube has a width.
+            if state.problem.n_groups == 1 or _violation_of(state, chosen[kept]) >= _INNER_SHARE * state.violation:
+                state.holds_all = state.holds_all and bool(kept.all())
+                chosen = chosen[kept]
         return chosen
 
     def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
@@ -465,6 +467,12 @@ class BatchSMO(Solver[BatchState]):
                 end = yield from block.newton_steps(block.rounding if exact else newton_tol)
             if end == _SOLVED or (end == _STALLED and (exact or not block.is_single)):
                 return
+
+
+def _violation_of(state: BatchState, chosen: IndexArray) -> float:
+    """Measure the violation among some of the variables."""
+    p = state.problem
+    return survey(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)[0]
 
 
 _Variables = tuple[FloatArray, FloatArray, FloatArray, FloatArray, IndexArray | None, int, IndexArray | None]
