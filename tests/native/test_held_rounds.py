@@ -112,6 +112,17 @@ def test_single_precision_gives_way_where_it_brings_nothing():
     assert ended[3]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_that_rounding_leads_nowhere_end(dtype):
+    rng = np.random.default_rng(5)
+    X = 1e4 * rng.normal(size=(100, 20))
+    sign = np.where(X[:, 0] + 5e3 * rng.normal(size=100) > 0, 1.0, -1.0)
+    given = {"rows": np.arange(100), "linear": -sign, "lower": np.where(sign < 0, -1e8, 0.0)}
+    given |= {"upper": np.where(sign > 0, 1e8, 0.0), "ridge": None, "groups": np.zeros(100, dtype=np.int64)}
+    _, _, ended = native((X @ X.T).astype(dtype), {**given, "n_groups": 1}, max_iter=2_000_000)
+    assert ended[0] == STALLED
+
+
 def test_goes_on_where_it_was_left():
     K, given = problem()
     beta, values = np.zeros(40), np.zeros(60)
