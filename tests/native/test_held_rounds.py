@@ -112,6 +112,13 @@ def test_single_precision_gives_way_where_it_brings_nothing():
     assert ended[3]
 
 
+@pytest.mark.parametrize(("C", "drags"), [(1e-3, False), (1e3, True)])
+def test_whether_pair_steps_drag_is_told(C, drags):
+    K, given = problem(n_rows=200, n=200, C=C)
+    ended = native(K.astype(np.float32), given, precise=False)[2]
+    assert (ended[0], ended[4]) == (SOLVED, drags)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_steps_that_rounding_leads_nowhere_end(dtype):
     rng = np.random.default_rng(5)
