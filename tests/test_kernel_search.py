@@ -224,6 +224,24 @@ def test_values_that_single_precision_cannot_tell_apart(name, C):
     np.testing.assert_allclose(loose.best_score_, theirs.best_score_, atol=2e-2)
 
 
+def test_distances_that_lose_digits_in_single_precision():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=200) > 0).astype(int)
+    X[:, 2] = 1000.0 * rng.integers(0, 2, 200)  # rows of a cluster are near, and far from the mean
+    ours = KernelSearchCV(SVC(tol=_TIGHT), scoring="roc_auc", cv=3, C=[1.0, 100.0], gamma=[0.3]).fit(X, y)
+    agree(ours, GridSearchCV(SVC(tol=_TIGHT), ours.param_grid, scoring="roc_auc", cv=3).fit(X, y))
+
+
+@pytest.mark.parametrize("size", [1e-50, 1e-20, 3e18, 1e20, 1e50])
+def test_rows_whose_distances_single_precision_does_not_hold(size):
+    X, y = _cancer(90)
+    X = size * X[:, :4]
+    axes = {"C": [1.0], "gamma": ["scale"]}
+    ours = KernelSearchCV(SVC(tol=_TIGHT), scoring="roc_auc", cv=3, error_score="raise", **axes).fit(X, y)
+    agree(ours, GridSearchCV(SVC(tol=_TIGHT), ours.param_grid, scoring="roc_auc", cv=3).fit(X, y))
+
+
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize(
     ("kernel", "shift", "penalties"),
@@ -407,7 +425,7 @@ def test_folds_and_penalties_share_one_matrix(monkeypatch):
 
     monkeypatch.setattr(Gram, "fill_block", counted)
     KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1], cv=3, refit=False).fit(X, y)
-    assert asked == [(160, 160), (160, 160)]
+    assert asked == [(160, 160), (8, 160)] * 2  # some rows once more, in double precision
 
 
 def test_a_search_is_an_estimator():

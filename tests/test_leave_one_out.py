@@ -247,6 +247,16 @@ def test_kernels_of_every_storage_agree():
     assert found.error <= 0.5
 
 
+@pytest.mark.parametrize(("C", "size"), [(1.0, 1e6), (1e14, 1.0), (1e-14, 1.0)])
+def test_boxes_of_any_width_beside_the_coefficients(C, size):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(16, 3))
+    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0, 1, 0)  # a plane separates them: coefficients do not grow with C
+    machine = SVC(C=C, kernel="linear", tol=1e-9).fit(size * X, y)
+    found = leave_one_out(machine, size * X, y)
+    np.testing.assert_allclose(found.decision, brute_force(machine, size * X, y), rtol=1e-6, atol=1e-6)
+
+
 def test_without_slack():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(20, 2)) - 3, rng.normal(size=(20, 2)) + 3])

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kLeastBlock = 384, kSpare = 128;  // variables, and how many more than 5/4 of the free ones
 constexpr double kInnerShare = 0.1;                 // of the violation that a working set comes with
+constexpr double kProgress = 0.5;  // a violation that falls by less, where nobody is left out, may creep for ever
 constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  // with which Newton steps are tried
 constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
 constexpr int64_t kSteps = 2,
@@ -46,6 +47,7 @@ class Rounds {
     HeldResult run() {
         HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0};
         const int64_t most = limits_.max_iter;
+        double last = std::numeric_limits<double>::infinity();  // violation, where everybody who matters was at work
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
             const Survey found = survey(variables(everybody_));
@@ -55,6 +57,10 @@ class Rounds {
                 return result;
             }
             if (result.n_iter >= most || work_ >= limits_.max_work || stopped_) return result;
+            if (found.violation > kProgress * last) {
+                result.end = BlockEnd::stalled;
+                return result;
+            }
             const int64_t size = std::clamp(found.n_free + found.n_free / 4 + kSpare, kLeastBlock, limits_.max_block);
             const auto n_kept = static_cast<int64_t>(found.kept.size());
             const int64_t bound = std::min(size, n_kept);
@@ -62,6 +68,7 @@ class Rounds {
             if (result.wanted > room_) return result;
             choose(found, size);
             const double rise = result.precise ? round<double>(result, most) : round<float>(result, most);
+            last = result.precise && holds_all_ ? result.violation : std::numeric_limits<double>::infinity();
             if (rise > 0.0 || stopped_ || result.n_iter >= most) continue;
             if (result.precise) {
                 result.end = BlockEnd::stalled;

@@ -9,13 +9,15 @@
 namespace mercer {
 namespace {
 
-constexpr int kRounds = 12;                           // _reference._ROUNDS
-constexpr std::size_t kSpreading = 4, kAtFirst = 16;  // _reference._SPREADING, _AT_FIRST
-constexpr double kShortest = 1.0 / 4096.0;            // _reference._SHORTEST
-constexpr double kNoPivot = 1e-11;                    // _reference._NO_PIVOT
-constexpr double kNear = 0.5;                         // _reference._NEAR
-constexpr std::size_t kMany = 4;                      // of all places near: all are evaluated, which is quicker
-constexpr int64_t kTogether = 4;                      // rows that are added at a time
+// Why these numbers: in mercer/_reference/left_out.py, which has the same.
+constexpr int kRounds = 12;
+constexpr std::size_t kSpreading = 4, kAtFirst = 16;
+constexpr double kShortest = 1.0 / 4096.0;
+constexpr double kNoPivot = 1e-11;
+constexpr double kNear = 0.5;
+
+constexpr std::size_t kMany = 4;  // of all places near: all are evaluated, which is quicker
+constexpr int64_t kTogether = 4;  // rows that are added at a time
 
 enum class Role : char { given, solved, moved };
 

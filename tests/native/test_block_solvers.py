@@ -357,6 +357,32 @@ def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
 
 
 @every_isa
+def test_hundreds_of_variables_next_to_a_bound_end(isa):
+    """However near one looks on their way, all of them have gone beyond it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(640, 700))
+    block = Block(
+        (X @ X.T / 700.0).astype(np.float32), 10.0 * rng.normal(size=640), 0.0, 1e-3, [0], np.full(640, 5e-324)
+    )
+    end, *_ = block.native(isa, True, 1e-4, 10_000, np.float32)
+    block.check_feasible()
+    assert end == SOLVED
+    assert block.violation() <= 1.1e-4
+
+
+@every_isa
+def test_newton_steps_with_more_groups_than_vectors_are_multiplied_at_a_time(isa):
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(480, 960))
+    K = (A @ A.T / 960.0).astype(np.float32)
+    block = Block(K, rng.normal(size=480), -100.0, 100.0, np.arange(0, 481, 3), np.zeros(480))
+    end, *_ = block.native(isa, True, 1e-4, 3000, np.float32)
+    block.check_feasible()
+    assert end == SOLVED
+    assert block.violation() <= 1.1e-4
+
+
+@every_isa
 @pytest.mark.parametrize("labels", ["same", "opposite"])
 def test_newton_steps_with_every_row_twice(isa, labels):
     rng = np.random.default_rng(0)

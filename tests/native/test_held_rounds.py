@@ -112,6 +112,24 @@ def test_single_precision_gives_way_where_it_brings_nothing():
     assert ended[3]
 
 
+@pytest.mark.parametrize(("C", "drags"), [(1e-3, False), (1e3, True)])
+def test_whether_pair_steps_drag_is_told(C, drags):
+    K, given = problem(n_rows=200, n=200, C=C)
+    ended = native(K.astype(np.float32), given, precise=False)[2]
+    assert (ended[0], ended[4]) == (SOLVED, drags)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_that_rounding_leads_nowhere_end(dtype):
+    rng = np.random.default_rng(5)
+    X = 1e4 * rng.normal(size=(100, 20))
+    sign = np.where(X[:, 0] + 5e3 * rng.normal(size=100) > 0, 1.0, -1.0)
+    given = {"rows": np.arange(100), "linear": -sign, "lower": np.where(sign < 0, -1e8, 0.0)}
+    given |= {"upper": np.where(sign > 0, 1e8, 0.0), "ridge": None, "groups": np.zeros(100, dtype=np.int64)}
+    _, _, ended = native((X @ X.T).astype(dtype), {**given, "n_groups": 1}, max_iter=2_000_000)
+    assert ended[0] == STALLED
+
+
 def test_goes_on_where_it_was_left():
     K, given = problem()
     beta, values = np.zeros(40), np.zeros(60)

@@ -111,6 +111,16 @@ class Inverse {
 
     // Writes the inverse times each of `count` vectors, all of them `stride()` apart; nothing may be waiting.
     void apply(const double* vectors, double* out, int64_t count) {
+        for (int64_t first = 0; first < count; first += kBatch) {  // as many as a panel holds
+            const int64_t some = count - first < kBatch ? count - first : kBatch;
+            apply_batch(vectors + first * stride_, out + first * stride_, some);
+        }
+    }
+
+    int64_t stride() const { return stride_; }
+
+  private:
+    void apply_batch(const double* vectors, double* out, int64_t count) {
         pack_right(vectors, stride_, size_, count, panel_);
         for (int64_t i = 0; i < size_; i += kRows)
             for (int64_t q = 0; q < count; q += kColumns) {
@@ -120,9 +130,6 @@ class Inverse {
             }
     }
 
-    int64_t stride() const { return stride_; }
-
-  private:
     double* row(int64_t r) const { return memory_.as<double>() + r * stride_; }
 
     static void copy(const double* from, double* to, int64_t n) {

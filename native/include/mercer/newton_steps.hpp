@@ -319,7 +319,9 @@ class NewtonSteps {
                 if (member_[u] != 0.0 && (next < block_.lower[u] || next > block_.upper[u])) see(k);
             }
         };
-        for (int64_t count = Factor::kBatch; count >= Factor::kBatch; left *= kNearer) {
+        // (Where more than these are at a bound to the last digit, however near one looks, only the first is asked
+        // for.)
+        for (int64_t count = Factor::kBatch; count >= Factor::kBatch && left > kUndetermined; left *= kNearer) {
             count = 0;
             for_each_hit(left, [&](int64_t) { ++count; });
             if (count < Factor::kBatch) for_each_hit(left, [&](int64_t k) { factor_.ask(k); });

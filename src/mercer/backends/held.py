@@ -26,10 +26,13 @@ class HeldRows(Precomputed):
     Parameters
     ----------
     matrix : ndarray of shape (n, n), float32 or float64
+    error : float, default=0.0
+        How far its values are off, root mean square.
     """
 
-    def __init__(self, matrix: npt.NDArray[np.floating]) -> None:
+    def __init__(self, matrix: npt.NDArray[np.floating], error: float = 0.0) -> None:
         super().__init__(matrix)
+        self.error = error
         self._probes = _Probes(self.whole)
 
     def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:

@@ -39,11 +39,13 @@ from mercer.kernels import Kernel
 from mercer.kernels.held import Held
 from mercer.selection.search import most_steps
 from mercer.solvers import Interruption, Progress
+from mercer.status import Status
 
 IndexArray = npt.NDArray[np.int64]
 
 _SPREAD = 2.0**-25 / 3.0**0.5  # of the error of a value between a half and 1: evenly within 2^-25
 _SHOWS, _LOOKED_AT = 1e-3, 32  # of what decision values of so many rows differ by: it may move few of a thousand ranks
+_FEW = 8  # rows at least, and one in so many as are looked at, whose values are evaluated in double precision as well
 _LEAST = 2.0**-100  # below, values in single precision may lose digits, or all; where 1 is too small, they overflow
 _ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
 _LIMITS = ("callback", "max_seconds", "max_iter")
@@ -280,9 +282,10 @@ class SharedFits:
             used = rows if held is None else replace(rows, data=held)
             machine = self._go_on(copy(given), course, kernel if held is None else Held(kernel))
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
-            if held is None or held.whole.dtype == np.float64:
+            if not isinstance(held, HeldRows) or held.whole.dtype == np.float64:
                 break
-            if not _rounding_shows(machine, kernel, rows, held.whole):
+            stalled = machine.certificate_.status is Status.STALLED  # rounded values may be no kernel's
+            if not stalled and not _rounding_shows(machine, kernel, rows, held):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
@@ -379,7 +382,9 @@ class SharedFits:
         single = kernel.is_psd and _LEAST < size < 1.0 / _LEAST
         for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
             if _Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single)) <= self._limit // share:
-                yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
+                held = kept.of(kernel, rows.data, dtype, n_jobs, self._check)
+                if np.isfinite(held.error):
+                    yield held
         yield None
 
     def _bound(self, machine: Iterated, number: int) -> None:
@@ -468,10 +473,10 @@ class _Matrices:
         with self._lock:
             if dtype not in self._by_dtype:
                 matrix = self._memory.square(data.n, dtype)
-                rows = np.arange(data.n)
-                for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(matrix, rows, rows):
+                rows, gram = np.arange(data.n), Gram(kernel, data, n_jobs=n_jobs)
+                for _ in gram.fill_block(matrix, rows, rows):
                     check()
-                self._by_dtype[dtype] = HeldRows(matrix)
+                self._by_dtype[dtype] = HeldRows(matrix, 0.0 if dtype is np.float64 else _error_of(matrix, gram))
             return self._by_dtype[dtype]
 
 
@@ -560,15 +565,36 @@ def _is_symmetric(X: Any) -> bool:
     return dense and X.shape[0] == X.shape[1] and X.flags.c_contiguous and np.array_equal(X, X.T)
 
 
-def _rounding_shows(machine: DualMachine, kernel: Kernel, rows: Rows, matrix: npt.NDArray[np.floating]) -> bool:
+def _error_of(matrix: npt.NDArray[np.floating], gram: Gram) -> float:
+    """How far values in single precision are off, root mean square, by some rows; infinite where they overflow."""
+    some = _spread_over(gram.n, max(_FEW, gram.n // _LOOKED_AT))
+    exact = np.empty((some.size, gram.n))
+    for _ in gram.fill_block(exact, some, np.arange(gram.n)):
+        pass
+    if not np.isfinite(matrix.diagonal()).all():  # a row overflows beside itself, if anywhere
+        return np.inf
+    with np.errstate(invalid="ignore"):
+        error = float(np.sqrt(np.mean(np.square(matrix[some] - exact))))
+    return error if np.isfinite(error) else np.inf
+
+
+def _spread_over(n: int, count: int) -> IndexArray:
+    """So many of n rows; `_LOOKED_AT` at most."""
+    return np.linspace(0, n - 1, min(n, count, _LOOKED_AT)).astype(np.int64)
+
+
+def _rounding_shows(machine: DualMachine, kernel: Kernel, rows: Rows, held: HeldRows) -> bool:
     """Whether single precision is likely to put decision values off by more than the tolerance, or than they differ.
 
-    It puts them off by sums of errors, as wide as they are where these have nothing to do with each other.
+    It puts them off by sums of errors, as wide as they are where these have nothing to do with each other. Beside the
+    rounding of the values themselves, distances in single precision lose what they are short of the rows' lengths.
     """
     fraction, exponent = np.frexp(np.abs(kernel.diag(rows.data)).max(initial=0.0))
     above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
-    widths = _SPREAD * above * np.sqrt(np.square(machine._coefficients).sum(axis=0))
-    some = np.linspace(0, len(matrix) - 1, min(len(matrix), _LOOKED_AT)).astype(np.int64)
+    error = max(_SPREAD * above, held.error)
+    widths = error * np.sqrt(np.square(machine._coefficients).sum(axis=0))
+    matrix = held.whole
+    some = _spread_over(len(matrix), len(matrix))
     values = matrix[np.ix_(some, rows.train[machine.support_])] @ machine._coefficients
     return bool((widths > np.minimum(machine.tol, _SHOWS * np.ptp(values, axis=0))).any())
 

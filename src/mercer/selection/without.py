@@ -25,7 +25,8 @@ TIGHT = 1e-9
 more than what is claimed of values, since a violation v moves them by more than v."""
 
 _HAIR = 1e-11
-"""Of the width of a variable's box: what rounding leaves between it and its bound."""
+"""Of the largest coefficient, or the width of a variable's box where that is less: what rounding leaves between it and
+its bound."""
 
 
 def level(problem: Problem, beta: FloatArray, gradient: FloatArray, among: BoolArray | None = None) -> float:
@@ -72,7 +73,8 @@ def is_forced(problem: Problem, variables: IndexArray) -> BoolArray:
         return np.zeros(variables.size, dtype=bool)
     total = problem.group_totals(problem.start)[0] - total_shares(problem)[variables]
     below, above = _bounds_without(problem.lower, variables), _bounds_without(problem.upper, variables)
-    slack = 1e-12 * (1.0 + np.abs(total))
+    bounds = np.concatenate([problem.lower, problem.upper])
+    slack = 1e-12 * (np.abs(bounds[np.isfinite(bounds)]).max(initial=0.0) + np.abs(total))
     return (below >= total - slack) | (above <= total + slack)
 
 
@@ -130,7 +132,6 @@ def solved_tightly(problem: Problem, gram: Gram, start: FloatArray, tol: float) 
     if solution.status is Status.INTERRUPTED:
         raise Ended
     beta = solution.beta.copy()
-    width = problem.upper - problem.lower
-    hair = _HAIR * np.where(np.isfinite(width), width, np.abs(beta).max(initial=0.0))
+    hair = _HAIR * np.minimum(problem.upper - problem.lower, np.abs(beta).max(initial=0.0))
     beta = np.where(beta - problem.lower <= hair, problem.lower, beta)
     return np.where(problem.upper - beta <= hair, problem.upper, beta)
