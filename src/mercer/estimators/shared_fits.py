@@ -273,6 +273,7 @@ class SharedFits:
         if course.kernel is None:  # the same all along the path
             checked = None if weights is None else check_sample_weight(weights, rows.train.size)
             course.kernel = spec.resolve(rows.data.rows(rows.train), checked)
+            course.size = float(np.abs(course.kernel.diag(rows.data)).max(initial=0.0))
         kernel = course.kernel
         by_folds = estimator is not given or kernel != spec
         machine = None
@@ -282,7 +283,7 @@ class SharedFits:
             machine.fit(used.data.rows(used.train), *self._targets(number), sample_weight=weights)
             if held is None or held.whole.dtype == np.float64:
                 break
-            if not _rounding_shows(machine, kernel, rows, held.whole):
+            if not _rounding_shows(machine, course.size, used):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
@@ -374,9 +375,8 @@ class SharedFits:
         share = len(self._splits) if by_folds else 1
         kept = course.path.matrices(course.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
-        size = float(np.abs(kernel.diag(rows.data)).max(initial=0.0))
         # Where a kernel is indefinite, rounding decides which of its stationary points is found.
-        single = kernel.is_psd and _LEAST < size < 1.0 / _LEAST
+        single = kernel.is_psd and _LEAST < course.size < 1.0 / _LEAST
         for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
             if _Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single)) <= self._limit // share:
                 yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
@@ -502,6 +502,7 @@ class _Course:
     number: int
     last: DualMachine | None = None
     kernel: Kernel | None = None  # with numbers for its rules
+    size: float = 0.0  # of its largest value between a row and itself
     in_single: bool = True  # whether single precision has been enough
 
 
@@ -560,16 +561,17 @@ def _is_symmetric(X: Any) -> bool:
     return dense and X.shape[0] == X.shape[1] and X.flags.c_contiguous and np.array_equal(X, X.T)
 
 
-def _rounding_shows(machine: DualMachine, kernel: Kernel, rows: Rows, matrix: npt.NDArray[np.floating]) -> bool:
+def _rounding_shows(machine: DualMachine, size: float, rows: Rows) -> bool:
     """Whether single precision is likely to put decision values off by more than the tolerance, or than they differ.
 
-    It puts them off by sums of errors, as wide as they are where these have nothing to do with each other.
+    It puts them off by sums of errors, as wide as they are where these have nothing to do with each other. Kernel
+    values are at most `size`.
     """
-    fraction, exponent = np.frexp(np.abs(kernel.diag(rows.data)).max(initial=0.0))
+    fraction, exponent = np.frexp(size)
     above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
     widths = _SPREAD * above * np.sqrt(np.square(machine._coefficients).sum(axis=0))
-    some = np.linspace(0, len(matrix) - 1, min(len(matrix), _LOOKED_AT)).astype(np.int64)
-    values = matrix[np.ix_(some, rows.train[machine.support_])] @ machine._coefficients
+    some = np.linspace(0, rows.data.n - 1, min(rows.data.n, _LOOKED_AT)).astype(np.int64)
+    values = machine._raw_decision(rows.data.rows(some))
     return bool((widths > np.minimum(machine.tol, _SHOWS * np.ptp(values, axis=0))).any())
 
 
