@@ -60,8 +60,9 @@ class StoppedError(RuntimeError):
 class Rows:
     """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
 
-    Columns may have `names`. What comes before the machine may treat rows that it was fitted on differently when it
-    sees them again: `again` tells whether it does not.
+    Columns may have `names`. Matrices have the rows in `order`: those of a class side by side, where there are classes,
+    for a machine of two of them looks at no others. What comes before the machine may treat rows that it was fitted on
+    differently when it sees them again: `again` tells whether it does not.
     """
 
     data: Data
@@ -69,6 +70,7 @@ class Rows:
     test: IndexArray
     given: tuple[Any, Any]
     names: Any = None
+    order: IndexArray | None = None
     again: Callable[[], bool] = lambda: True
 
     def which(self, X: Any) -> Data | None:
@@ -313,6 +315,12 @@ class SharedFits:
             self._known_targets[number] = _safe_indexing(self._y, self._splits[number][0])
         return (self._known_targets[number],)
 
+    def _by_class(self, rows: IndexArray) -> IndexArray | None:
+        """An order of these rows, class by class; None where there are no classes, or labels without an order."""
+        labels = np.asarray(self._y)
+        sortable = labels.ndim == 1 and labels.dtype.kind in "biufU"
+        return np.argsort(labels[rows], kind="stable") if sortable else None
+
     def _part(self, value: Any, number: int) -> Any:
         """What belongs to the training rows, of something that may have an element for each row."""
         whole = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == self._n
@@ -342,7 +350,7 @@ class SharedFits:
                 same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
                 data = same[0].data if same else check_rows(asking, self._X, spec, reset=True)
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
-                found = Rows(data, train, test, given, names)
+                found = Rows(data, train, test, given, names, self._by_class(np.arange(data.n)))
             else:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self._targets(number))
@@ -358,6 +366,7 @@ class SharedFits:
                     np.arange(len(train), data.n),
                     given,
                     getattr(asking, "feature_names_in_", None),
+                    self._by_class(np.concatenate([train, test])[: data.n]),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
                 self._before[number] = before
@@ -379,7 +388,7 @@ class SharedFits:
         single = kernel.is_psd and _LEAST < course.size < 1.0 / _LEAST
         for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
             if _Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single)) <= self._limit // share:
-                yield kept.of(kernel, rows.data, dtype, n_jobs, self._check)
+                yield kept.of(kernel, rows, dtype, n_jobs, self._check)
         yield None
 
     def _bound(self, machine: Iterated, number: int) -> None:
@@ -448,7 +457,7 @@ class _Matrices:
 
     def __init__(self, memory: _Memory) -> None:
         self._memory = memory
-        self._by_dtype: dict[type[np.floating], HeldRows] = {}
+        self._by_dtype: dict[type[np.floating], Precomputed] = {}
         self._lock = Lock()
 
     @staticmethod
@@ -462,16 +471,16 @@ class _Matrices:
         return sum(int(rows.whole.nbytes) for rows in self._by_dtype.values())
 
     def of(
-        self, kernel: Kernel, data: Data, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
-    ) -> HeldRows:
+        self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
+    ) -> Precomputed:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
             if dtype not in self._by_dtype:
-                matrix = self._memory.square(data.n, dtype)
-                rows = np.arange(data.n)
-                for _ in Gram(kernel, data, n_jobs=n_jobs).fill_block(matrix, rows, rows):
+                matrix = self._memory.square(rows.data.n, dtype)
+                order = np.arange(rows.data.n) if rows.order is None else rows.order
+                for _ in Gram(kernel, rows.data, n_jobs=n_jobs).fill_block(matrix, order, order):
                     check()
-                self._by_dtype[dtype] = HeldRows(matrix)
+                self._by_dtype[dtype] = HeldRows(matrix).rows(np.argsort(order))
             return self._by_dtype[dtype]
 
 
