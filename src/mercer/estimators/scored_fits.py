@@ -16,6 +16,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, get_tags
 
+from mercer.certificate import worst_status
 from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
 from mercer.selection.progress import CostEstimate, Progress
@@ -206,13 +207,14 @@ class _Summary(NamedTuple):
     @classmethod
     def of(cls, folds: Sequence[FoldFit]) -> _Summary:
         seconds = np.array([fold.seconds for fold in folds])
-        ended = [fold.machine.certificate_ for fold in folds if fold.machine is not None]
-        worst = max(ended, key=lambda one: (one.status is not Status.OPTIMAL, one.kkt_violation), default=None)
+        solutions = [fold.machine._solved() for fold in folds if fold.machine is not None]
+        ended = [(worst_status(one.statuses), float(one.violations.max())) for one in solutions]
+        worst = max(ended, key=lambda one: (one[0] is not Status.OPTIMAL, one[1]), default=None)
         return cls(
             float(seconds.mean()),
             float(seconds.std()),
-            "" if worst is None else str(worst.status),
-            max((one.kkt_violation for one in ended), default=np.nan),
+            "" if worst is None else str(worst[0]),
+            max((violation for _, violation in ended), default=np.nan),
         )
 
 
