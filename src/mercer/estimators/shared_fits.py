@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_feature_names
 from mercer.backends import HeldRows, n_threads
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
+from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.novelty import SVDD, OneClassSVM
 from mercer.estimators.nu_svc import NuSVC
@@ -60,8 +61,8 @@ class StoppedError(RuntimeError):
 class Rows:
     """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
 
-    Columns may have `names`. Matrices have the rows in `order`: those of a class side by side, where there are classes,
-    for a machine of two of them looks at no others. What comes before the machine may treat rows that it was fitted on
+    Columns may have `names`. Matrices have the rows in `order`: those of a class side by side, where machines for two
+    of several look at no others. What comes before the machine may treat rows that it was fitted on
     differently when it sees them again: `again` tells whether it does not.
     """
 
@@ -315,11 +316,13 @@ class SharedFits:
             self._known_targets[number] = _safe_indexing(self._y, self._splits[number][0])
         return (self._known_targets[number],)
 
-    def _by_class(self, rows: IndexArray) -> IndexArray | None:
-        """An order of these rows, class by class; None where there are no classes, or labels without an order."""
+    def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray | None:
+        """An order of these rows, class by class; None where no machine looks at two of several classes."""
         labels = np.asarray(self._y)
-        sortable = labels.ndim == 1 and labels.dtype.kind in "biufU"
-        return np.argsort(labels[rows], kind="stable") if sortable else None
+        in_pairs = isinstance(machine, MarginClassifier) and machine.multi_class == "ovo"
+        if not in_pairs or labels.ndim != 1 or labels.dtype.kind not in "biufU" or np.unique(labels).size <= 2:
+            return None
+        return np.argsort(labels[rows], kind="stable")
 
     def _part(self, value: Any, number: int) -> Any:
         """What belongs to the training rows, of something that may have an element for each row."""
@@ -350,7 +353,7 @@ class SharedFits:
                 same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
                 data = same[0].data if same else check_rows(asking, self._X, spec, reset=True)
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
-                found = Rows(data, train, test, given, names, self._by_class(np.arange(data.n)))
+                found = Rows(data, train, test, given, names, self._by_class(machine, np.arange(data.n)))
             else:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self._targets(number))
@@ -366,7 +369,7 @@ class SharedFits:
                     np.arange(len(train), data.n),
                     given,
                     getattr(asking, "feature_names_in_", None),
-                    self._by_class(np.concatenate([train, test])[: data.n]),
+                    self._by_class(machine, np.concatenate([train, test])[: data.n]),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
                 self._before[number] = before
