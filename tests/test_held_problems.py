@@ -83,9 +83,9 @@ def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:
     gram, codes = held(2)
     machines = train(gram, codes, 2, 1.0)
     problems: Any = machines.solutions.held
-    assert problems.evaluate() == [True]
+    assert problems.evaluate(gram) == [True]
     problems.values[0, 7] += 1e-2
-    assert problems.evaluate() == [False]
+    assert problems.evaluate(gram) == [False]
 
 
 def test_a_problem_ends_at_its_most_steps_as_alone() -> None:

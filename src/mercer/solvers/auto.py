@@ -174,10 +174,10 @@ def solve_each(
             return stopped.requested or out_of_time(limits, began, interruption) is not None
 
         while done < len(problems):
-            if not held.solve(done, stop, partial(_tell, _numbered(callback, done, len(problems)), stopped)):
+            if not held.solve(done, gram, stop, partial(_tell, _numbered(callback, done, len(problems)), stopped)):
                 break
             done += 1
-        finished = held.evaluate()[:done]
+        finished = held.evaluate(gram)[:done]
         if done == len(problems) and all(finished):
             return held.solutions()
         solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -65,7 +66,7 @@ class HeldProblems:
         last: HeldProblems | None,
     ) -> None:
         assert isinstance(gram.data, HeldRows)
-        self.problems, self._gram, self._limits, self._data = problems, gram, limits, gram.data
+        self.problems, self._limits, self._data = problems, limits, gram.data
         self._idx = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
         self._rows = np.ascontiguousarray(gram.held_rows[self._idx])
         self._firsts = np.array(problems.edges[:-1])
@@ -107,10 +108,10 @@ class HeldProblems:
             combine_rows(self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1)
         return start, values
 
-    def solve(self, number: int, stop: Callable[[], bool], report: Callable[[Progress], None]) -> bool:
+    def solve(self, number: int, gram: Gram, stop: Callable[[], bool], report: Callable[[Progress], None]) -> bool:
         """Solve a problem, and report how far it is every 30 ms or so; return whether it came to the end."""
         began, problem, own = time.perf_counter(), self.problems[number], self.problems.variables(number)
-        rounds = Progression(problem, self._gram, self._rows[own], self._limits.tol)
+        rounds = Progression(problem, gram, self._rows[own], self._limits.tol)
         beta, values = self.beta[own], self.values[number]
         while not rounds.finished and not 0 <= self._limits.max_iter <= rounds.n_iter:
             if stop():
@@ -124,20 +125,23 @@ class HeldProblems:
         self._room_bytes = max(self._room_bytes, rounds.room_bytes)
         return True
 
-    def evaluate(self) -> list[bool]:
+    def evaluate(self, gram: Gram) -> list[bool]:
         """Find out what all points are worth; return which of the problems need nobody else to go on."""
         whole, tol = self.problems.whole, self._limits.tol
         edges, firsts = self.problems.edges, self._firsts
         at_rows = self.values[np.repeat(np.arange(len(self.problems)), self.problems.sizes), self._rows]
-        lengths = np.sqrt(self._gram.magnitudes())[self._idx]
+        lengths = np.sqrt(gram.magnitudes())[self._idx]
         rounding = rounding_of_sums(
-            self._gram.roundoff,
+            gram.roundoff,
             np.maximum.reduceat(lengths, firsts),
             np.add.reduceat(np.square(lengths * self.beta), firsts),
             np.maximum.reduceat(np.abs(at_rows), firsts),
         )
         unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
         self._at_rows, self._rounding = at_rows, rounding + unsettled
+        # Not the Gram matrix itself, whose memory is for the next fit.
+        self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
+        self._held_bytes = gram.peak_bytes + self._room_bytes
         self._multipliers, self._conditions = np.empty(len(self.problems)), []
         for number in range(len(self.problems)):
             own = slice(edges[number], edges[number + 1])
@@ -172,7 +176,7 @@ class HeldProblems:
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem, and its certificate."""
-        problem, own, limits, gram = self.problems[number], self.problems.variables(number), self._limits, self._gram
+        problem, own, limits = self.problems[number], self.problems.variables(number), self._limits
         beta, values = self.beta[own], self._at_rows[own]
         evaluation = Evaluation.of(
             problem,
@@ -189,12 +193,13 @@ class HeldProblems:
             tol_gap=None,
             convex=True,
         )
-        evidence = Evidence.of(problem, gram, beta, convex=True, idx=gram.origin_rows(self._idx[own]))
+        assert self._about.idx is not None
+        evidence = replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own])
         effort: dict[str, Any] = {
             "n_iter": int(self._n_iter[number]),
             "seconds": float(self._seconds[number]),
             "n_kernel_values": 0,
-            "peak_memory_bytes": gram.peak_bytes + self._room_bytes + STATE_ARRAYS * beta.nbytes,
+            "peak_memory_bytes": self._held_bytes + STATE_ARRAYS * beta.nbytes,
         }
         return Solution(
             beta=beta,
