@@ -158,6 +158,8 @@ class Machines:
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:
         """Decision values without biases at rows of a held matrix, (m, n_machines), where solvers have kept them."""
+        if self.solutions.held is not None:
+            return self._as_they_predict(self.solutions.held.values[:, rows].T)
         columns = [solution.held_values for solution in self.solutions]
         known = [column[rows] for column in columns if column is not None]
         return self._as_they_predict(np.column_stack(known)) if len(known) == len(self.tasks) else None
@@ -261,10 +263,7 @@ def train(
             tasks.parts,
             tasks.pairs[: len(problems)],
             limits=limits,
-            starts=None
-            if warm_start is None
-            else [last.start_of(problem) for problem, last in zip(problems, warm_start.solutions, strict=True)],
-            before=None if warm_start is None else [last.product for last in warm_start.solutions],
+            after=None if warm_start is None else warm_start.solutions,
             callback=callback,
             interruption=shared,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +197,20 @@ class Solution:
         return {**self.__dict__, "evidence": None, "held_values": None}
 
 
+class Held(Protocol):
+    """What is known of points of several problems on one matrix that is held.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_problems, n_rows)
+        The matrix times each point, at every row that is held.
+    violations : ndarray of shape (n_problems,)
+    """
+
+    values: FloatArray
+    violations: FloatArray
+
+
 @final
 class Solutions(Sequence[Solution]):
     """Solutions of several problems, in order. Of hundreds of small ones, each is made when it is asked for.
@@ -209,6 +223,8 @@ class Solutions(Sequence[Solution]):
     n_iter : ndarray of int64 of shape (n_problems,)
     statuses : list of Status
         What their certificates say.
+    held : Held or None
+        What solvers know of all of them, where kernel values are held.
     """
 
     def __init__(
@@ -218,8 +234,10 @@ class Solutions(Sequence[Solution]):
         n_iter: IndexArray,
         statuses: list[Status],
         make: Callable[[int], Solution],
+        held: Held | None = None,
     ) -> None:
         self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses
+        self.held = held
         self._make: Callable[[int], Solution] | None = make
         self._made: list[Solution | None] = [None] * len(statuses)
 
@@ -237,6 +255,13 @@ class Solutions(Sequence[Solution]):
     def __len__(self) -> int:
         return len(self._made)
 
+    @property
+    def violations(self) -> FloatArray:
+        """Those that the certificates have, (n_problems,)."""
+        if self.held is not None:
+            return self.held.violations
+        return np.array([one.certificate.kkt_violation for one in self])
+
     def __getitem__(self, number: int) -> Solution:  # type: ignore[override]
         held = self._made[number]
         if held is None:
@@ -245,4 +270,4 @@ class Solutions(Sequence[Solution]):
         return held
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": list(self), "_make": None}
+        return {**self.__dict__, "_made": list(self), "_make": None, "held": None}

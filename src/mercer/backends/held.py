@@ -44,6 +44,15 @@ class HeldRows(Precomputed):
         """
         return self._probes.error_of(values, coefficients)
 
+    def errors_of(
+        self, values: FloatArray, rows: IndexArray, coefficients: FloatArray, firsts: IndexArray
+    ) -> FloatArray:
+        """As :meth:`error_of`, of several points: values of shape (n_points, n); coefficients one after the other.
+
+        Those of each point begin at `firsts`, and belong to `rows` of the matrix.
+        """
+        return self._probes.errors_of(values, rows, coefficients, firsts)
+
 
 class _Probes:
     """Random vectors and their products with a matrix, shared by all views of its rows."""
@@ -55,6 +64,16 @@ class _Probes:
         vectors, products = self._known
         apart = np.einsum("ki,i->k", vectors, values) - np.einsum("ki,i->k", products, coefficients)
         return _UNLIKELY * float(np.abs(apart).max())
+
+    def errors_of(
+        self, values: FloatArray, rows: IndexArray, coefficients: FloatArray, firsts: IndexArray
+    ) -> FloatArray:
+        vectors, products = self._known
+        apart = np.einsum("ki,mi->km", vectors, values)
+        for product, difference in zip(products, apart, strict=True):
+            difference -= np.add.reduceat(product[rows] * coefficients, firsts)
+        largest: FloatArray = _UNLIKELY * np.abs(apart).max(axis=0)
+        return largest
 
     @cached_property
     def _known(self) -> tuple[FloatArray, FloatArray]:

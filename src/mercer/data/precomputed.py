@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ class Precomputed(Data):
         whole = np.array_equal(self._index, np.arange(self._matrix.shape[0]))
         return self._matrix if whole else self._matrix[self._index]
 
-    def rows(self, idx: Rows) -> Precomputed:
+    def rows(self, idx: Rows) -> Self:
         """Return the chosen rows; the matrix itself is shared, never copied."""
         chosen = row_index(idx)
         view = copy(self)

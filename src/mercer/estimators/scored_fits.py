@@ -11,17 +11,19 @@ from traceback import format_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, get_tags
 
+from mercer.certificate import worst_status
 from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.shared_fits import FoldFit, SharedFits, StoppedError, path_of
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.status import Status
 
 if TYPE_CHECKING:
+    from mercer.data import Data
     from mercer.estimators.search import KernelSearchCV
 
 _ASKED_BY = ("predict", "decision_function", "score", "score_samples")
@@ -205,13 +207,14 @@ class _Summary(NamedTuple):
     @classmethod
     def of(cls, folds: Sequence[FoldFit]) -> _Summary:
         seconds = np.array([fold.seconds for fold in folds])
-        ended = [fold.machine.certificate_ for fold in folds if fold.machine is not None]
-        worst = max(ended, key=lambda one: (one.status is not Status.OPTIMAL, one.kkt_violation), default=None)
+        solutions = [fold.machine._solved() for fold in folds if fold.machine is not None]
+        ended = [(worst_status(one.statuses), float(one.violations.max())) for one in solutions]
+        worst = max(ended, key=lambda one: (one[0] is not Status.OPTIMAL, one[1]), default=None)
         return cls(
             float(seconds.mean()),
             float(seconds.std()),
-            "" if worst is None else str(worst.status),
-            max((one.kkt_violation for one in ended), default=np.nan),
+            "" if worst is None else str(worst[0]),
+            max((violation for _, violation in ended), default=np.nan),
         )
 
 
@@ -281,10 +284,24 @@ class _Cell(BaseEstimator):
             rows = held.which(X)
             if rows is None:
                 return getattr(self._fold.fitted, name)(X, *args, **params)
+            if name == "score" and len(args) == 1 and not params:
+                share = _share_right(self._fold.machine, rows, *args)
+                if share is not None:
+                    return share
             return known(rows, *args, **params)
 
         ask.__name__ = name  # scikit-learn goes by it
         return ask
+
+
+def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
+    """Accuracy, to the bit, without what scikit-learn looks at: y is one of the classes; None where that is not so."""
+    if type(machine).score is not ClassifierMixin.score or not isinstance(y, np.ndarray):
+        return None
+    classes = machine.classes_
+    if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU" or not np.isin(y, classes).all():
+        return None
+    return float(np.mean(machine.predict(rows) == y))
 
 
 def _let_go(error: BaseException | None) -> None:

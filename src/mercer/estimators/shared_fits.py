@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_feature_names
 from mercer.backends import HeldRows, n_threads
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
+from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.novelty import SVDD, OneClassSVM
 from mercer.estimators.nu_svc import NuSVC
@@ -62,8 +63,9 @@ class StoppedError(RuntimeError):
 class Rows:
     """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
 
-    Columns may have `names`. What comes before the machine may treat rows that it was fitted on differently when it
-    sees them again: `again` tells whether it does not.
+    Columns may have `names`. Matrices have the rows in `order`: those of a class side by side, where machines for two
+    of several look at no others. What comes before the machine may treat rows that it was fitted on
+    differently when it sees them again: `again` tells whether it does not.
     """
 
     data: Data
@@ -71,6 +73,7 @@ class Rows:
     test: IndexArray
     given: tuple[Any, Any]
     names: Any = None
+    order: IndexArray | None = None
     again: Callable[[], bool] = lambda: True
 
     def which(self, X: Any) -> Data | None:
@@ -275,6 +278,7 @@ class SharedFits:
         if course.kernel is None:  # the same all along the path
             checked = None if weights is None else check_sample_weight(weights, rows.train.size)
             course.kernel = spec.resolve(rows.data.rows(rows.train), checked)
+            course.size = float(np.abs(course.kernel.diag(rows.data)).max(initial=0.0))
         kernel = course.kernel
         by_folds = estimator is not given or kernel != spec
         machine = None
@@ -285,7 +289,7 @@ class SharedFits:
             if not isinstance(held, HeldRows) or held.whole.dtype == np.float64:
                 break
             stalled = machine.certificate_.status is Status.STALLED  # rounded values may be no kernel's
-            if not stalled and not _rounding_shows(machine, kernel, rows, held):
+            if not stalled and not _rounding_shows(machine, course.size, held.error, used):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
@@ -314,6 +318,14 @@ class SharedFits:
         if number not in self._known_targets:
             self._known_targets[number] = _safe_indexing(self._y, self._splits[number][0])
         return (self._known_targets[number],)
+
+    def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray | None:
+        """An order of these rows, class by class; None where no machine looks at two of several classes."""
+        labels = np.asarray(self._y)
+        in_pairs = isinstance(machine, MarginClassifier) and machine.multi_class == "ovo"
+        if not in_pairs or labels.ndim != 1 or labels.dtype.kind not in "biufU" or np.unique(labels).size <= 2:
+            return None
+        return np.argsort(labels[rows], kind="stable")
 
     def _part(self, value: Any, number: int) -> Any:
         """What belongs to the training rows, of something that may have an element for each row."""
@@ -344,7 +356,7 @@ class SharedFits:
                 same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
                 data = same[0].data if same else check_rows(asking, self._X, spec, reset=True)
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
-                found = Rows(data, train, test, given, names)
+                found = Rows(data, train, test, given, names, self._by_class(machine, np.arange(data.n)))
             else:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self._targets(number))
@@ -360,6 +372,7 @@ class SharedFits:
                     np.arange(len(train), data.n),
                     given,
                     getattr(asking, "feature_names_in_", None),
+                    self._by_class(machine, np.concatenate([train, test])[: data.n]),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
                 self._before[number] = before
@@ -377,12 +390,11 @@ class SharedFits:
         share = len(self._splits) if by_folds else 1
         kept = course.path.matrices(course.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
-        size = float(np.abs(kernel.diag(rows.data)).max(initial=0.0))
         # Where a kernel is indefinite, rounding decides which of its stationary points is found.
-        single = kernel.is_psd and _LEAST < size < 1.0 / _LEAST
+        single = kernel.is_psd and _LEAST < course.size < 1.0 / _LEAST
         for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
             if _Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single)) <= self._limit // share:
-                held = kept.of(kernel, rows.data, dtype, n_jobs, self._check)
+                held = kept.of(kernel, rows, dtype, n_jobs, self._check)
                 if np.isfinite(held.error):
                     yield held
         yield None
@@ -467,16 +479,18 @@ class _Matrices:
         return sum(int(rows.whole.nbytes) for rows in self._by_dtype.values())
 
     def of(
-        self, kernel: Kernel, data: Data, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
+        self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
     ) -> HeldRows:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
             if dtype not in self._by_dtype:
-                matrix = self._memory.square(data.n, dtype)
-                rows, gram = np.arange(data.n), Gram(kernel, data, n_jobs=n_jobs)
-                for _ in gram.fill_block(matrix, rows, rows):
+                matrix = self._memory.square(rows.data.n, dtype)
+                order = np.arange(rows.data.n) if rows.order is None else rows.order
+                gram = Gram(kernel, rows.data, n_jobs=n_jobs)
+                for _ in gram.fill_block(matrix, order, order):
                     check()
-                self._by_dtype[dtype] = HeldRows(matrix, 0.0 if dtype is np.float64 else _error_of(matrix, gram))
+                error = 0.0 if dtype is np.float64 else _error_of(matrix, gram, order)
+                self._by_dtype[dtype] = HeldRows(matrix, error).rows(np.argsort(order))
             return self._by_dtype[dtype]
 
 
@@ -507,6 +521,7 @@ class _Course:
     number: int
     last: DualMachine | None = None
     kernel: Kernel | None = None  # with numbers for its rules
+    size: float = 0.0  # of its largest value between a row and itself
     in_single: bool = True  # whether single precision has been enough
 
 
@@ -565,11 +580,11 @@ def _is_symmetric(X: Any) -> bool:
     return dense and X.shape[0] == X.shape[1] and X.flags.c_contiguous and np.array_equal(X, X.T)
 
 
-def _error_of(matrix: npt.NDArray[np.floating], gram: Gram) -> float:
+def _error_of(matrix: npt.NDArray[np.floating], gram: Gram, order: IndexArray) -> float:
     """How far values in single precision are off, root mean square, by some rows; infinite where they overflow."""
     some = _spread_over(gram.n, max(_FEW, gram.n // _LOOKED_AT))
     exact = np.empty((some.size, gram.n))
-    for _ in gram.fill_block(exact, some, np.arange(gram.n)):
+    for _ in gram.fill_block(exact, order[some], order):
         pass
     if not np.isfinite(matrix.diagonal()).all():  # a row overflows beside itself, if anywhere
         return np.inf
@@ -583,19 +598,17 @@ def _spread_over(n: int, count: int) -> IndexArray:
     return np.linspace(0, n - 1, min(n, count, _LOOKED_AT)).astype(np.int64)
 
 
-def _rounding_shows(machine: DualMachine, kernel: Kernel, rows: Rows, held: HeldRows) -> bool:
+def _rounding_shows(machine: DualMachine, size: float, error: float, rows: Rows) -> bool:
     """Whether single precision is likely to put decision values off by more than the tolerance, or than they differ.
 
     It puts them off by sums of errors, as wide as they are where these have nothing to do with each other. Beside the
-    rounding of the values themselves, distances in single precision lose what they are short of the rows' lengths.
+    rounding of the values themselves, at most `size`, distances in single precision lose what they are short of the
+    rows' lengths: values have been seen to be off by `error`.
     """
-    fraction, exponent = np.frexp(np.abs(kernel.diag(rows.data)).max(initial=0.0))
+    fraction, exponent = np.frexp(size)
     above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
-    error = max(_SPREAD * above, held.error)
-    widths = error * np.sqrt(np.square(machine._coefficients).sum(axis=0))
-    matrix = held.whole
-    some = _spread_over(len(matrix), len(matrix))
-    values = matrix[np.ix_(some, rows.train[machine.support_])] @ machine._coefficients
+    widths = max(_SPREAD * above, error) * np.sqrt(np.square(machine._coefficients).sum(axis=0))
+    values = machine._raw_decision(rows.data.rows(_spread_over(rows.data.n, rows.data.n)))
     return bool((widths > np.minimum(machine.tol, _SHOWS * np.ptp(values, axis=0))).any())
 
 

@@ -241,7 +241,7 @@ class Problem:
 
     def group_totals(self, beta: FloatArray) -> FloatArray:
         """Return the sum of `beta` over each group, rounded once."""
-        return np.array([math.fsum(beta[members]) for members in self.members])
+        return np.array([math.fsum(beta[members].tolist()) for members in self.members])
 
     def group_drift(self, beta: FloatArray) -> FloatArray:
         """Return by how much the sum of `beta` over each group exceeds its total."""

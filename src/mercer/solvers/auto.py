@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solv
 from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes_everything
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
+from mercer.solvers.held_problems import HeldProblems, takes_held
 from mercer.solvers.held_rounds import HeldRounds
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.joint import JointRows
@@ -46,7 +48,7 @@ def select_solver(
     if HardMargin.solves(problem):
         return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
     if isinstance(gram.data, HeldRows) and gram.kernel.is_psd:
-        return HeldRounds(before), "all kernel values are in memory, and so are the decision values of all rows"
+        return HeldRounds(before), HeldRounds.reason
     if takes_everything(gram):
         return BatchSMO(), all_at_once(problem.n, WHOLE_PROBLEM, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
@@ -127,6 +129,7 @@ def solve_each(
     starts: Sequence[FloatArray | None] | None = None,
     before: Sequence[Product | None] | None = None,
     callback: Callback | None = None,
+    after: Solutions | None = None,
 ) -> Solutions:
     """Solve and certify several problems on parts of the same rows, such as those of class pairs.
 
@@ -150,6 +153,8 @@ def solve_each(
         What is known of points that these follow.
     callback : callable, optional
         See :func:`solve`; where there are several problems, its `stage` says which one it is about.
+    after : Solutions, optional
+        Of like problems on the same rows, to start from in the place of `starts`.
 
     Returns
     -------
@@ -157,10 +162,29 @@ def solve_each(
         See :func:`solve`. Problems that come after the end of time, or after Ctrl-C, take no step.
     """
     limits = limits or Limits()
-    given = [None] * len(problems) if starts is None else starts
     began = time.perf_counter()
     stopped = Interruption()  # by the callback, which stops all that come after
     solutions: dict[int, Solution] = {}
+    known = None if after is None else after.held
+    if starts is None and (after is None or isinstance(known, HeldProblems)) and takes_held(problems, gram, limits):
+        held = HeldProblems(problems, gram, parts, pairs, limits, known)  # type: ignore[arg-type]
+        done = 0
+
+        def stop() -> bool:
+            return stopped.requested or out_of_time(limits, began, interruption) is not None
+
+        while done < len(problems):
+            if not held.solve(done, gram, stop, partial(_tell, _numbered(callback, done, len(problems)), stopped)):
+                break
+            done += 1
+        finished = held.evaluate(gram)[:done]
+        if done == len(problems) and all(finished):
+            return held.solutions()
+        solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
+    if after is not None:
+        starts = [last.start_of(problem) for problem, last in zip(problems, after, strict=True)]
+        before = [last.product for last in after]
+    given = [None] * len(problems) if starts is None else starts
     unfinished: dict[int, Solution] = {}
     numbers = _small_ones(problems, gram)
     if numbers:
@@ -200,6 +224,12 @@ def solve_each(
             solution = earlier.after(solution) if worse else solution.after(earlier)
         solutions[number] = replace(solution, limits=limits)  # those of the whole
     return Solutions.of([solutions[number] for number in range(len(problems))])
+
+
+def _tell(report: Callback | None, stopped: Interruption, progress: Progress) -> None:
+    """Tell somebody how far it is, who may have it stopped."""
+    if report is not None and report(progress) is True:
+        stopped.request()
 
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import combine_rows, solve_held
 from mercer.backends import HeldRows
@@ -21,8 +21,65 @@ from mercer.solvers.batch_smo import single_precision_helps
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
 _LARGEST_SET = 6144  # variables: beyond, Newton steps would take too long all the same
-_SAME = 1e-14  # of a coefficient: rounding of a factor that all of them have
 _LIMIT = 1  # mercer::BlockEnd
+
+SAME = 1e-14
+"""Of a coefficient: rounding of a factor that all of them have."""
+
+
+class Progression:
+    """How far rounds have come with a problem on a matrix that is held.
+
+    Attributes
+    ----------
+    finished : bool
+    n_iter : int
+    violation : float
+        As the gradient has it that comes from the values.
+    room_bytes : int
+        Most memory to work in.
+    """
+
+    def __init__(self, problem: Problem, gram: Gram, rows: IndexArray, tol: float) -> None:
+        self.tol, self._problem, self._gram, self._rows = tol, problem, gram, rows
+        self._seen = np.zeros(problem.n, dtype=np.int8)
+        self._precise, self._drags, self._wanted = not single_precision_helps(problem, gram), False, 0
+        self.finished, self.n_iter, self.violation, self.room_bytes = False, 0, float("inf"), 0
+
+    def work(self, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None) -> None:
+        """Go on, in place, for some tens of milliseconds at most."""
+        p, gram = self._problem, self._gram
+        room = gram.arena.array(max(_LEAST_ROOM, _power_of_two(self._wanted // 8)), np.float64)
+        self.room_bytes = max(self.room_bytes, room.nbytes)
+        end, n_iter, self.violation, self._precise, self._drags, self._wanted = solve_held(
+            select_isa(),
+            gram.data.whole,  # type: ignore[attr-defined]
+            self._rows,
+            p.linear,
+            p.lower,
+            p.upper,
+            p.ridge,
+            p.groups,
+            p.n_groups,
+            beta,
+            values,
+            self._seen,
+            0.5 * self.tol,
+            -1 if max_iter < 0 else max_iter - self.n_iter,
+            _WORK,
+            _LARGEST_SET,
+            self._precise,
+            self._drags,
+            room.astype(np.float64, copy=False),
+            stop,
+        )
+        self.n_iter += n_iter
+        self.finished = end != _LIMIT
+
+    def go_on(self, tol: float) -> None:
+        """Begin anew from the point reached."""
+        self.tol, self.finished = tol, False
+        self._seen[:] = 0
 
 
 @dataclass
@@ -31,12 +88,9 @@ class HeldState(State):
 
     problem: Problem = field(kw_only=True)
     gram: Gram = field(kw_only=True)
-    tol: float = field(kw_only=True)
     rows: IndexArray = field(kw_only=True)
     values: FloatArray = field(kw_only=True)
-    seen: npt.NDArray[np.int8] = field(kw_only=True)
-    precise: bool = False
-    drags: bool = False  # whether pair steps have been slower than Newton steps
+    rounds: Progression = field(kw_only=True)
 
 
 @final
@@ -63,6 +117,7 @@ class HeldRounds(Solver[HeldState]):
     """
 
     name = "rounds on a held matrix"
+    reason = "all kernel values are in memory, and so are the decision values of all rows"
 
     def __init__(self, before: Product | None = None) -> None:
         self._before = before
@@ -77,49 +132,24 @@ class HeldRounds(Solver[HeldState]):
             gradient=_gradient(problem, beta, values[rows]),
             problem=problem,
             gram=gram,
-            tol=tol,
             rows=rows,
             values=values,
             claim=values,
-            seen=np.zeros(problem.n, dtype=np.int8),
-            precise=not single_precision_helps(problem, gram),
+            rounds=Progression(problem, gram, rows, tol),
         )
 
     def advance(self, state: HeldState, seconds: float, max_iter: int) -> None:
         """Work for about `seconds`; see :class:`Solver`."""
         until = time.perf_counter() + seconds
-        p, wanted = state.problem, 0
+        p, rounds = state.problem, state.rounds
         while True:
-            room = state.gram.arena.array(max(_LEAST_ROOM, _power_of_two(wanted // 8)), np.float64)
-            state.peak_bytes = max(state.peak_bytes, room.nbytes)
-            end, n_iter, state.violation, state.precise, state.drags, wanted = solve_held(
-                select_isa(),
-                state.gram.data.whole,  # type: ignore[attr-defined]
-                state.rows,
-                p.linear,
-                p.lower,
-                p.upper,
-                p.ridge,
-                p.groups,
-                p.n_groups,
-                state.beta,
-                state.values,
-                state.seen,
-                0.5 * state.tol,
-                -1 if max_iter < 0 else max_iter - state.n_iter,
-                _WORK,
-                _LARGEST_SET,
-                state.precise,
-                state.drags,
-                room.astype(np.float64, copy=False),
-                state.stop,
-            )
-            state.n_iter += n_iter
-            if end != _LIMIT:
-                state.finished = True
+            rounds.work(state.beta, state.values, max_iter, state.stop)
+            if rounds.finished:
                 break
-            if time.perf_counter() >= until or 0 <= max_iter <= state.n_iter or (state.stop and state.stop()):
+            if time.perf_counter() >= until or 0 <= max_iter <= rounds.n_iter or (state.stop and state.stop()):
                 break
+        state.n_iter, state.violation, state.finished = rounds.n_iter, rounds.violation, rounds.finished
+        state.peak_bytes = max(state.peak_bytes, rounds.room_bytes)
         state.gradient = _gradient(p, state.beta, state.values[state.rows])
         state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)
 
@@ -127,9 +157,8 @@ class HeldRounds(Solver[HeldState]):
         """Go on from the true gradient; see :class:`Solver`."""
         if not np.array_equal(gradient, state.gradient):  # the claim has not been confirmed
             state.values[:] = _product(state.gram, state.rows, state.beta, None)
-        state.tol = tol
         state.finished = False
-        state.seen[:] = 0
+        state.rounds.go_on(tol)
 
 
 def _gradient(problem: Problem, beta: FloatArray, values: FloatArray) -> FloatArray:
@@ -151,7 +180,7 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
         largest = int(np.argmax(np.abs(last)))
         for factor in (1.0, wanted[largest] / last[largest] if last[largest] else 1.0):
             apart = wanted - factor * last
-            apart[np.abs(apart) <= _SAME * np.abs(wanted)] = 0.0
+            apart[np.abs(apart) <= SAME * np.abs(wanted)] = 0.0
             if np.count_nonzero(apart) < np.count_nonzero(rest):
                 values, rest = factor * before.values, apart
     used = np.flatnonzero(rest)

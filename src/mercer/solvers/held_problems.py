@@ -1,0 +1,217 @@
+"""Many problems on a matrix that is all in memory: no object for each that nobody asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from mercer._core import combine_rows, conditions
+from mercer.backends import HeldRows
+from mercer.certificate import Evidence, certify, conclude
+from mercer.evaluation import Conditions, Evaluation
+from mercer.gram import STATE_ARRAYS, Gram
+from mercer.problems import Problems, inner
+from mercer.roundoff import is_certain, rounding_of_sums
+from mercer.solution import Limits, Solution, Solutions, TraceRow
+from mercer.solvers.base import FloatArray, IndexArray, Progress
+from mercer.solvers.held_rounds import SAME, HeldRounds, Progression
+from mercer.status import Status
+
+_DOUBT = 1e-3  # of the tolerance: how far values may be off to be taken, as for any solver
+_DRIFT = 1e-12  # of the coefficients: a sum that is further off is put right before the start
+
+
+def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
+    """Whether :class:`HeldProblems` takes these problems: boxes around 0 and one sum, of a convex kernel."""
+    whole = problems.whole
+    plain = whole.ridge is None and whole.rows is None and whole.n_groups == 1 and whole.n_outputs == 1
+    held = isinstance(gram.data, HeldRows) and gram.kernel.is_psd is True and limits.tol_gap is None
+    return held and plain and whole.loss.charges_by_box and not whole.start.any() and bool((problems.sizes > 0).all())
+
+
+@final
+class HeldProblems:
+    """Problems on parts of a matrix that is held, solved by :class:`mercer.solvers.held_rounds.HeldRounds`' rounds.
+
+    What is done once for each fit costs more than a small machine. So starts, what is known of decision values, their
+    probes and rounding are those of all problems at once, and solutions are made when they are asked for.
+
+    Parameters
+    ----------
+    problems : Problems
+    gram : Gram
+    parts, pairs
+        See :func:`mercer.solvers.auto.solve_each`.
+    limits : Limits
+    last : HeldProblems, optional
+        Of the same rows: where to go on.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_problems, n_rows)
+        The matrix times each point, at every row that is held.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        gram: Gram,
+        parts: Sequence[IndexArray],
+        pairs: IndexArray,
+        limits: Limits,
+        last: HeldProblems | None,
+    ) -> None:
+        assert isinstance(gram.data, HeldRows)
+        self.problems, self._limits, self._data = problems, limits, gram.data
+        self._idx = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
+        self._rows = np.ascontiguousarray(gram.held_rows[self._idx])
+        self._firsts = np.array(problems.edges[:-1])
+        self._n_iter = np.zeros(len(problems), dtype=np.int64)
+        self._seconds = np.zeros(len(problems))
+        self._room_bytes = 0
+        n = self._data.whole.shape[0]
+        goes_on = last is not None and last._data.whole is self._data.whole and np.array_equal(last._rows, self._rows)
+        if last is None or not goes_on:
+            self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
+        else:
+            self.beta, self.values = self._after(last)
+
+    def _after(self, last: HeldProblems) -> tuple[FloatArray, FloatArray]:
+        """Where to start, as `Problem.start_after` has it, and the matrix times that."""
+        now, then, beta = self.problems.whole, last.problems.whole, last.beta
+        widths, before = now.upper - now.lower, then.upper - then.lower
+        factor = float(widths.sum() / before.sum())
+        free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
+        used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
+        grow = 2 * free <= used
+        if not np.allclose(widths, factor * before, rtol=1e-9, atol=0.0):
+            grow[:] = False
+        grown = np.where(beta <= then.lower, now.lower, np.where(beta >= then.upper, now.upper, factor * beta))
+        start = np.clip(np.where(np.repeat(grow, self.problems.sizes), grown, beta), now.lower, now.upper)
+        sums, sizes = np.add.reduceat(start, self._firsts), np.add.reduceat(np.abs(start), self._firsts)
+        for number in np.flatnonzero(np.abs(sums) > _DRIFT * sizes).tolist():
+            own = self.problems.variables(number)
+            start[own] = self.problems[number].make_feasible(start[own])
+        factors = np.where(grow, factor, 1.0)
+        values = factors[:, None] * last.values
+        apart = start - np.repeat(factors, self.problems.sizes) * beta
+        apart[np.abs(apart) <= SAME * np.abs(start)] = 0.0
+        for number in np.flatnonzero(np.logical_or.reduceat(apart != 0.0, self._firsts)).tolist():
+            own = self.problems.variables(number)
+            moved = np.flatnonzero(apart[own])
+            if moved.size > np.count_nonzero(start[own]):  # less from 0 on
+                values[number], moved, apart[own] = 0.0, np.flatnonzero(start[own]), start[own]
+            combine_rows(self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1)
+        return start, values
+
+    def solve(self, number: int, gram: Gram, stop: Callable[[], bool], report: Callable[[Progress], None]) -> bool:
+        """Solve a problem, and report how far it is every 30 ms or so; return whether it came to the end."""
+        began, problem, own = time.perf_counter(), self.problems[number], self.problems.variables(number)
+        rounds = Progression(problem, gram, self._rows[own], self._limits.tol)
+        beta, values = self.beta[own], self.values[number]
+        while not rounds.finished and not 0 <= self._limits.max_iter <= rounds.n_iter:
+            if stop():
+                return False
+            rounds.work(beta, values, self._limits.max_iter, stop)
+            seconds = time.perf_counter() - began
+            dual = -0.5 * inner(beta, values[self._rows[own]] + 2.0 * problem.linear)
+            report(Progress(seconds, rounds.n_iter, rounds.violation, dual, self._limits.tol))
+        problem.balance(beta)
+        self._n_iter[number], self._seconds[number] = rounds.n_iter, time.perf_counter() - began
+        self._room_bytes = max(self._room_bytes, rounds.room_bytes)
+        return True
+
+    def evaluate(self, gram: Gram) -> list[bool]:
+        """Find out what all points are worth; return which of the problems need nobody else to go on."""
+        whole, tol = self.problems.whole, self._limits.tol
+        edges, firsts = self.problems.edges, self._firsts
+        at_rows = self.values[np.repeat(np.arange(len(self.problems)), self.problems.sizes), self._rows]
+        lengths = np.sqrt(gram.magnitudes())[self._idx]
+        rounding = rounding_of_sums(
+            gram.roundoff,
+            np.maximum.reduceat(lengths, firsts),
+            np.add.reduceat(np.square(lengths * self.beta), firsts),
+            np.maximum.reduceat(np.abs(at_rows), firsts),
+        )
+        unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
+        self._at_rows, self._rounding = at_rows, rounding + unsettled
+        # Not the Gram matrix itself, whose memory is for the next fit.
+        self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
+        self._held_bytes = gram.peak_bytes + self._room_bytes
+        self._multipliers, self._conditions = np.empty(len(self.problems)), []
+        for number in range(len(self.problems)):
+            own = slice(edges[number], edges[number + 1])
+            multipliers, found = conditions(
+                self.beta[own],
+                at_rows[own],
+                whole.linear[own],
+                whole.lower[own],
+                whole.upper[own],
+                whole.start[own],
+                None,
+                None,
+                1,
+            )
+            self._multipliers[number] = multipliers[0]
+            self._conditions.append(Conditions(*found))
+        excess = np.array([found.excess for found in self._conditions])
+        self.violations = np.maximum(0.0, excess)
+        known = unsettled <= _DOUBT * tol
+        self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
+        at_limit = known & (self._limits.max_iter >= 0) & (self._n_iter >= self._limits.max_iter)
+        finished: list[bool] = (self._proved | at_limit).tolist()
+        return finished
+
+    def solutions(self) -> Solutions:
+        """Return those of all problems."""
+        statuses = [
+            Status.OPTIMAL if proved else self.solution(number).status
+            for number, proved in enumerate(self._proved.tolist())
+        ]
+        return Solutions(self.beta, -self._multipliers, self._n_iter, statuses, self.solution, self)
+
+    def solution(self, number: int) -> Solution:
+        """Return the solution of a problem, and its certificate."""
+        problem, own, limits = self.problems[number], self.problems.variables(number), self._limits
+        beta, values = self.beta[own], self._at_rows[own]
+        evaluation = Evaluation.of(
+            problem,
+            values,
+            values + problem.linear,
+            self._multipliers[number : number + 1],
+            self._conditions[number],
+            float(self._rounding[number]),
+        )
+        ended = conclude(
+            Status.MAX_ITER if 0 <= limits.max_iter <= self._n_iter[number] else Status.STALLED,
+            evaluation,
+            tol=limits.tol,
+            tol_gap=None,
+            convex=True,
+        )
+        assert self._about.idx is not None
+        evidence = replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own])
+        effort: dict[str, Any] = {
+            "n_iter": int(self._n_iter[number]),
+            "seconds": float(self._seconds[number]),
+            "n_kernel_values": 0,
+            "peak_memory_bytes": self._held_bytes + STATE_ARRAYS * beta.nbytes,
+        }
+        return Solution(
+            beta=beta,
+            bias=evaluation.bias,
+            multipliers=evaluation.multipliers,
+            ended=ended,
+            trace=[TraceRow(effort["seconds"], effort["n_iter"], evaluation.violation, evaluation.dual)],
+            solver=HeldRounds.name,
+            reason=HeldRounds.reason,
+            limits=limits,
+            evidence=evidence,
+            held_values=self.values[number],
+            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=None, **effort),
+            **effort,
+        )

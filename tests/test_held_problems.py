@@ -1,0 +1,118 @@
+"""Many problems on a matrix that is held: the same as each alone, with certificates that are true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mercer.backends import HeldRows
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF
+from mercer.kernels.held import Held
+from mercer.multiclass import Machines, make_tasks, train
+from mercer.problems import c_svc_each
+from mercer.solvers import Interruption, Limits, solve
+from mercer.solvers.held_problems import HeldProblems
+from mercer.status import Status
+
+N, P = 240, 4
+
+
+def held(n_classes: int, dtype: Any = np.float32) -> tuple[Gram, np.ndarray]:
+    """A matrix that is held, of which a few rows are nobody's, in an order of its own, and classes."""
+    random = np.random.default_rng(n_classes)
+    codes = random.integers(0, n_classes, N)
+    X = random.standard_normal((N, P)) + 0.8 * codes[:, None] * np.eye(P)[0]
+    kernel, order = RBF(gamma=0.3), random.permutation(N)
+    values = Gram(kernel, as_data(X[order])).block().astype(dtype)
+    values = np.ascontiguousarray(0.5 * (values + values.T))
+    rows = HeldRows(values).rows(np.argsort(order)[: N - 20])
+    return Gram(Held(kernel), rows, n_jobs=1), codes[: N - 20]
+
+
+def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, limits: Limits) -> list[Any]:
+    tasks = make_tasks(codes, n_classes, scheme)
+    problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
+    return [
+        solve(problem, gram.restrict(task.rows), limits=limits) for problem, task in zip(problems, tasks, strict=True)
+    ]
+
+
+SCHEMES = [(2, "ovo"), (4, "ovo"), (4, "ovr")]
+
+
+@pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_are_those_of_each_problem_alone_along_a_path(n_classes: int, scheme: str, dtype: Any) -> None:
+    gram, codes = held(n_classes, dtype)
+    limits, last = Limits(tol=1e-5), None
+    for C in (0.02, 0.3, 5.0, 0.5):  # with most at their bounds, with few, and back
+        last = train(gram, codes, n_classes, C, scheme=scheme, limits=limits, warm_start=last)
+        assert isinstance(last.solutions.held, HeldProblems)
+        for solution, other in zip(last.solutions, alone(gram, codes, n_classes, C, scheme, limits), strict=True):
+            assert solution.status is other.status is Status.OPTIMAL
+            assert solution.beta == pytest.approx(other.beta, abs=2e-3 * C)
+            assert solution.bias == pytest.approx(other.bias, abs=1e-3)
+            assert solution.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
+def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme: str) -> None:
+    gram, codes = held(n_classes)
+    last = None
+    for C in (0.02, 0.3, 5.0):
+        last = train(gram, codes, n_classes, C, scheme=scheme, warm_start=last)
+    assert isinstance(last, Machines)
+    assert last.solutions.held is not None
+    whole, rows = gram.data.whole.astype(np.float64), gram.held_rows  # type: ignore[attr-defined]
+    assert last.held_values(np.arange(N)) == pytest.approx(whole[:, rows] @ last.coefficients, abs=1e-10)
+    assert last.biases == pytest.approx([solution.bias for solution in last.solutions], abs=0.0)
+    for solution, violation in zip(last.solutions, last.solutions.violations, strict=True):
+        certificate = solution.certificate
+        again = certificate.verify()
+        assert certificate.kkt_violation == violation <= certificate.tol
+        assert again.kkt_violation == pytest.approx(violation, abs=1e-9)
+        assert (again.primal, again.dual) == pytest.approx((certificate.primal, certificate.dual), rel=1e-9)
+        assert (again.n_free, again.n_bounded) == (certificate.n_free, certificate.n_bounded)
+
+
+def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:
+    gram, codes = held(2)
+    machines = train(gram, codes, 2, 1.0)
+    problems: Any = machines.solutions.held
+    assert problems.evaluate(gram) == [True]
+    problems.values[0, 7] += 1e-2
+    assert problems.evaluate(gram) == [False]
+
+
+def test_a_problem_ends_at_its_most_steps_as_alone() -> None:
+    gram, codes = held(4)
+    limits = Limits(tol=1e-6, max_iter=3)
+    found = train(gram, codes, 4, 10.0, limits=limits)
+    assert {solution.status for solution in found.solutions} == {Status.MAX_ITER}
+    assert found.solutions.n_iter.tolist() == [3] * 6
+    assert {solution.status for solution in alone(gram, codes, 4, 10.0, "ovo", limits)} == {Status.MAX_ITER}
+
+
+@pytest.mark.parametrize("how", ["callback", "time", "ctrl-c"])
+def test_what_is_solved_before_a_stop_stays(how: str) -> None:
+    gram, codes = held(4)
+    stages: list[str] = []
+
+    def stops(progress: Any) -> bool:
+        stages.append(progress.stage)
+        return how == "callback" and progress.stage == "machine 3 of 6"
+
+    interruption = Interruption()
+    if how == "ctrl-c":
+        interruption.request()
+    limits = Limits(max_seconds=0.0) if how == "time" else Limits()
+    found = train(gram, codes, 4, 1.0, limits=limits, callback=stops, interruption=interruption)
+    statuses = [solution.status for solution in found.solutions]
+    ended = Status.TIME_LIMIT if how == "time" else Status.INTERRUPTED
+    n_done = 3 if how == "callback" else 0
+    assert statuses == [Status.OPTIMAL] * n_done + [ended] * (6 - n_done)
+    assert all(not solution.beta.any() for solution in list(found.solutions)[n_done:])
