@@ -223,8 +223,9 @@ def test_closed_forms_are_used(machine, weighted):
         (make_pipeline(StandardScaler(), SVC()), "is a Pipeline: give its last step, and the rows as the steps before"),
         (KernelPerceptron(), "is a KernelPerceptron: cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit"),
         (sklearn.svm.SVC(), "is a SVC: cross_val_predict"),
+        (SVC, "estimator must be a machine, got the class SVC: SVC() is one."),
     ],
-    ids=["pipeline", "perceptron", "scikit-learn's"],
+    ids=["pipeline", "perceptron", "scikit-learn's", "class"],
 )
 def test_what_has_no_path_is_told_another_way(estimator, message):
     X, y, _, _ = table(0, 30, 2, "random")

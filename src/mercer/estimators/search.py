@@ -20,7 +20,7 @@ from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
 from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
-from mercer.selection.folds import checked_length, lacking_class
+from mercer.selection.folds import checked_length, lacking_class, require_splits
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 
@@ -237,6 +237,7 @@ class KernelSearchCV(BaseSearchCV):
             self.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
+        require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
         if zooms(self):

@@ -281,8 +281,9 @@ def compare(
     Raises
     ------
     ValueError
-        If K is larger than a class or than the number of groups; if groups or y have another length than X; if a score
-        is not finite.
+        If K is larger than a class or than the number of groups; if groups or y have another length than X; if one
+        machine is a classifier and the other is none, and `scoring` does not say how to judge both; if a score is not
+        finite.
 
     Notes
     -----
@@ -377,6 +378,12 @@ def _scored(
     first: Any, second: Any, X: Any, y: Any, splits: Sequence[Split], scoring: Any, n_jobs: int | None
 ) -> FloatArray:
     """Score of the first less that of the second, on every split."""
+    if scoring is None and is_classifier(first) != is_classifier(second):
+        kinds = ("a classifier", "none")[:: 1 if is_classifier(first) else -1]
+        raise ValueError(
+            f"first is {kinds[0]} and second is {kinds[1]}: accuracy and R² cannot be compared. Give two machines of a "
+            "kind, or a scoring that judges both."
+        )
     scorer = check_scoring(first, scoring)
 
     def difference(train: Any, test: Any) -> float:

@@ -332,6 +332,10 @@ def _require_kind(estimator: Any) -> None:
             f"leave_one_out follows machines of {kinds}, but estimator is a {kind}, whose margin changes with every "
             f"row left out; use {kind[2:]} with the C or epsilon that it found."
         )
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"estimator must be a machine, got the class {estimator.__name__}: {estimator.__name__}() is one."
+        )
     if not (type(estimator).__module__.startswith("mercer.") and kind in kinds.replace(" and", ",").split(", ")):
         instead = (
             "give its last step, and the rows as the steps before it have made them: leave_one_out(pipeline[-1], "
