@@ -446,8 +446,8 @@ def test_progress_runs_to_the_end(capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"what": "count"}, "what must be 'values' or 'errors', got 'count'"),
-        ({"max_seconds": -1.0}, "max_seconds must be a number >= 0 or None, got -1.0"),
+        ({"what": "count"}, "what must be one of 'values', 'errors', got 'count'"),
+        ({"max_seconds": -1.0}, "max_seconds must be a number >= 0, got -1.0"),
         ({"callback": 3}, "callback must be a function of one argument, the progress, or None, got 3"),
     ],
 )

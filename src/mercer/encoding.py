@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
 
+from mercer.arguments import check_choice
 from mercer.table import MAX_FEATURES, Table, TableError, as_table, listing, nearest_names, text_cells
 
 Missing = Literal["error", "impute"]
@@ -155,8 +156,7 @@ class TableEncoder:
     """
 
     def __init__(self, *, missing: Missing = "error", max_levels: int = MAX_LEVELS) -> None:
-        if missing not in ("error", "impute"):
-            raise ValueError(f"missing must be 'error' or 'impute', got {missing!r}")
+        check_choice("missing", missing, get_args(Missing))
         self.missing = missing
         self.max_levels = max_levels
 

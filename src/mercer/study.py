@@ -15,10 +15,10 @@ import sklearn
 
 import mercer
 from mercer import solvers
+from mercer.arguments import check_number
 from mercer.certificate import Certificate
 from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
-from mercer.estimators.parameters import check_number
 from mercer.gram import Gram
 from mercer.intake import Intake, MissingPolicy, take_in
 from mercer.model import Model, TrainingSet, training_set

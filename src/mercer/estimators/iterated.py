@@ -8,7 +8,7 @@ from numbers import Integral
 
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.estimators.parameters import check_callback, check_number
+from mercer.arguments import check_callback, check_number
 from mercer.solvers import Limits, Progress
 
 

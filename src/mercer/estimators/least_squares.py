@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_number
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two, read_labels
-from mercer.estimators.parameters import check_number
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.rows import check_table
 from mercer.kernels import Gamma, Kernel

@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_choice, check_number, check_whole
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import Labels, one_column_for_two, read_labels
-from mercer.estimators.parameters import check_number, check_whole
 from mercer.estimators.rows import check_table
 from mercer.kernels import Gamma, Kernel
 from mercer.machines import kernel_newton, logistic
@@ -458,8 +458,7 @@ class LogisticRegression(_Likelihood, Iterated, BaseEstimator):
         limits, listener = self._limits(), self._listener()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)
         rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
-        if self.solver not in logistic.SOLVERS:
-            raise ValueError(f'solver must be "newton" or "gradient", got {self.solver!r}.')
+        check_choice("solver", self.solver, logistic.SOLVERS)
         check_whole("verbose", self.verbose)
         data = check_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_choice, check_count, check_whole
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two
-from mercer.estimators.parameters import check_whole
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
@@ -140,12 +140,9 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
             one class.
         """
-        if self.n_neighbors is None:
-            raise ValueError("n_neighbors must be an integer >= 1, got None.")
-        wanted = check_whole("n_neighbors", self.n_neighbors, at_least=1) or 1
+        wanted = check_count("n_neighbors", self.n_neighbors)
         check_whole("n_jobs", self.n_jobs)
-        if self.prototypes not in PROTOTYPES:
-            raise ValueError(f'prototypes must be "all" or "support_vectors", got {self.prototypes!r}.')
+        check_choice("prototypes", self.prototypes, PROTOTYPES)
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
         chosen = np.arange(data.n)

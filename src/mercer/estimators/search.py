@@ -14,7 +14,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
-from mercer.estimators.parameters import check_callback, check_number, check_whole
+from mercer.arguments import check_callback, check_number, check_whole
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
 from mercer.estimators.told import refuse_targets

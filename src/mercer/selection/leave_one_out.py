@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import InvalidParameterError
 
+from mercer.arguments import check_callback, check_choice, check_number
 from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Hinge, Problem
@@ -220,7 +220,10 @@ def leave_one_out(
     (0.0228, 13)
     """
     _require_kind(estimator)
-    _require_settings(what, max_seconds, callback)
+    check_choice("what", what, ("values", "errors"))
+    if max_seconds is not None:
+        check_number("max_seconds", max_seconds, at_least=0.0)
+    check_callback(callback)
     scheme = getattr(estimator, "multi_class", "ovo")
     if scheme not in ("ovo", "ovr"):
         raise ValueError(
@@ -311,17 +314,6 @@ class _Rules:
         settled, misclassified = self.terms(one.beta, one.gradient)
         support = rule != "not a support vector"
         return np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], rule)
-
-
-def _require_settings(what: str, max_seconds: float | None, callback: Any) -> None:
-    if what not in ("values", "errors"):
-        raise InvalidParameterError(f"what must be 'values' or 'errors', got {what!r}.")
-    if max_seconds is not None and not max_seconds >= 0.0:
-        raise InvalidParameterError(f"max_seconds must be a number >= 0 or None, got {max_seconds!r}.")
-    if callback is not None and not callable(callback):
-        raise InvalidParameterError(
-            f"callback must be a function of one argument, the progress, or None, got {callback!r}."
-        )
 
 
 def _require_kind(estimator: Any) -> None:
