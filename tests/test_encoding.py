@@ -8,9 +8,11 @@ import pytest
 from scipy import sparse
 
 from generated import mixed_frame, with_missing
+from mercer.cells import complete_rows
 from mercer.doubts import identifier_columns
-from mercer.encoding import TableEncoder, class_codes, complete_rows
+from mercer.encoding import TableEncoder
 from mercer.intake import take_in
+from mercer.outcome import class_codes
 from mercer.table import Table, TableError, TableWarning, as_table
 from mercer.target import read_target
 

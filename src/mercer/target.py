@@ -8,9 +8,9 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from mercer.arguments import check_choice
+from mercer.cells import refuse_infinite
 from mercer.doubts import MIN_ROWS, NUMBER
-from mercer.encoding import class_codes, refuse_infinite
-from mercer.outcome import check_numbers
+from mercer.outcome import check_numbers, class_codes
 from mercer.table import Table, TableError, cell_text, listing
 
 Task = Literal["auto", "classification", "regression"]
