@@ -189,7 +189,7 @@ def nu_svc_each(
     most = [largest_nu(float(v[side].sum()), float(v[~side].sum())) for v, side in sides]
     if not nu > 0.0 or (nu > min(most) * (1.0 + _ROUNDED) and not lower_nu):
         raise ValueError(
-            f"nu is infeasible: it must be > 0 and at most {min(most):.6g}, twice the share of the smaller class (by "
+            f"nu is infeasible: it must be > 0 and at most {min(most)!r}, twice the share of the smaller class (by "
             f"weight; of several classes, in the most unbalanced pair), got {nu}. Lower nu, or set "
             "class_weight='balanced', with which all up to 1 are feasible."
         )

@@ -85,7 +85,7 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
     if total < 1.0 - _ROUNDED:
         raise ValueError(
             f"the penalties of all rows (n_samples = {lengths.size}) must sum to at least 1, or the smallest ball is "
-            f"no ball at all, but they sum to {total:.6g}: C must be at least {1.0 / total:.6g} times as large, "
+            f"no ball at all, but they sum to {total:.6g}: C must be at least {1.0 / total!r} times as large, "
             "1 / n_samples where no row has a weight."
         )
     # Without slack where C >= 1: no variable exceeds the sum of all. The minimum is the same as with the larger C.
