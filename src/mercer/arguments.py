@@ -85,6 +85,17 @@ def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
     return int(value)
 
 
+def check_seconds(max_seconds: Any) -> float | None:
+    """Return a limit of time, None for none.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is neither None nor a number >= 0.
+    """
+    return None if max_seconds is None else check_number("max_seconds", max_seconds, at_least=0.0)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
-from mercer.arguments import check_callback, check_choice, check_count, check_number
+from mercer.arguments import check_callback, check_choice, check_count, check_seconds
 from mercer.data import Vectors
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.probabilities import Check
@@ -179,7 +179,7 @@ class KernelPerceptron(ByPairs):
             one class; and for kernel values that overflow.
         """
         passes = check_count("max_passes", self.max_passes)
-        seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
+        seconds = check_seconds(self.max_seconds)
         check_callback(self.callback)
         check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
         self._begin_probabilities()

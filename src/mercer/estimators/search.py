@@ -14,7 +14,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
-from mercer.arguments import check_callback, check_number, check_whole
+from mercer.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
 from mercer.estimators.told import refuse_targets
@@ -224,8 +224,7 @@ class KernelSearchCV(BaseSearchCV):
             Itself, fitted.
         """
         check_callback(self.callback)
-        if self.max_seconds is not None:
-            check_number("max_seconds", self.max_seconds, at_least=0.0)
+        check_seconds(self.max_seconds)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         if y is not None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arguments import check_callback, check_choice, check_number
+from mercer.arguments import check_callback, check_choice, check_seconds
 from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Hinge, Problem
@@ -221,8 +221,7 @@ def leave_one_out(
     """
     _require_kind(estimator)
     check_choice("what", what, ("values", "errors"))
-    if max_seconds is not None:
-        check_number("max_seconds", max_seconds, at_least=0.0)
+    check_seconds(max_seconds)
     check_callback(callback)
     scheme = getattr(estimator, "multi_class", "ovo")
     if scheme not in ("ovo", "ovr"):
