@@ -256,9 +256,9 @@ def test_the_best_bias_and_the_nearest_point(seed):
 
 
 BAD = {
-    "max_passes must be an integer >= 1 or None, got 0": (KernelPerceptron(0), {}),
+    "max_passes must be an integer >= 1, got 0": (KernelPerceptron(0), {}),
     "max_passes must be an integer >= 1, got None": (KernelPerceptron(None), {}),
-    'form must be "dual" or "primal"': (KernelPerceptron(form="both"), {}),
+    "form must be one of 'dual', 'primal'": (KernelPerceptron(form="both"), {}),
     'form="primal" keeps the normal vector': (KernelPerceptron(form="primal", kernel="rbf"), {}),
     "multi_class must be one of": (KernelPerceptron(multi_class="all"), {}),
     "penalty must be a number > 0": (GradientKernelSVC(0.0), {}),

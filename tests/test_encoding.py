@@ -8,9 +8,11 @@ import pytest
 from scipy import sparse
 
 from generated import mixed_frame, with_missing
+from mercer.cells import complete_rows
 from mercer.doubts import identifier_columns
-from mercer.encoding import TableEncoder, class_codes, complete_rows
+from mercer.encoding import TableEncoder
 from mercer.intake import take_in
+from mercer.outcome import class_codes
 from mercer.table import Table, TableError, TableWarning, as_table
 from mercer.target import read_target
 
@@ -194,7 +196,7 @@ def test_missing_cells_at_fit_say_how_to_fill_them_in():
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="missing must be 'error' or 'impute', got 'guess'"):
+    with pytest.raises(ValueError, match="missing must be one of 'error', 'impute', got 'guess'"):
         TableEncoder(missing="guess")
     with pytest.raises(TableError, match="all sparse features are zero"):
         TableEncoder().fit(Table((), (), sparse.csr_array((3, 40))))
@@ -433,7 +435,7 @@ def test_empty_targets_and_only_targets():
     frame = pd.DataFrame({"x": [1.0, None], "z": [None, 1.0], "y": ["a", "b"]})
     with pytest.raises(TableError, match="no row is left: every row has a missing cell"):
         taken_in(as_table(frame), "y", missing="drop")
-    with pytest.raises(ValueError, match="task must be 'auto', 'classification' or 'regression', got 'x'"):
+    with pytest.raises(ValueError, match="task must be one of 'auto', 'classification', 'regression', got 'x'"):
         taken_in(as_table(frame), "y", task="x")
     smallest = mixed_frame()["dose"].min()
     assert taken_in(as_table(mixed_frame()), "dose", task="classification").truth.names[0] == f"{smallest}"

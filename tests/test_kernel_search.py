@@ -483,7 +483,7 @@ def test_a_search_that_fails_leaves_no_threads():
 
 def test_a_search_without_time():
     X, y = _cancer()
-    with pytest.raises(StoppedError, match="time limit"):
+    with pytest.raises(StoppedError, match=r"time limit.*raise max_seconds"):
         KernelSearchCV(SVC(), C=[1.0], max_seconds=0.0).fit(X, y)
 
 
@@ -552,6 +552,7 @@ def test_a_scorer_that_fails_on_one_cell():
         ({"C": [1.0], "memory_limit": -1}, "memory_limit"),
         ({"C": [-1.0], "cv": 3}, "all 3 fits failed"),
         ({"C": [1.0], "cv": 200}, "n_splits=200 greater"),
+        ({"C": [1.0], "cv": []}, r"cv must give one pair of training and test rows at least, but \[\] gives none"),
     ],
 )
 def test_bad_searches_are_refused(axes, message):

@@ -223,8 +223,9 @@ def test_closed_forms_are_used(machine, weighted):
         (make_pipeline(StandardScaler(), SVC()), "is a Pipeline: give its last step, and the rows as the steps before"),
         (KernelPerceptron(), "is a KernelPerceptron: cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit"),
         (sklearn.svm.SVC(), "is a SVC: cross_val_predict"),
+        (SVC, "estimator must be a machine, got the class SVC: SVC() is one."),
     ],
-    ids=["pipeline", "perceptron", "scikit-learn's"],
+    ids=["pipeline", "perceptron", "scikit-learn's", "class"],
 )
 def test_what_has_no_path_is_told_another_way(estimator, message):
     X, y, _, _ = table(0, 30, 2, "random")
@@ -455,8 +456,8 @@ def test_progress_runs_to_the_end(capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"what": "count"}, "what must be 'values' or 'errors', got 'count'"),
-        ({"max_seconds": -1.0}, "max_seconds must be a number >= 0 or None, got -1.0"),
+        ({"what": "count"}, "what must be one of 'values', 'errors', got 'count'"),
+        ({"max_seconds": -1.0}, "max_seconds must be a number >= 0, got -1.0"),
         ({"callback": 3}, "callback must be a function of one argument, the progress, or None, got 3"),
     ],
 )

@@ -14,7 +14,7 @@ from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
-from mercer.multiclass import check_scheme, class_scores, make_tasks, train, winners
+from mercer.multiclass import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
 from mercer.solvers import Interruption, Limits, auto, batch_smo, small, solve
 from mercer.solvers.driver import drive
@@ -242,12 +242,6 @@ def test_a_machine_that_cannot_decide_votes_for_its_second_class():
     # As LIBSVM's do; and with two classes the score 0 is that of the first one, which is the machine's second.
     scores = class_scores(np.zeros((1, 3)), 3, "ovo")
     np.testing.assert_array_equal(scores, [[0.0, 1.0, 2.0]])
-
-
-def test_unknown_schemes():
-    check_scheme("multi_class", "ovo")
-    with pytest.raises(ValueError, match="multi_class must be one of 'ovo', 'ovr', got 'one'"):
-        check_scheme("multi_class", "one")
 
 
 def test_linear_machines_on_few_rows():

@@ -204,7 +204,7 @@ BAD_SPLITS = {
     ),
     "few groups": (
         {"groups": KINDS},
-        r"groups must be enough for 2 on either side, but a test part of 0.25 takes 1 of 3",
+        r"groups must be enough for 2 on either side, but a test part of 0.25 takes 1 of 3: name more groups",
     ),
     "both": ({"groups": KINDS, "stratify": True}, "stratify must be False or None where there are groups, got True"),
     "share": ({"test_size": 1.0}, r"test_size must lie between 0 and 1, got 1\.0"),
@@ -244,6 +244,7 @@ BAD_FOLDS = {
     "groups": ((16, KINDS, GROUPS), "cv must be at most the number of groups, 15, got 16"),
     "short groups": ((5, KINDS, GROUPS[:-1]), r"groups must hold one group for each of the 150 rows .* shape \(149,\)"),
     "short y": ((5, KINDS[:-1], None), r"y must hold one class for each of the 150 rows of X, got shape \(149,\)"),
+    "no split": (([], KINDS, None), "cv must give one pair of training and test rows at least"),
     "missing": ((KFold(3), KINDS, None), "the training rows of split 0 hold no row of the class 0: take a stratified"),
 }
 
@@ -435,6 +436,16 @@ def test_a_comparison_by_groups_needs_them_whole():
     assert -1.0 <= found.difference.value <= 1.0
     with pytest.raises(ValueError, match="groups must hold one group for each of the 150 rows"):
         compare(SVC(), SVC(), IRIS, KINDS, groups=GROUPS[:5])
+
+
+@pytest.mark.parametrize("test", [compare, five_by_two_cv])
+def test_accuracy_and_r2_are_not_compared(test):
+    y = np.tile([0, 1], 75)
+    with pytest.raises(ValueError, match="first is a classifier and second is none: accuracy and R² cannot"):
+        test(SVC(), SVR(), IRIS, y)
+    with pytest.raises(ValueError, match="first is none and second is a classifier"):
+        test(SVR(), SVC(), IRIS, y)
+    test(SVC(), SVR(), IRIS, y, scoring="neg_mean_squared_error")
 
 
 def test_a_score_that_is_no_number():

@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR as LIBSVM
 
 from generated import mixed_frame, quantities, with_missing
+from mercer.cli.output import print_study
 from mercer.deviations import Deviations
 from mercer.report import of_numbers, prose
 from mercer.report.page import render
@@ -25,6 +26,14 @@ from mercer.verification import verify
 @pytest.fixture(scope="module")
 def found():
     return study(with_missing(quantities(160)), "pay", missing="impute", n_folds=3)
+
+
+def test_the_terminal_speaks_of_its_own_options(found, capsys):
+    print_study(found)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "names of classes, say --task classification." in shown
+    assert "task=" not in shown
+    assert "-0.000" not in shown
 
 
 def folds_of(frame, n_folds=3):

@@ -472,6 +472,9 @@ def test_numbers_in_words():
     assert prose.count(1, "row") == "1 row"
     assert prose.count(12000, "row") == "12,000 rows"
     assert prose.interval(Interval(0.5, 0.25, 0.75)) == "25.0% to 75.0%"
+    assert [words.rounded(x) for x in (-2e-4, 0.99961, -0.5)] == ["0.000", "1.000", "-0.500"]
+    assert words.interval(Interval(0.0, -3e-4, 0.1), 3) == "0.000 to 0.100"
+    assert [words.decimals_of(Interval(0.0, -w, w)) for w in (0.0, 0.2, 2e-4)] == [3, 3, 5]
     assert [words.p_value(p) for p in (1e-5, 0.0123, 0.5)] == ["< 0.001", "= 0.012", "= 0.50"]
 
 

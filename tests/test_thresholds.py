@@ -137,6 +137,10 @@ def test_neighbours_among_the_floats_are_told_apart():
             {"recall": 0.5, "values": np.ones((3, 3))},
             r"\(3, 3\) and \(3,\) of bool\. Of several classes, give one's column",
         ),
+        (
+            {"recall": 0.5, "values": "machine"},
+            r"values must be decision values .*\(machine, X, y\)\.decision has them",
+        ),
         ({"recall": 0.5, "values": [1.0, 0.0]}, r"got shapes \(2,\) and \(3,\) of bool"),
         ({"recall": 0.5, "positive": [True] * 3}, "rows of both kinds .* got 3 positive ones among 3"),
         ({"recall": 0.5, "weights": [1.0, 0.0, 1.0]}, "rows of both kinds .* got 2 positive ones among 2"),

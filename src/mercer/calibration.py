@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer.arguments import check_choice
 from mercer.coupling import couple, made_largest, normalised
 from mercer.multiclass import class_scores, make_tasks, winners
 from mercer.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
@@ -167,8 +168,7 @@ def calibrate(
     array([[0.725, 0.275],
            [0.275, 0.725]])
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    check_choice("method", method, METHODS)
     n, tasks = codes.size, make_tasks(codes, n_classes, scheme)
     if raw.shape != (n, len(tasks)):
         raise ValueError(

@@ -8,13 +8,14 @@ Nothing here looks at the target, and everything is learnt from the rows given t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
 
+from mercer.arguments import check_choice
+from mercer.cells import refuse_infinite, refuse_missing, rows_of_entries
 from mercer.table import MAX_FEATURES, Table, TableError, as_table, listing, nearest_names, text_cells
 
 Missing = Literal["error", "impute"]
@@ -109,7 +110,7 @@ class SparseRule:
             scaled = block.data / self.scale
         huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
         if huge.size:
-            (row,) = table.row_numbers(_rows_of_entries(block, huge[:1]))
+            (row,) = table.row_numbers(rows_of_entries(block, huge[:1]))
             raise TableError(
                 f"feature {block.indices[huge[0]]} is {block.data[huge[0]]:g} in row {row}, which is too large to "
                 f"compute with: in the training rows the root mean square length is {self.scale:.3g}",
@@ -127,7 +128,7 @@ class TableEncoder:
     ----------
     missing : {"error", "impute"}, default="error"
         "impute" fills a missing number with the column's median and a missing text with its most frequent level;
-        "error" refuses missing cells, naming the columns. (To drop rows instead, see `complete_rows`.)
+        "error" refuses missing cells, naming the columns. (To drop rows instead, see `mercer.cells.complete_rows`.)
     max_levels : int, default=50
         Most levels of a text column that get an indicator.
 
@@ -155,8 +156,7 @@ class TableEncoder:
     """
 
     def __init__(self, *, missing: Missing = "error", max_levels: int = MAX_LEVELS) -> None:
-        if missing not in ("error", "impute"):
-            raise ValueError(f"missing must be 'error' or 'impute', got {missing!r}")
+        check_choice("missing", missing, get_args(Missing))
         self.missing = missing
         self.max_levels = max_levels
 
@@ -342,64 +342,6 @@ class TableEncoder:
         return table.select(needed)
 
 
-def complete_rows(table: Table) -> np.ndarray:
-    """Indices of the rows without a missing cell."""
-    complete = np.ones(table.n_rows, dtype=bool)
-    for name in table.names:
-        complete &= ~table.missing(name)
-    return np.flatnonzero(complete)
-
-
-def missing_counts(table: Table) -> dict[str, int]:
-    """Number of missing cells of each column that has any."""
-    counts = {name: int(table.missing(name).sum()) for name in table.names}
-    return {name: count for name, count in counts.items() if count}
-
-
-def name_missing(counts: dict[str, int]) -> str:
-    """Which columns have missing cells, and how many."""
-    return f"missing values in {name_columns([f'{name!r} ({count})' for name, count in counts.items()])}"
-
-
-def refuse_missing(table: Table, hint: str | None = None) -> None:
-    """Raise a TableError that names the columns with missing cells, if there are any."""
-    counts = missing_counts(table)
-    if counts:
-        (row,) = table.row_numbers([min(int(np.argmax(table.missing(name))) for name in counts)])
-        raise TableError(
-            f"{name_missing(counts)}, first in row {row} (counted from 1)",
-            hint
-            or 'missing="impute" fills them in with the median or the most frequent value; or leave those rows out',
-        )
-
-
-def refuse_infinite(table: Table) -> None:
-    """Raise a TableError that names the cells that are infinite, if there are any."""
-    cells = []
-    for name in table.names:
-        rows = np.flatnonzero(np.isinf(table[name])) if table.is_numeric(name) else np.zeros(0, dtype=np.int64)
-        if rows.size:
-            cells.append(f"{name!r} ({name_rows(table, rows)})")
-    if cells:
-        raise TableError(f"infinite values in {name_columns(cells)}", "mend or empty these cells")
-    if table.sparse is not None and not np.isfinite(table.sparse.data).all():
-        bad = np.flatnonzero(~np.isfinite(table.sparse.data))
-        named = name_rows(table, np.unique(_rows_of_entries(table.sparse, bad)))
-        raise TableError(f"the sparse features hold NaN or infinity in {named}", "mend or drop them")
-
-
-def name_columns(names: Sequence[str]) -> str:
-    """The first eight columns, and how many more there are."""
-    more = f" and {len(names) - 8} more columns" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more
-
-
-def name_rows(table: Table, rows: np.ndarray) -> str:
-    """The first five of some rows, by their numbers."""
-    shown = ", ".join(map(str, table.row_numbers(rows[:5]))) + (", ..." if len(rows) > 5 else "")
-    return f"row{'' if len(rows) == 1 else 's'} {shown}"
-
-
 def _numbers(table: Table, name: str) -> np.ndarray:
     """The column as float64; a TableError for text, with row and value."""
     column = table[name]
@@ -428,10 +370,6 @@ def _used_width(table: Table) -> int:
     return 0 if table.sparse is None else int(table.sparse.indices[table.sparse.data != 0].max(initial=-1)) + 1
 
 
-def _rows_of_entries(block: sparse.csr_array, entries: np.ndarray) -> np.ndarray:
-    return np.searchsorted(block.indptr, entries, side="right") - 1
-
-
 def _learn_sparse(table: Table, width: int) -> SparseRule:
     assert table.sparse is not None
     values = table.sparse.data
@@ -439,19 +377,3 @@ def _learn_sparse(table: Table, width: int) -> SparseRule:
     if size == 0:
         raise TableError("all sparse features are zero, so there is nothing to learn from")
     return SparseRule(_width(width), float(np.sqrt(((values / size) ** 2).sum() / table.n_rows) * size))
-
-
-def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and class numbers of a target without missing cells.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        Sorted labels: int64 where all cells are whole numbers, else text.
-    codes : ndarray of shape (n,), int64
-        Position of each row's label in `classes`.
-    """
-    whole = column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
-    labels = column.astype(np.int64) if whole else text_cells(column)
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes.astype(np.int64)

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from mercer.cells import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite
 from mercer.doubts import DATES, IDENTIFIER, doubtful_columns, examine_text, holds_dates
-from mercer.encoding import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite
 from mercer.table import Table, TableError, TableWarning
 from mercer.target import Truth
 

@@ -321,9 +321,3 @@ def winners(scores: FloatArray) -> IndexArray:
     if scores.ndim == 1:
         return (scores > 0.0).astype(np.int64)
     return np.argmax(scores, axis=1).astype(np.int64)
-
-
-def check_scheme(name: str, scheme: str, allowed: Sequence[str] = SCHEMES) -> None:
-    """Refuse an unknown scheme."""
-    if scheme not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {scheme!r}.")

@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from mercer import multiclass
 from mercer.data import Vectors
-from mercer.encoding import class_codes
 from mercer.kernels import Kernel
 from mercer.prediction import predicted_classes
-from mercer.table import Table, TableError, cell_text, listing
+from mercer.table import Table, TableError, cell_text, listing, text_cells
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
@@ -236,6 +235,22 @@ class Classes(Outcome):
         if len(labels) < 2:
             raise TableError(f"the target {column!r} must have at least two classes, but is {labels[0]!r} in every row")
         return cls(column, labels, scheme)
+
+
+def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and class numbers of a target without missing cells.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Sorted labels: int64 where all cells are whole numbers, else text.
+    codes : ndarray of shape (n,), int64
+        Position of each row's label in `classes`.
+    """
+    whole = column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
+    labels = column.astype(np.int64) if whole else text_cells(column)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,15 +15,15 @@ import sklearn
 
 import mercer
 from mercer import solvers
+from mercer.arguments import check_number
 from mercer.certificate import Certificate
 from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
-from mercer.estimators.parameters import check_number
 from mercer.gram import Gram
 from mercer.intake import Intake, MissingPolicy, take_in
 from mercer.model import Model, TrainingSet, training_set
 from mercer.selection.classification import ToClassify
-from mercer.selection.contenders import Chosen, encoded_folds, fit_quietly
+from mercer.selection.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.selection.goal import Answer, Goal
 from mercer.selection.progress import Progress, fit_progress
 from mercer.selection.regression import ToEstimate
@@ -206,9 +206,9 @@ def study(
     began, started = time.perf_counter(), datetime.now(UTC)
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
-    known = read_target(table, target, task)
     check_share(test_size)
     check_number("tol", tol, above=0.0)
+    known = read_target(table, target, task)
     _check_enough(known, table.is_numeric(target), test_size, n_folds)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
     intake = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
@@ -232,10 +232,7 @@ def study(
     clock.lap("choosing the machines to compare with")
 
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
-    interruption = solvers.Interruption()
-    found = search(folds, goal, max_seconds=left, interruption=interruption, progress=progress)
-    if interruption.insisted:
-        raise KeyboardInterrupt
+    found = _searched(folds, goal, left, progress)
     clock.lap("search")
 
     model = _refit(goal, training, found, tol, tell)
@@ -244,18 +241,7 @@ def study(
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
     tell(Progress("test"))
-
-    def judged(part: Table, true: np.ndarray) -> list[Any]:
-        return [goal.judge(true, one.answer(part)) for one in trained]
-
-    unsealed = sealed.open(
-        lambda rows: (intake.rows[rows], judged(used.take(rows), intake.truth.values[rows])),
-        "final estimate of the study",
-    )
-    test_rows, on_test = unsealed.value
-    contenders = tuple(
-        one.judged(goal, train, test) for one, train, test in zip(trained, judged(rest, truth), on_test, strict=True)
-    )
+    contenders, test_rows, opening = _opened(sealed, intake, used, goal, trained)
     clock.lap("comparison and test")
     return Study(
         target=target,
@@ -269,7 +255,7 @@ def study(
         contenders=contenders,
         test_rows=test_rows,
         sealed=sealed,
-        opening=unsealed.opening,
+        opening=opening,
         seconds=clock.seconds,
         started=started,
         versions=versions(),
@@ -324,6 +310,17 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the packages that numbers may depend on."""
     packages = {"mercer": mercer, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     return {"python": platform.python_version()} | {name: package.__version__ for name, package in packages.items()}
+
+
+def _searched(
+    folds: list[Fold], goal: Goal, max_seconds: float | None, progress: Callable[[Progress], None] | None
+) -> SearchResult:
+    """The search. A first Ctrl-C ends it with what it has found, a second one the study."""
+    interruption = solvers.Interruption()
+    found = search(folds, goal, max_seconds=max_seconds, interruption=interruption, progress=progress)
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    return found
 
 
 def _refit(
@@ -389,6 +386,21 @@ def _trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Tabl
         return goal.answer_of(estimator, encoder.transform(part))
 
     return _Trained(chosen.name, chosen.setting, chosen.errors, chosen.seconds, time.perf_counter() - start, answer)
+
+
+def _opened(
+    sealed: SealedTest, intake: Intake, used: Table, goal: Goal, trained: Sequence[_Trained]
+) -> tuple[tuple[Contender, ...], np.ndarray, Opening]:
+    """All machines judged on either side of the seal, which is opened once; the table's sealed rows; the opening."""
+
+    def judged(rows: np.ndarray) -> list[Any]:
+        part, true = used.take(rows), intake.truth.values[rows]
+        return [goal.judge(true, one.answer(part)) for one in trained]
+
+    unsealed = sealed.open(lambda rows: (intake.rows[rows], judged(rows)), "final estimate of the study")
+    test_rows, on_test = unsealed.value
+    sides = zip(trained, judged(sealed.rest), on_test, strict=True)
+    return tuple(one.judged(goal, train, test) for one, train, test in sides), test_rows, unsealed.opening
 
 
 class _Clock:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from mercer.arguments import check_choice
+from mercer.cells import refuse_infinite
 from mercer.doubts import MIN_ROWS, NUMBER
-from mercer.encoding import class_codes, refuse_infinite
-from mercer.outcome import check_numbers
+from mercer.outcome import check_numbers, class_codes
 from mercer.table import Table, TableError, cell_text, listing
 
 Task = Literal["auto", "classification", "regression"]
@@ -151,8 +152,7 @@ def _known(table: Table, target: str, task: Task) -> np.ndarray:
     """The cells of the target that are not missing."""
     if target not in table:
         table[target]  # raises, offering the nearest names
-    if task not in ("auto", "classification", "regression"):
-        raise ValueError(f"task must be 'auto', 'classification' or 'regression', got {task!r}")
+    check_choice("task", task, get_args(Task))
     known: np.ndarray = table[target][~table.missing(target)]
     if not len(known):
         raise TableError(f"the target {target!r} is missing in every row")

@@ -148,7 +148,13 @@ class _Curve:
 
     @classmethod
     def of(cls, values: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None) -> _Curve:
-        f, truth = np.asarray(values, dtype=np.float64), np.asarray(positive)
+        try:
+            f, truth = np.asarray(values, dtype=np.float64), np.asarray(positive)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "values must be decision values of rows that the machine was not trained on, as leave_one_out(machine, "
+                f"X, y).decision has them, got {values!r}."
+            ) from error
         if f.ndim != 1 or truth.shape != f.shape or truth.dtype != bool:
             column = " Of several classes, give one's column, and which rows are of it." if f.ndim == 2 else ""
             raise ValueError(

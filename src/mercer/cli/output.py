@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mercer.cli.talk import printable
+from mercer.cli.talk import in_options, printable
 from mercer.model import Model
 from mercer.recipes import MemoryRecipe
 from mercer.report import prose
@@ -50,7 +50,14 @@ def print_study(study: Study) -> None:
     for one in study.contenders:
         grid.add_row(Text(f"{one.name}\n{one.setting}"), *voice.cells(one))
     first, *others = prose.summary(study)
-    for paragraph in (first, grid, *others, voice.details(study), prose.numbers(study.model), *prose.cautions(study)):
+    for paragraph in (
+        first,
+        grid,
+        *others,
+        voice.details(study),
+        prose.numbers(study.model),
+        *map(in_options, prose.cautions(study)),
+    ):
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()

@@ -1,4 +1,4 @@
-"""What the command line says on stderr: one line at a time, in the language of its options."""
+"""How the command line talks: in the language of its options, and on stderr one line at a time."""
 
 from __future__ import annotations
 
@@ -35,15 +35,19 @@ class Failure(click.ClickException):
 
 
 def say(kind: str, message: str) -> None:
-    """One line to stderr; what Python calls missing="impute" is called --missing impute here."""
-    line = _SETTING.sub(lambda match: f"{_OPTIONS[match[1]]} {match[2]}", " ".join(message.split()))
-    line = _PARAMETER.sub(lambda match: _OPTIONS[match[1]], line)
-    print(f"{kind}: {printable(line)}", file=sys.stderr, flush=True)
+    """One line to stderr, in the language of the options."""
+    print(f"{kind}: {printable(in_options(' '.join(message.split())))}", file=sys.stderr, flush=True)
 
 
 def say_error(message: str, hint: str | None) -> None:
     """An error and what to do about it, in one line."""
     say("error", message if hint is None else f"{message.rstrip('.')}; {hint}")
+
+
+def in_options(text: str) -> str:
+    """The text with options for Python's parameters: what is missing="impute" there is --missing impute here."""
+    text = _SETTING.sub(lambda match: f"{_OPTIONS[match[1]]} {match[2]}", text)
+    return _PARAMETER.sub(lambda match: _OPTIONS[match[1]], text)
 
 
 def printable(text: str) -> str:

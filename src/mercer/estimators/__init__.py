@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from mercer.estimators.descent import GradientKernelSVC as GradientKernelSVC
+from mercer.estimators.kernel_logistic import KernelLogisticRegression as KernelLogisticRegression
 from mercer.estimators.kernel_ridge import KernelRidge as KernelRidge
 from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
-from mercer.estimators.least_squares import LeastSquaresSVC as LeastSquaresSVC
-from mercer.estimators.logistic import KernelLogisticRegression as KernelLogisticRegression
+from mercer.estimators.least_squares_svc import LeastSquaresSVC as LeastSquaresSVC
 from mercer.estimators.logistic import LogisticRegression as LogisticRegression
 from mercer.estimators.neighbours import KernelNeighborsClassifier as KernelNeighborsClassifier
-from mercer.estimators.neighbours import ParzenClassifier as ParzenClassifier
 from mercer.estimators.novelty import SVDD as SVDD
 from mercer.estimators.novelty import OneClassSVM as OneClassSVM
 from mercer.estimators.nu_svc import NuSVC as NuSVC
 from mercer.estimators.nu_svr import NuSVR as NuSVR
+from mercer.estimators.parzen import ParzenClassifier as ParzenClassifier
 from mercer.estimators.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.estimators.quantile_svr import QuantileSVR as QuantileSVR
 from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier

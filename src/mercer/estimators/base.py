@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_number, check_whole
 from mercer.backends import HeldRows
 from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
@@ -26,7 +27,7 @@ from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.labels import Labels, read_labels
-from mercer.estimators.parameters import check_number, check_verbose, check_whole, check_without_effect
+from mercer.estimators.parameters import check_verbose, check_without_effect
 from mercer.estimators.rows import check_rows, scaling_hint
 from mercer.estimators.targets import check_targets
 from mercer.estimators.told import check_sample_weight

@@ -8,23 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer.estimators.by_scores import ByScores
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import Labels
 from mercer.estimators.probabilities import Check, HasProbabilities
 from mercer.gram import Gram
-from mercer.multiclass import Task, Tasks, class_scores, winners
+from mercer.multiclass import Task, Tasks, class_scores
 
 FloatArray = npt.NDArray[np.float64]
 
 
-class ByPairs(HasProbabilities, EveryRowMachine):
+class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
     """Predictions of machines for two classes each; see :func:`mercer.multiclass.make_tasks`."""
 
-    classes_: npt.NDArray[Any]
     _scheme: str
-
-    def _machine_values(self, X: Any) -> FloatArray:
-        return self._values(X)
 
     def _calibrate_in_time(
         self,
@@ -74,30 +71,3 @@ class ByPairs(HasProbabilities, EveryRowMachine):
         """
         raw = self._values(X)
         return class_scores(raw, self.classes_.size, self._scheme)
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest score of each row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            Labels, as in `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
-
-        Notes
-        -----
-        Costs what `decision_function` does: m n kernel values. Of equal scores, the smaller class wins.
-        """
-        scores = self.decision_function(X)
-        return self.classes_[winners(scores)]

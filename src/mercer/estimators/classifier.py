@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer import multiclass
+from mercer.arguments import check_choice
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
-from mercer.estimators.parameters import check_choice
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.gram import Gram
 from mercer.prediction import predicted_classes

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
+from mercer.arguments import check_choice, check_number
 from mercer.data import Data, Precomputed
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
-from mercer.estimators.parameters import check_number
 from mercer.estimators.probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
@@ -193,10 +193,9 @@ class GradientKernelSVC(Iterated, ByPairs):
         limits, listener = self._limits(), self._listener()
         penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
         rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
-        multiclass.check_scheme("multi_class", self.multi_class)
+        check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
         self._begin_probabilities()
-        if self.solver not in descent.SOLVERS:
-            raise ValueError(f'solver must be "accelerated" or "descent", got {self.solver!r}.')
+        check_choice("solver", self.solver, descent.SOLVERS)
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         _check_symmetric(kernel, data)
         gram = self._gram(kernel, data, labels.rows)

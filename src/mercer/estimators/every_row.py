@@ -64,9 +64,7 @@ class EveryRowMachine(KernelMachine):
         self._warn_of_kernel(gram, depth=4)
         if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
             warnings.warn(
-                f"{type(self).__name__} ended as `{certificate.status}`: violation {certificate.violation:.3g} "
-                f"(tolerance {certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
-                + certificate.status.advice,
+                f"{type(self).__name__} {certificate.ending} {certificate.status.advice}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

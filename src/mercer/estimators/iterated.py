@@ -8,7 +8,7 @@ from numbers import Integral
 
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.estimators.parameters import check_callback, check_number
+from mercer.arguments import check_callback, check_number, check_seconds
 from mercer.solvers import Limits, Progress
 
 
@@ -27,9 +27,7 @@ class Iterated:
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
             max_iter=int(self.max_iter),
-            max_seconds=None
-            if self.max_seconds is None
-            else check_number("max_seconds", self.max_seconds, at_least=0.0),
+            max_seconds=check_seconds(self.max_seconds),
         )
 
     def _listener(self) -> Callable[[Progress], object] | None:

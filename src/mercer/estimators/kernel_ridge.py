@@ -15,9 +15,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_number
 from mercer.data import Data
 from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.parameters import check_number
 from mercer.estimators.targets import check_columns_of_targets
 from mercer.estimators.told import check_sample_weight
 from mercer.gram import Gram

@@ -1,4 +1,4 @@
-"""Classifiers that remember rows: nearest neighbours in a kernel's space, and the kernel density classifier."""
+"""Nearest neighbours in a kernel's space."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_choice, check_count, check_whole
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.estimators.base import KernelMachine
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.labels import one_column_for_two
-from mercer.estimators.parameters import check_whole
-from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.kernels.base import finite
 from mercer.machines.neighbours import counted_shares, nearest, nearest_by_values
-from mercer.multiclass import JOINT, winners
-from mercer.recipes import ForKernelNeighborsClassifier, ForParzenClassifier
+from mercer.recipes import ForKernelNeighborsClassifier
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -140,12 +135,9 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
             one class.
         """
-        if self.n_neighbors is None:
-            raise ValueError("n_neighbors must be an integer >= 1, got None.")
-        wanted = check_whole("n_neighbors", self.n_neighbors, at_least=1) or 1
+        wanted = check_count("n_neighbors", self.n_neighbors)
         check_whole("n_jobs", self.n_jobs)
-        if self.prototypes not in PROTOTYPES:
-            raise ValueError(f'prototypes must be "all" or "support_vectors", got {self.prototypes!r}.')
+        check_choice("prototypes", self.prototypes, PROTOTYPES)
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
         chosen = np.arange(data.n)
@@ -248,173 +240,3 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         stored = self.X_fit_
         prototypes = as_structured(stored) if stored.dtype == object else as_data(stored)
         return nearest(self.kernel_, data, prototypes, self._own, count, n_jobs=self.n_jobs)
-
-
-class ParzenClassifier(HasProbabilities, EveryRowMachine):
-    """Kernel density classifier: every row speaks for its class, with alpha_i = 1.
-
-    The score of class k is sum_i s_i k(x_i, x) over its rows, s_i being the weight of the row times that of its class;
-    the largest one wins. For two classes, h(x) = sum_i s_i y_i k(x_i, x). With the Gaussian kernel these are Parzen's
-    density estimates times the classes' frequencies. It minimises nothing and claims nothing.
-
-    Parameters
-    ----------
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
-    degree : int, default=3
-    gamma : {"scale", "auto"} or float, default="scale"
-    coef0 : float, default=0.0
-    class_weight : {"balanced"} or dict, optional
-        "balanced" compares mean kernel values in the place of their sums.
-    n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
-    probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form: a
-        row's score without what it says itself. That takes n² kernel values.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
-        The map from decision values to probabilities; see :class:`mercer.SVC`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    class_weight_ : ndarray of shape (n_classes,)
-    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: decision values of each row by machines trained without it; NaN
-        for rows of weight 0. Class weights and gamma stay those of all rows.
-    calibration_ : mercer.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
-    X_fit_ : ndarray or csr_array of shape (n, p)
-    kernel_ : Kernel
-    n_features_in_, feature_names_in_
-        See scikit-learn.
-
-    Raises
-    ------
-    ValueError
-        In `fit`, for input that the messages name.
-
-    Notes
-    -----
-    `fit` evaluates nothing, unless there shall be probabilities; a prediction costs n kernel values. It is what a
-    support vector machine improves upon: all coefficients equal, no support vectors.
-
-    References
-    ----------
-    Parzen (1962); Schölkopf & Smola (2002), section 1.2.
-
-    Examples
-    --------
-    >>> from mercer import ParzenClassifier
-    >>> ParzenClassifier(gamma=1.0).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"]).predict([[2.0], [4.0]])
-    array(['a', 'b'], dtype='<U1')
-    """
-
-    memory_limit: int | None = None
-    verbose = 0
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: Gamma = "scale",
-        coef0: float = 0.0,
-        class_weight: str | Mapping[Any, float] | None = None,
-        n_jobs: int | None = None,
-        probability: bool = False,
-        calibration: str = "sigmoid",
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.probability = probability
-        self.calibration = calibration
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParzenClassifier:
-        """Remember the rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), optional
-            >= 0; 0 leaves a row out.
-
-        Returns
-        -------
-        ParzenClassifier
-            Itself, fitted.
-
-        Raises
-        ------
-        ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights.
-        """
-        check_whole("n_jobs", self.n_jobs)
-        self._begin_probabilities()
-        self.kernel_, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
-        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.recipe_ = ForParzenClassifier()
-        alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
-        coefficients = (alpha * labels.weights[:, None])[labels.rows]
-        self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
-        if self._has_probabilities():
-            gram = self._gram_of_fit()
-            raw = finite(self.kernel_, gram.matvec(coefficients) - coefficients * gram.diag()[:, None])
-            self._calibrate(raw, labels, JOINT)
-        return self
-
-    def _machine_values(self, X: Any) -> FloatArray:
-        return self._values(X)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m,) for two classes, positive for ``classes_[1]``; (m, n_classes) for more
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
-        """
-        return one_column_for_two(self._values(X))
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with the largest score of each row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            Labels, as in `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
-
-        Notes
-        -----
-        Costs what `decision_function` does: m n kernel values. Of equal scores, the smaller class wins.
-        """
-        scores = self.decision_function(X)
-        return self.classes_[winners(scores)]

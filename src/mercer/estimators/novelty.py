@@ -11,11 +11,12 @@ import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
 from mercer import recipes
+from mercer.arguments import check_share
 from mercer.backends import HeldRows
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import SingleMachine
 from mercer.estimators.contamination import border_of, missing_below
-from mercer.estimators.parameters import check_penalty, check_share
+from mercer.estimators.parameters import check_penalty
 from mercer.estimators.told import check_sample_weight
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress

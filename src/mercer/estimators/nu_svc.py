@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer import problems, recipes
+from mercer.arguments import check_share
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels
-from mercer.estimators.parameters import check_share
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass import Duals, Machines
 from mercer.solvers import Progress

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mercer import problems, recipes
-from mercer.estimators.parameters import check_finite_penalty, check_share
+from mercer.arguments import check_share
+from mercer.estimators.parameters import check_finite_penalty
 from mercer.estimators.regressor import VectorRegressor
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress

@@ -1,8 +1,7 @@
-"""Parameters of an estimator, from what a user passes; every refusal names the parameter and says what it must be."""
+"""What estimators alone are told: penalties, quantiles, and what has a meaning in scikit-learn and none here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,18 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
 
-
-def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return one of several words.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is none of them.
-    """
-    if not isinstance(value, str) or value not in allowed:
-        raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
-    return value
+from mercer.arguments import check_flag, check_number
 
 
 def check_finite_penalty(C: Any) -> float:
@@ -50,39 +38,6 @@ def check_penalty(C: Any) -> float:
     return float(C)
 
 
-def check_number(
-    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, finite: bool = False
-) -> float:
-    """Return a real number within bounds; infinity is one unless it must be `finite`.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is none.
-    """
-    bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
-    good = isinstance(value, Real) and not isinstance(value, bool)
-    good = good and (float(value) > above if above is not None else float(value) >= (at_least or 0.0))
-    if not good:
-        raise InvalidParameterError(f"{name} must be a number {bound}, got {value!r}.")
-    if finite and np.isinf(float(value)):
-        raise InvalidParameterError(f"{name} must be a finite number {bound}, got {value!r}.")
-    return float(value)
-
-
-def check_share(name: str, value: Any, most: float) -> float:
-    """Return a share of rows.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is not a number greater than 0 and at most `most`.
-    """
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= most:
-        raise InvalidParameterError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}.")
-    return float(value)
-
-
 def check_quantile(quantile: Any) -> float:
     """Return a quantile.
 
@@ -94,35 +49,6 @@ def check_quantile(quantile: Any) -> float:
     if not isinstance(quantile, Real) or isinstance(quantile, bool) or not 0.0 < float(quantile) < 1.0:
         raise InvalidParameterError(f"quantile must be a number > 0 and < 1, got {quantile!r}.")
     return float(quantile)
-
-
-def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None = None) -> int | None:
-    """Return an integer within bounds, or None.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is neither.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, Integral) or (at_least is not None and value < at_least):
-        bound = "" if at_least is None else f" >= {at_least}"
-        raise InvalidParameterError(f"{name} must be an integer{bound}{unit and f' ({unit})'} or None, got {value!r}.")
-    return int(value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return True or False.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is neither.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidParameterError(f"{name} must be True or False, got {value!r}.")
-    return bool(value)
 
 
 def check_without_effect(estimator: Any) -> None:
@@ -162,17 +88,3 @@ def check_verbose(verbose: Any) -> None:
     """
     if not isinstance(verbose, (bool, np.bool_, Integral)) or verbose < 0:
         raise InvalidParameterError(f"verbose must be True, False or an integer >= 0, got {verbose!r}.")
-
-
-def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is neither None nor callable.
-    """
-    if callback is not None and not callable(callback):
-        raise InvalidParameterError(
-            f"callback must be a function of one argument, the progress, or None, got {callback!r}."
-        )

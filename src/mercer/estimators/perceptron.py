@@ -12,9 +12,9 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
+from mercer.arguments import check_callback, check_choice, check_count, check_seconds
 from mercer.data import Vectors
 from mercer.estimators.by_pairs import ByPairs
-from mercer.estimators.parameters import check_callback, check_number, check_whole
 from mercer.estimators.probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, Linear
@@ -178,15 +178,12 @@ class KernelPerceptron(ByPairs):
             For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
             one class; and for kernel values that overflow.
         """
-        if self.max_passes is None:
-            raise ValueError("max_passes must be an integer >= 1, got None.")
-        passes = check_whole("max_passes", self.max_passes, at_least=1) or 1
-        seconds = None if self.max_seconds is None else check_number("max_seconds", self.max_seconds, at_least=0.0)
+        passes = check_count("max_passes", self.max_passes)
+        seconds = check_seconds(self.max_seconds)
         check_callback(self.callback)
-        multiclass.check_scheme("multi_class", self.multi_class)
+        check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
         self._begin_probabilities()
-        if self.form not in FORMS:
-            raise ValueError(f'form must be "dual" or "primal", got {self.form!r}.')
+        check_choice("form", self.form, FORMS)
         kernel, data, labels = self._rows_of_classes(X, y, None, None)
         primal = self.form == "primal"
         if primal and not isinstance(kernel, Linear):

@@ -16,9 +16,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_choice, check_flag
 from mercer.calibration import CALIBRATIONS, Calibration, calibrate
 from mercer.estimators.labels import Labels
-from mercer.estimators.parameters import check_choice, check_flag
 from mercer.multiclass import class_scores
 from mercer.solvers.interruption import in_time
 

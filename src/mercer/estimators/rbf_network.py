@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_count, check_whole
 from mercer.data import Vectors, as_data
 from mercer.estimators.labels import read_labels
 from mercer.estimators.logistic import LogisticRegression
-from mercer.estimators.parameters import check_whole
 from mercer.estimators.rows import check_table
 from mercer.geometry import gram_matrix
 from mercer.kernels import RBF, Gamma
@@ -177,9 +177,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
             return given.dense()
         if self.centers not in ("kmeans", "random"):
             raise ValueError(f'centers must be "kmeans", "random" or an array of shape (m, p), got {self.centers!r}.')
-        if self.n_components is None:
-            raise ValueError("n_components must be an integer >= 1, got None.")
-        wanted = check_whole("n_components", self.n_components, at_least=1) or 1
+        wanted = check_count("n_components", self.n_components)
         distinct, which = np.unique(data.dense(), axis=0, return_inverse=True)
         if distinct.shape[0] <= wanted:
             return distinct

@@ -77,7 +77,8 @@ class Walk(BaseSearchCV):
                     f"all {len(self._errors)} fits failed; this is how the first one did:\n{self._where}"
                 )
                 raise self._errors[0]
-            raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished")
+            more = "; raise max_seconds" if self.fits.stopped == "time limit" else ""
+            raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished{more}")
 
     def _follow(
         self,

@@ -14,13 +14,13 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
-from mercer.estimators.parameters import check_callback, check_number, check_whole
+from mercer.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
 from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
-from mercer.selection.folds import checked_length, lacking_class
+from mercer.selection.folds import checked_length, lacking_class, require_splits
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 
@@ -224,8 +224,7 @@ class KernelSearchCV(BaseSearchCV):
             Itself, fitted.
         """
         check_callback(self.callback)
-        if self.max_seconds is not None:
-            check_number("max_seconds", self.max_seconds, at_least=0.0)
+        check_seconds(self.max_seconds)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         if y is not None:
@@ -237,6 +236,7 @@ class KernelSearchCV(BaseSearchCV):
             self.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
+        require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
         if zooms(self):

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mercer import multiclass, problems, recipes
+from mercer.arguments import check_choice
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels, check_classes, class_numbers
-from mercer.estimators.parameters import check_choice, check_penalty
+from mercer.estimators.parameters import check_penalty
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
 from mercer.evaluation import Evaluation
 from mercer.kernels import Gamma, Kernel

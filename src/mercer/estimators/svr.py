@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer import recipes
-from mercer.estimators.parameters import check_choice, check_finite_penalty, check_number
+from mercer.arguments import check_choice, check_number
+from mercer.estimators.parameters import check_finite_penalty
 from mercer.estimators.regressor import VectorRegressor
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
 from mercer.estimators.targets import check_targets

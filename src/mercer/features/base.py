@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data
-from mercer.estimators.parameters import check_whole
 from mercer.estimators.rows import check_table
 
 
@@ -105,17 +104,3 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):
         for part, block in blocks:
             columns[part] = block
         return columns
-
-
-def check_count(name: str, value: Any) -> int:
-    """Return how many of something there shall be.
-
-    Raises
-    ------
-    ValueError
-        If it is no integer >= 1.
-    """
-    found = check_whole(name, value, at_least=1)
-    if found is None:
-        raise ValueError(f"{name} must be an integer >= 1, got None.")
-    return found

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arguments import check_choice, check_count, check_whole
 from mercer.data import Data, Precomputed, Structured, Vectors
 from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.parameters import check_whole
 from mercer.estimators.rows import check_rows
-from mercer.features.base import DenseMap, check_count
+from mercer.features.base import DenseMap
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks
 from mercer.gram import Gram
@@ -189,8 +189,7 @@ class Nystroem(HoldsKernel, DenseMap):
     def _draw(self, rows: Data) -> None:
         wanted = check_count("n_components", self.n_components)
         check_whole("n_jobs", self.n_jobs)
-        if self.landmarks not in SCHEMES:
-            raise ValueError(f"landmarks must be one of {', '.join(map(repr, SCHEMES))}, got {self.landmarks!r}.")
+        check_choice("landmarks", self.landmarks, SCHEMES)
         if isinstance(rows, Precomputed) and rows.n != rows.p:
             raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {rows.shape}.")
         self.kernel_ = self._spec().resolve(rows)

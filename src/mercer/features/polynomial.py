@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from mercer.arguments import check_choice
 from mercer.data import Data, Vectors
 from mercer.features.base import FeatureMap
 from mercer.features.monomials import Monomials, Rule
@@ -177,8 +178,7 @@ class PolynomialMap(_Polynomials):
         self.basis = basis
 
     def _learn(self, rows: Data) -> None:
-        if self.basis not in _RULES:
-            raise ValueError(f"basis must be one of {', '.join(map(repr, _RULES))}, got {self.basis!r}.")
+        check_choice("basis", self.basis, tuple(_RULES))
         spec = Polynomial(self.degree, self.gamma, self.coef0)
         if spec.is_psd is None:
             raise ValueError(

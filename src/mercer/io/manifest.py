@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer import __version__
+from mercer.arguments import check_choice
 from mercer.calibration import Calibration
 from mercer.certificate import Certificate
 from mercer.data import CSR, as_data
@@ -22,7 +23,7 @@ from mercer.io.refusals import check_vector, real, refuse, text
 from mercer.io.seals import read_seal, seal_dict
 from mercer.kernels import Kernel, from_dict
 from mercer.model import Model, Part, Training
-from mercer.multiclass import JOINT, SCHEMES, check_scheme
+from mercer.multiclass import JOINT, SCHEMES
 from mercer.outcome import MAX_TARGET, Classes, Membership, Outcome, Quantity
 from mercer.recipes import Recipe
 from mercer.recipes import from_dict as from_recipe
@@ -165,7 +166,7 @@ def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
 def _outcome(entry: dict[str, Any]) -> Outcome:
     kind = entry["kind"]
     if kind == Classes.kind:
-        check_scheme("scheme", entry["scheme"], (*SCHEMES, JOINT))
+        check_choice("scheme", entry["scheme"], (*SCHEMES, JOINT))
         return Classes(text(entry["column"], "target"), _labels(entry["labels"]), entry["scheme"])
     if kind == Quantity.kind:
         centre, scale = real(entry["centre"], "centre", True), real(entry["scale"], "scale", True)

@@ -213,6 +213,14 @@ class LossCertificate:
     parts: tuple[LossCertificate, ...] = ()
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def ending(self) -> str:
+        """How the fit ended, in words that follow the machine's name."""
+        return (
+            f"ended as `{self.status}`: violation {self.violation:.3g} (tolerance {self.tol:g}), relative duality gap "
+            f"{self.relative_gap:.3g}."
+        )
+
     def verify(self) -> LossCertificate:
         """Return this certificate computed anew, in float64 and with `kernel.block` instead of the tiles.
 

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.deviations import Deviations
 from mercer.outcome import Quantity
 from mercer.report.voice import Voice
-from mercer.report.words import count, interval, percent, quantities, quantity
+from mercer.report.words import count, decimals_of, interval, percent, quantities, quantity, rounded
 from mercer.study import Contender, Study
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ class OfNumbers(Voice):
 
     def figure(self, value: float) -> str:
         """R² with three decimals."""
-        return f"{value:.3f}"
+        return rounded(value)
 
     def short_figure(self, value: float) -> str:
         """R² with two decimals; far below 0 it does not matter how far."""
-        return f"{value:.2f}" if value > -1.0 else "< −1"
+        return rounded(value, 2) if value > -1.0 else "< −1"
 
     def headline(self, study: Study) -> str:
         """The main result in two sentences."""
@@ -42,7 +42,7 @@ class OfNumbers(Voice):
         r2, mae, _ = test.intervals
         return (
             f"On {count(test.n, 'row')} that were sealed away before anything was learnt, the support vector machine "
-            f"predicted {study.target} with R² {r2.value:.3f} (95% confidence interval {interval(r2, 3)}). Its "
+            f"predicted {study.target} with R² {rounded(r2.value)} (95% confidence interval {interval(r2, 3)}). Its "
             f"predictions were off by {quantity(mae.value)} on average ({quantities(mae)})."
         )
 
@@ -50,9 +50,10 @@ class OfNumbers(Voice):
         """How the other machines did on the same rows."""
         ridge, neighbours, mean = study.contenders[1:]
         return (
-            f"On the same rows ridge regression had R² {ridge.test.r2:.3f} and was off by {quantity(ridge.test.mae)} "
-            f"on average, nearest neighbours R² {neighbours.test.r2:.3f} and {quantity(neighbours.test.mae)}, and "
-            f"always answering {quantity(float(mean.test.predicted[0]))} would be off by {quantity(mean.test.mae)}."
+            f"On the same rows ridge regression had R² {rounded(ridge.test.r2)} and was off by "
+            f"{quantity(ridge.test.mae)} on average, nearest neighbours R² {rounded(neighbours.test.r2)} and "
+            f"{quantity(neighbours.test.mae)}, and always answering "
+            f"{quantity(float(mean.test.predicted[0]))} would be off by {quantity(mean.test.mae)}."
         )
 
     def same_answer(self, study: Study) -> str:
@@ -62,7 +63,8 @@ class OfNumbers(Voice):
     def compared(self, comparisons: dict[str, Any]) -> str:
         """By how much its R² is larger."""
         differences = "; ".join(
-            f"{one.value:+.3f} against {name}, 95% interval {interval(one, 3)}" for name, one in comparisons.items()
+            f"{one.value:+z.{decimals_of(one)}f} against {name}, 95% interval {interval(one, decimals_of(one))}"
+            for name, one in comparisons.items()
         )
         return f"By how much its R² is larger: {differences}; bootstrap of the sealed rows."
 
@@ -77,8 +79,8 @@ class OfNumbers(Voice):
             )
         if svm.train.r2 - r2.high > 0.05:
             notes.append(
-                f"R² on the training rows ({svm.train.r2:.3f}) is well above that on the test rows: the machine fits "
-                "its training rows closely."
+                f"R² on the training rows ({rounded(svm.train.r2)}) is well above that on the test rows: the machine "
+                "fits its training rows closely."
             )
         share = _share_of_largest(svm.test)
         if share > 0.5:
@@ -91,7 +93,7 @@ class OfNumbers(Voice):
     def cells(self, one: Contender) -> list[str]:
         """Cross-validated and test R², and the mean absolute error."""
         r2, mae, _ = one.test.intervals
-        return [f"{one.cv:.3f}", f"{r2.value:.3f}\n{interval(r2, 3)}", f"{quantity(mae.value)}\n{quantities(mae)}"]
+        return [rounded(one.cv), f"{rounded(r2.value)}\n{interval(r2, 3)}", f"{quantity(mae.value)}\n{quantities(mae)}"]
 
     def details(self, study: Study) -> str:
         """The tube, and the rows that are off most."""

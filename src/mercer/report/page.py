@@ -9,8 +9,8 @@ from typing import Any
 from mercer.encoding import CategoricalRule, NumericRule
 from mercer.io.whole import written_whole
 from mercer.outcome import Classes
-from mercer.report import of_classes, of_numbers, prose
-from mercer.report.words import quantities, quantity
+from mercer.report import of_classes, of_numbers, prose, words
+from mercer.report.words import quantity
 from mercer.selection.search import times_usual
 from mercer.study import Study
 
@@ -53,12 +53,13 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
     )
     voice = prose.voice_of(study)
     environment.filters |= {
-        "percent": prose.percent,
-        "interval": prose.interval,
-        "duration": prose.duration,
-        "number": quantity,
-        "quantities": quantities,
-        "small": prose.small,
+        "percent": words.percent,
+        "interval": words.interval,
+        "rounded": words.rounded,
+        "duration": words.duration,
+        "number": words.quantity,
+        "quantities": words.quantities,
+        "small": words.small,
         "moment": _moment,
     }
     return environment.get_template(voice.template).render(

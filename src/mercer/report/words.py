@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mercer.metrics import Interval
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -16,7 +18,18 @@ def interval(value: Interval, decimals: int | None = None) -> str:
     """An interval in brackets, as percentages or with the given number of decimals."""
     if decimals is None:
         return f"{percent(value.low)} to {percent(value.high)}"
-    return f"{value.low:.{decimals}f} to {value.high:.{decimals}f}"
+    return f"{rounded(value.low, decimals)} to {rounded(value.high, decimals)}"
+
+
+def rounded(value: float, decimals: int = 3) -> str:
+    """A number with so many decimals; what rounds to 0 has no sign."""
+    return f"{value:z.{decimals}f}"
+
+
+def decimals_of(value: Interval) -> int:
+    """Three decimals, and more where two digits of the interval's width take them."""
+    width = value.high - value.low
+    return max(3, 1 - math.floor(math.log10(width))) if width > 0.0 else 3
 
 
 def count(number: int, noun: str) -> str:

@@ -17,7 +17,7 @@ from mercer.kernels import Kernel
 from mercer.metrics import Evaluation, PairedTest, evaluate, mcnemar
 from mercer.outcome import Classes, Outcome
 from mercer.recipes import DualRecipe, ForSVC
-from mercer.selection.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, fit_quietly, neighbours_setting
+from mercer.selection.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.selection.goal import Answer, FoldTraining, Goal
 from mercer.solution import Solution
 from mercer.solvers import Interruption, Limits
@@ -170,24 +170,13 @@ def _logistic(C: float) -> LogisticRegression:
 
 
 def choose_neighbours(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
-    """Nearest neighbours by majority vote; their number from `N_NEIGHBOURS`, ties to the smaller."""
-    start = time.perf_counter()
-    most = min(len(fold.train) for fold in folds)
-    candidates = [k for k in N_NEIGHBOURS if k <= most]
+    """Nearest neighbours by majority vote."""
 
-    def wrong(fold: Fold) -> Iterator[float]:
-        # One search for the most neighbours serves every smaller number of them.
-        codes = fold.truth[fold.train]
-        search = KNeighborsClassifier(candidates[-1]).fit(fold.X[fold.train], codes)
-        neighbours = search.kneighbors(fold.X[fold.validation], return_distance=False)
-        votes = np.cumsum(np.eye(goal.n_classes, dtype=np.int32)[codes[neighbours]], axis=1)
-        for k in candidates:
-            yield np.sum(votes[:, k - 1].argmax(axis=1) != fold.truth[fold.validation])
+    def wrong(classes: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        votes = np.cumsum(np.eye(goal.n_classes, dtype=np.int32)[classes], axis=1)
+        return np.count_nonzero(votes.argmax(axis=2) != truth[:, None], axis=0)
 
-    best, errors = best_of(wrong(fold) for fold in folds)
-    k = candidates[best]
-    estimator = KNeighborsClassifier(k)
-    return Chosen("nearest neighbours", neighbours_setting(k), estimator, errors, time.perf_counter() - start)
+    return choose_neighbours_by(folds, KNeighborsClassifier, wrong)
 
 
 def choose_majority(folds: Sequence[Fold], goal: ToClassify) -> Chosen:

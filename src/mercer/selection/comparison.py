@@ -17,6 +17,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing, indexable
 
+from mercer.arguments import check_level
 from mercer.metrics import Interval, mcnemar, wilson_interval
 from mercer.selection.folds import folds
 
@@ -110,7 +111,7 @@ def corrected_t_test(differences: Any, *, n_train: float, n_test: float, level: 
     Nadeau & Bengio (2003), Inference for the generalization error, equation (9) and section 5.
     """
     d = _differences(differences, (None,))
-    _check_level(level)
+    check_level(level)
     if not (n_train > 0 and n_test > 0):
         raise ValueError(f"n_train and n_test must be positive numbers of rows, got {n_train!r} and {n_test!r}.")
     mean, scale = float(d.mean()), math.sqrt((1.0 / d.size + n_test / n_train) * float(d.var(ddof=1)))
@@ -157,7 +158,7 @@ def five_by_two_tests(differences: Any, level: float = 0.95) -> FiveByTwo:
     (2.3717, 3.25)
     """
     p = _differences(differences, (5, 2))
-    _check_level(level)
+    check_level(level)
     spread = float(((p - p.mean(axis=1, keepdims=True)) ** 2).sum())
     t = _by_t("5x2cv paired t test", float(p[0, 0]), float(p[0, 0]), math.sqrt(spread / 5.0), 5, level)
     mean = Interval(float(p.mean()), -math.inf, math.inf, level)
@@ -217,7 +218,7 @@ def paired_difference(first_right: Any, second_right: Any, level: float = 0.95) 
             )
     if a.size != b.size:
         raise ValueError(f"first_right and second_right must be about the same rows, got {a.size} and {b.size}.")
-    _check_level(level)
+    check_level(level)
     found, n = mcnemar(a, b), a.size
     one, two = (wilson_interval(int(right.sum()), n, level) for right in (a, b))
     both, neither = int(np.sum(a & b)), int(np.sum(~a & ~b))
@@ -281,8 +282,9 @@ def compare(
     Raises
     ------
     ValueError
-        If K is larger than a class or than the number of groups; if groups or y have another length than X; if a score
-        is not finite.
+        If K is larger than a class or than the number of groups; if groups or y have another length than X; if one
+        machine is a classifier and the other is none, and `scoring` does not say how to judge both; if a score is not
+        finite.
 
     Notes
     -----
@@ -304,7 +306,7 @@ def compare(
     >>> print(compare(SVC(), SVC(C=0.001), X, y, cv=5))
     corrected resampled t test: difference 0.04, 95% interval -0.04095 to 0.1209, p = 0.24
     """
-    _check_level(level)
+    check_level(level)
     (X,) = indexable(X)
     splits = folds(cv, X, y, groups, classifier=is_classifier(first))
     differences = _scored(first, second, X, np.asarray(y), splits, scoring, n_jobs)
@@ -356,7 +358,7 @@ def five_by_two_cv(
     >>> bool(five_by_two_cv(SVC(), SVC(gamma=100.0), X, y).F.p_value < 0.01)
     True
     """
-    _check_level(level)
+    check_level(level)
     (X,) = indexable(X)
     kind = StratifiedKFold if is_classifier(first) else KFold
     splits = [
@@ -377,6 +379,12 @@ def _scored(
     first: Any, second: Any, X: Any, y: Any, splits: Sequence[Split], scoring: Any, n_jobs: int | None
 ) -> FloatArray:
     """Score of the first less that of the second, on every split."""
+    if scoring is None and is_classifier(first) != is_classifier(second):
+        kinds = ("a classifier", "none")[:: 1 if is_classifier(first) else -1]
+        raise ValueError(
+            f"first is {kinds[0]} and second is {kinds[1]}: accuracy and R² cannot be compared. Give two machines of a "
+            "kind, or a scoring that judges both."
+        )
     scorer = check_scoring(first, scoring)
 
     def difference(train: Any, test: Any) -> float:
@@ -420,8 +428,3 @@ def _differences(values: Any, shape: tuple[int | None, ...]) -> FloatArray:
         wanted = "two numbers or more" if shape == (None,) else f"of shape {shape}"
         raise ValueError(f"differences must be finite and {wanted}, got {found.tolist()!r} of shape {found.shape}.")
     return found
-
-
-def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")

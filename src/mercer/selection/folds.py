@@ -33,7 +33,7 @@ def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tup
     ------
     ValueError
         If K is below 2, or larger than a class or than the number of groups; if `groups` or `y` has another length than
-        `X`; if the training rows of a split lack a class.
+        `X`; if there is no split; if the training rows of a split lack a class.
     """
     n = _num_samples(X)
     y = checked_length("y", y, n, "class" if classifier else "target")
@@ -44,10 +44,17 @@ def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tup
     if classifier and isinstance(splitter, StratifiedKFold):
         _check_classes(splitter.n_splits, y)
     splits = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y, groups)]
+    require_splits(splits, cv)
     lacking = lacking_class(splits, y) if classifier else ""
     if lacking:
         raise ValueError(lacking)
     return splits
+
+
+def require_splits(splits: Sequence[Any], cv: Any) -> None:
+    """Refuse a `cv` without a split."""
+    if not splits:
+        raise ValueError(f"cv must give one pair of training and test rows at least, but {cv!r} gives none.")
 
 
 def checked_length(name: str, values: Any, n: int, unit: str) -> Any:

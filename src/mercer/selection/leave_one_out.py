@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import InvalidParameterError
 
+from mercer.arguments import check_callback, check_choice, check_seconds
 from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Hinge, Problem
@@ -220,7 +220,9 @@ def leave_one_out(
     (0.0228, 13)
     """
     _require_kind(estimator)
-    _require_settings(what, max_seconds, callback)
+    check_choice("what", what, ("values", "errors"))
+    check_seconds(max_seconds)
+    check_callback(callback)
     scheme = getattr(estimator, "multi_class", "ovo")
     if scheme not in ("ovo", "ovr"):
         raise ValueError(
@@ -313,17 +315,6 @@ class _Rules:
         return np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], rule)
 
 
-def _require_settings(what: str, max_seconds: float | None, callback: Any) -> None:
-    if what not in ("values", "errors"):
-        raise InvalidParameterError(f"what must be 'values' or 'errors', got {what!r}.")
-    if max_seconds is not None and not max_seconds >= 0.0:
-        raise InvalidParameterError(f"max_seconds must be a number >= 0 or None, got {max_seconds!r}.")
-    if callback is not None and not callable(callback):
-        raise InvalidParameterError(
-            f"callback must be a function of one argument, the progress, or None, got {callback!r}."
-        )
-
-
 def _require_kind(estimator: Any) -> None:
     kind = type(estimator).__name__
     kinds = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
@@ -331,6 +322,10 @@ def _require_kind(estimator: Any) -> None:
         raise TypeError(
             f"leave_one_out follows machines of {kinds}, but estimator is a {kind}, whose margin changes with every "
             f"row left out; use {kind[2:]} with the C or epsilon that it found."
+        )
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"estimator must be a machine, got the class {estimator.__name__}: {estimator.__name__}() is one."
         )
     if not (type(estimator).__module__.startswith("mercer.") and kind in kinds.replace(" and", ",").split(", ")):
         instead = (

@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing, indexable
 
+from mercer.arguments import check_level
 from mercer.metrics import Interval
 from mercer.selection.comparison import corrected_t_test
 from mercer.selection.folds import checked_length, folds
@@ -131,8 +132,7 @@ def nested_cross_validate(
         raise TypeError(f"search must be a search such as KernelSearchCV or GridSearchCV, got {search!r}.")
     if not search.refit:
         raise TypeError("search must refit its best setting, got refit=False: nothing could be scored.")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+    check_level(level)
     (X,) = indexable(X)
     splits = folds(cv, X, y, groups, classifier=is_classifier(search))
     y = np.asarray(y)

@@ -17,7 +17,7 @@ from mercer.kernels import Kernel
 from mercer.metrics import Interval
 from mercer.outcome import Outcome, Quantity
 from mercer.recipes import DualRecipe, ForSVR
-from mercer.selection.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, fit_quietly, neighbours_setting
+from mercer.selection.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.selection.goal import Answer, FoldTraining, Goal
 from mercer.solution import Solution
 from mercer.solvers import Interruption, Limits, solve
@@ -150,24 +150,13 @@ def choose_ridge(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
 
 
 def choose_neighbours(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
-    """Mean of the nearest neighbours; their number from `N_NEIGHBOURS`, ties to the smaller."""
-    start = time.perf_counter()
-    most = min(len(fold.train) for fold in folds)
-    candidates = [k for k in N_NEIGHBOURS if k <= most]
+    """Mean of the nearest neighbours."""
 
-    def squares(fold: Fold) -> Iterator[float]:
-        # One search for the most neighbours serves every smaller number of them.
-        truth = fold.truth[fold.train]
-        search = KNeighborsRegressor(candidates[-1]).fit(fold.X[fold.train], truth)
-        neighbours = search.kneighbors(fold.X[fold.validation], return_distance=False)
-        sums = np.cumsum(truth[neighbours], axis=1)
-        for k in candidates:
-            yield np.sum((sums[:, k - 1] / k - fold.truth[fold.validation]) ** 2)
+    def squares(numbers: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        means = np.cumsum(numbers, axis=1) / np.arange(1, numbers.shape[1] + 1)
+        return np.asarray(np.sum((means - truth[:, None]) ** 2, axis=0))
 
-    best, errors = best_of(squares(fold) for fold in folds)
-    k = candidates[best]
-    estimator = KNeighborsRegressor(k)
-    return Chosen("nearest neighbours", neighbours_setting(k), estimator, errors, time.perf_counter() - start)
+    return choose_neighbours_by(folds, KNeighborsRegressor, squares)
 
 
 def choose_mean(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:

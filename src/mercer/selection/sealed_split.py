@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from mercer.arguments import check_level
 from mercer.metrics import Interval, wilson_interval
 from mercer.selection.folds import checked_length
 from mercer.selection.sealed import Opening, Seal, SealedTest
@@ -263,8 +264,7 @@ class SealedSplit:
         if not chosen:
             raise TypeError("open needs a fitted machine: open(machine). The test part was not opened.")
         losses = [_loss(loss, machine) for machine in chosen]
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        check_level(level)
 
         def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
             X, truth = _safe_indexing(self._X, rows), self._y[rows]

@@ -130,7 +130,8 @@ def grouped_holdout(groups: np.ndarray, test_size: float, seed: int) -> tuple[np
     n_test = math.ceil(test_size * n_groups)
     if not 2 <= n_test <= n_groups - 2:
         raise ValueError(
-            f"groups must be enough for 2 on either side, but a test part of {test_size:g} takes {n_test} of {n_groups}"
+            f"groups must be enough for 2 on either side, but a test part of {test_size:g} takes {n_test} of "
+            f"{n_groups}: name more groups, or change test_size."
         )
     splitter = GroupShuffleSplit(n_splits=1, test_size=n_test, random_state=seed)
     rest, test = next(splitter.split(groups, groups=groups))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 
@@ -95,19 +95,6 @@ def check_real(
         left, right = "(" if open_low else "[", ")" if open_high else "]"
         raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {value!r}.")
     return float(value)
-
-
-def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
-    """Return a count.
-
-    Raises
-    ------
-    ValueError
-        If it is no integer, or too small.
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
-        raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}.")
-    return int(value)
 
 
 def check_delta(delta: Any) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from mercer.arguments import check_count
 from mercer.certificate import Evidence
 from mercer.data import Vectors
 from mercer.gram import Gram
@@ -23,7 +24,7 @@ from mercer.selection.sealed_split import Estimate
 from mercer.solution import Solution
 from mercer.solvers import Limits, solve
 from mercer.status import Status
-from mercer.theory.bound import Bound, check_count, check_delta, not_applicable
+from mercer.theory.bound import Bound, check_delta, not_applicable
 from mercer.theory.leave_one_out import of_span, of_xi_alpha, radius_margin_bound, support_vector_bound
 from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform_interval
 from mercer.theory.vc import vapnik_margin_bound, vc_bound, vc_dimension_linear

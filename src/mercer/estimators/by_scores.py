@@ -1,0 +1,86 @@
+"""What classifiers share that have a score for each class, or one for two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+
+from mercer.estimators.labels import one_column_for_two
+from mercer.multiclass import winners
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class ByScores(ClassifierMixin):
+    """The largest score wins; of two classes the second one, where the score is positive."""
+
+    classes_: npt.NDArray[Any]
+    _values: Callable[[Any], FloatArray]
+    """Scores of rows, (m, n_classes), or (m, 1) for two classes."""
+
+    def _machine_values(self, X: Any) -> FloatArray:
+        return self._values(X)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return decision values.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m,) for two classes, positive for ``classes_[1]``; (m, n_classes) for more
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs m n kernel values, or of a linear machine m p multiplications for each output.
+        """
+        return one_column_for_two(self._values(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the class with the largest decision value of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            Kernel values (m, n) with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels, as in `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does. Of equal decision values, the smaller class wins.
+        """
+        scores = self.decision_function(X)
+        return self.classes_[winners(scores)]
+
+
+def known_accuracy(decision: FloatArray, codes: npt.NDArray[np.int64], weights: FloatArray) -> float:
+    """Share of rows on the right side, among those that have a decision."""
+    known = np.isfinite(decision if decision.ndim == 1 else decision.sum(axis=1)) & (weights > 0.0)
+    if not known.any():
+        return float("nan")
+    return float(np.average(winners(decision[known]) == codes[known], weights=weights[known]))

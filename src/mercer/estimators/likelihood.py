@@ -1,0 +1,106 @@
+"""What both kinds of logistic regression share: the objective, and probabilities from log-odds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, softmax
+
+from mercer.estimators.by_scores import ByScores
+from mercer.estimators.labels import Labels
+from mercer.machines.objective import Logistic, Objective, Softmax
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class ByLikelihood(ByScores):
+    """Predictions of machines whose decision values are log-odds."""
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return decision values.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,) for two classes
+            Log-odds of ``classes_[1]``.
+        ndarray of shape (m, n_classes) for more
+            Logarithms of the probabilities, up to a constant for each row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+        """
+        return super().decision_function(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`; every row adds up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does.
+        """
+        scores = self._values(X)
+        if scores.shape[1] == 1:
+            return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            In the order of `classes_`. Finite where `predict_proba` is 0 because float64 ends.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or other features than in `fit`.
+
+        Notes
+        -----
+        Costs what `decision_function` does.
+        """
+        scores = self._values(X)
+        if scores.shape[1] == 1:
+            return np.column_stack([-np.logaddexp(0.0, scores[:, 0]), -np.logaddexp(0.0, -scores[:, 0])])
+        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+
+def log_likelihood(labels: Labels, penalty: float, has_bias: bool) -> Objective:
+    """Minus the log-likelihood of the rows that take part, and the penalty."""
+    codes, weights = labels.codes[labels.rows], labels.weights[labels.rows]
+    if labels.classes.size == 2:
+        return Objective(Logistic(np.where(codes == 1, 1.0, -1.0)), weights, np.array([penalty]), has_bias)
+    return Objective(Softmax(codes), weights, np.full(labels.classes.size, penalty), has_bias)

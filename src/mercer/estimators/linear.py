@@ -1,0 +1,31 @@
+"""What machines share that are linear in the columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimators.rows import check_table
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class LinearMachine(BaseEstimator):
+    """A machine f_t(x) = <w_t, x> + b_t."""
+
+    coef_: FloatArray
+    intercept_: FloatArray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _values(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "coef_")
+        rows = check_table(self, X, reset=False)
+        return np.asarray(rows.float64() @ self.coef_.T + self.intercept_)

@@ -1,0 +1,141 @@
+"""The kernel density classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.arguments import check_whole
+from mercer.estimators.by_scores import ByScores
+from mercer.estimators.every_row import EveryRowMachine
+from mercer.estimators.probabilities import HasProbabilities
+from mercer.kernels import Gamma, Kernel
+from mercer.kernels.base import finite
+from mercer.multiclass import JOINT
+from mercer.recipes import ForParzenClassifier
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
+    """Kernel density classifier: every row speaks for its class, with alpha_i = 1.
+
+    The score of class k is sum_i s_i k(x_i, x) over its rows, s_i being the weight of the row times that of its class;
+    the largest one wins. For two classes, h(x) = sum_i s_i y_i k(x_i, x). With the Gaussian kernel these are Parzen's
+    density estimates times the classes' frequencies. It minimises nothing and claims nothing.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
+        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
+    degree : int, default=3
+    gamma : {"scale", "auto"} or float, default="scale"
+    coef0 : float, default=0.0
+    class_weight : {"balanced"} or dict, optional
+        "balanced" compares mean kernel values in the place of their sums.
+    n_jobs : int, optional
+        Threads. None: all processors, or a joblib worker's share of them.
+    probability : bool, default=False
+        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form: a
+        row's score without what it says itself. That takes n² kernel values.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities; see :class:`mercer.SVC`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
+    loo_decision_ : ndarray of shape (n,) or (n, n_classes)
+        With ``probability=True``: decision values of each row by machines trained without it; NaN
+        for rows of weight 0. Class weights and gamma stay those of all rows.
+    calibration_ : mercer.calibration.Calibration
+        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    X_fit_ : ndarray or csr_array of shape (n, p)
+    kernel_ : Kernel
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
+    Notes
+    -----
+    `fit` evaluates nothing, unless there shall be probabilities; a prediction costs n kernel values. It is what a
+    support vector machine improves upon: all coefficients equal, no support vectors.
+
+    References
+    ----------
+    Parzen (1962); Schölkopf & Smola (2002), section 1.2.
+
+    Examples
+    --------
+    >>> from mercer import ParzenClassifier
+    >>> ParzenClassifier(gamma=1.0).fit([[0.0], [1.0], [5.0]], ["a", "a", "b"]).predict([[2.0], [4.0]])
+    array(['a', 'b'], dtype='<U1')
+    """
+
+    memory_limit: int | None = None
+    verbose = 0
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        class_weight: str | Mapping[Any, float] | None = None,
+        n_jobs: int | None = None,
+        probability: bool = False,
+        calibration: str = "sigmoid",
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.probability = probability
+        self.calibration = calibration
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParzenClassifier:
+        """Remember the rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            >= 0; 0 leaves a row out.
+
+        Returns
+        -------
+        ParzenClassifier
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
+            one class; for negative weights.
+        """
+        check_whole("n_jobs", self.n_jobs)
+        self._begin_probabilities()
+        self.kernel_, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
+        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.recipe_ = ForParzenClassifier()
+        alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
+        coefficients = (alpha * labels.weights[:, None])[labels.rows]
+        self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
+        if self._has_probabilities():
+            gram = self._gram_of_fit()
+            raw = finite(self.kernel_, gram.matvec(coefficients) - coefficients * gram.diag()[:, None])
+            self._calibrate(raw, labels, JOINT)
+        return self
