@@ -1,6 +1,8 @@
 """Logistic regression: a generic optimiser, duality by hand, weights as copies, and where there is no optimum."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -403,6 +405,28 @@ def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
         assert threads() == found
         with blas_threads(1e12):
             assert threads() == found
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_blas_has_one_thread_whatever_thread_of_python_asks(limit):
+    """Threadpoolctl listens to the first thread that has set a limit, and to no other, until that one is done."""
+
+    def threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def in_a_fit():
+        with blas_threads(1):
+            return threads()
+
+    before = threads()
+    with nullcontext() if limit is None else threadpool_limits(limit, user_api="blas"), ThreadPoolExecutor(1) as other:
+        found = threads()
+        for _ in range(2):
+            assert in_a_fit() == {1}
+            assert threads() == found
+            assert other.submit(in_a_fit).result() == {1}
+            assert threads() == found
+    assert threads() == before
 
 
 def test_the_biases_of_a_certificate_leave_blas_one_thread(monkeypatch):

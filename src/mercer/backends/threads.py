@@ -110,6 +110,7 @@ class _OneThread:
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if self._n_asking == 0:
+                _take_control()
                 self._limiter = _loaded().limit(limits=1, user_api="blas")
             self._n_asking += 1
         try:
@@ -118,10 +119,19 @@ class _OneThread:
             with self._lock:
                 self._n_asking -= 1
                 if self._n_asking == 0:
+                    _take_control()
                     self._limiter.restore_original_limits()
+                    _take_control()  # and leave it to whoever comes next
 
 
 _one_thread = _OneThread()
+
+
+def _take_control() -> None:
+    """Let this thread set the limit: threadpoolctl (of late) ignores all threads but the first one that has done so."""
+    for library in _loaded().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 @cache
