@@ -413,8 +413,22 @@ def test_weights_that_hide_the_end_of_a_machine_are_said_or_do_not_hide_it():
     for weight in (1e9, 1e11):
         machine = SVC(multi_class="joint", probability=True).fit(X, y, np.where(np.arange(30) < 3, weight, 1.0))
         np.testing.assert_array_equal(machine.predict_proba(X).argmax(axis=1), machine.predict(X))
+    weights = np.where(np.arange(30) < 3, 1e11, 1.0)
+    machine = SVC(probability=True, decision_function_shape="ovo", gamma=0.3)
+    known = leave_one_out(machine, X, y, sample_weight=weights).raw
+    for row in (0, 1, 7, 20):
+        rest = np.arange(30) != row
+        without = clone(machine).set_params(tol=1e-12, probability=False).fit(X[rest], y[rest], weights[rest])
+        np.testing.assert_allclose(known[row], without.decision_function(X[[row]])[0], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:SVC ended as `stalled`")
+def test_rounding_that_leaves_no_exact_values_is_said():
+    rng = np.random.default_rng(0)
+    X = 1e6 * rng.normal(size=(30, 3))
+    y = X[:, 0] + 1e6 * rng.normal(size=30) > 0
     with pytest.warns(ConvergenceWarning, match=r"probability=True: rounding leaves a violation .* not exact to"):
-        SVC(probability=True).fit(X, y, np.where(np.arange(30) < 3, 1e11, 1.0))
+        SVC(C=1e6, kernel="linear", probability=True).fit(X, y)
 
 
 def test_what_cannot_be():
