@@ -74,8 +74,7 @@ class HeldProblems:
         self._seconds = np.zeros(len(problems))
         self._room_bytes = 0
         n = self._data.whole.shape[0]
-        goes_on = last is not None and last._data.whole is self._data.whole and np.array_equal(last._rows, self._rows)
-        if last is None or not goes_on:
+        if last is None or not np.array_equal(last._rows, self._rows):
             self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
         else:
             self.beta, self.values = self._after(last)
@@ -97,6 +96,8 @@ class HeldProblems:
             own = self.problems.variables(number)
             start[own] = self.problems[number].make_feasible(start[own])
         factors = np.where(grow, factor, 1.0)
+        if last._data.whole is not self._data.whole:  # other values, in double precision
+            factors[:] = 0.0
         values = factors[:, None] * last.values
         apart = start - np.repeat(factors, self.problems.sizes) * beta
         apart[np.abs(apart) <= SAME * np.abs(start)] = 0.0
