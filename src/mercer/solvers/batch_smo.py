@@ -338,18 +338,19 @@ class BatchSMO(Solver[BatchState]):
         if state.ledger is not None:
             state.ledger.move(cols, state.beta)
         if state.covered is not None:
-            assert state.matrix is not None  # with the ridge on its diagonal
-            rise = np.zeros(chosen.size)
-            combine_rows(state.matrix[:, : chosen.size], moved, None, weights, rise, state.gram.n_threads)
-            state.gradient[chosen] += rise
+            state.gradient[chosen] += _times_changes(state, chosen, moved, weights)
             return
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         if state.single and state.cache is not None:
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, state.active_rows)
             state.count_memory()
         else:
-            rows, single = state.active_rows, state.single
-            yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=single)
+            rows = state.active_rows
+            if state.problem.ridge is None:  # nothing has been added to K[W, W]
+                own = state.rows_of(chosen)
+                rise[own] += _times_changes(state, chosen, moved, weights)
+                rows = _without(own, rows, state.values.n)
+            yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
         if state.rows is not None:
             # Of rows that are not followed, which have none, too: that is faster than to look for the others.
             if state.is_doubled:
@@ -467,6 +468,22 @@ class BatchSMO(Solver[BatchState]):
                 end = yield from block.newton_steps(block.rounding if exact else newton_tol)
             if end == _SOLVED or (end == _STALLED and (exact or not block.is_single)):
                 return
+
+
+def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, changes: FloatArray) -> FloatArray:
+    """The matrix of the working set, with the ridge on its diagonal, times changes of some of its variables."""
+    assert state.matrix is not None
+    rise = np.zeros(chosen.size)
+    combine_rows(state.matrix[:, : chosen.size], moved, None, changes, rise, state.gram.n_threads)
+    return rise
+
+
+def _without(own: IndexArray, rows: IndexArray | None, n: int) -> IndexArray:
+    """Those of `rows`, or of all n, that are not among `own`."""
+    others = np.zeros(n, dtype=bool)
+    others[slice(None) if rows is None else rows] = True
+    others[own] = False
+    return np.flatnonzero(others)
 
 
 def _violation_of(state: BatchState, chosen: IndexArray) -> float:
