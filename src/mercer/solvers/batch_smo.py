@@ -17,7 +17,7 @@ from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver, State
 from mercer.solvers.ledger import Ledger
-from mercer.solvers.row_cache import RowCache
+from mercer.solvers.row_cache import RowCache, without
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
@@ -341,15 +341,17 @@ class BatchSMO(Solver[BatchState]):
             state.gradient[chosen] += _times_changes(state, chosen, moved, weights)
             return
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
+        rows, own = state.active_rows, state.rows_of(chosen)
+        bare = state.problem.ridge is None  # K[W, W] is there, and nothing has been added to it
         if state.single and state.cache is not None:
-            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, state.active_rows)
+            assert state.matrix is not None
+            known = (own, moved, state.matrix[:, : chosen.size]) if bare and rows is not None else None
+            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known)
             state.count_memory()
         else:
-            rows = state.active_rows
-            if state.problem.ridge is None:  # nothing has been added to K[W, W]
-                own = state.rows_of(chosen)
+            if bare:
                 rise[own] += _times_changes(state, chosen, moved, weights)
-                rows = _without(own, rows, state.values.n)
+                rows = without(own, rows, state.values.n)
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
         if state.rows is not None:
             # Of rows that are not followed, which have none, too: that is faster than to look for the others.
@@ -476,14 +478,6 @@ def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, cha
     rise = np.zeros(chosen.size)
     combine_rows(state.matrix[:, : chosen.size], moved, None, changes, rise, state.gram.n_threads)
     return rise
-
-
-def _without(own: IndexArray, rows: IndexArray | None, n: int) -> IndexArray:
-    """Those of `rows`, or of all n, that are not among `own`."""
-    others = np.zeros(n, dtype=bool)
-    others[slice(None) if rows is None else rows] = True
-    others[own] = False
-    return np.flatnonzero(others)
 
 
 def _violation_of(state: BatchState, chosen: IndexArray) -> float:

@@ -52,10 +52,18 @@ class RowCache:
         self._used = 0
 
     def accumulate(
-        self, out: FloatArray, cols: IndexArray, weights: FloatArray, active: IndexArray | None
+        self,
+        out: FloatArray,
+        cols: IndexArray,
+        weights: FloatArray,
+        active: IndexArray | None,
+        known: tuple[IndexArray, IndexArray, Array] | None = None,
     ) -> Iterator[None]:
-        """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work."""
-        yield from self._keep(cols, active)
+        """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
+
+        What is `known`: some active rows, and a matrix with the values between these and `cols` in rows of that number.
+        """
+        yield from self._keep(cols, active, known)
         slots = self._slots[cols]
         kept = slots >= 0
         held, chosen = slots[kept], weights[kept]
@@ -86,19 +94,33 @@ class RowCache:
         yield from self._gram.fill_block(square, fresh, fresh)
         complete_square(out, new, square, self._gram.n_threads)
 
-    def _keep(self, cols: IndexArray, active: IndexArray | None) -> Iterator[None]:
-        missing = cols[self._slots[cols] < 0][: self._capacity - self._used]
-        n_values = self._gram.values_per_call if active is None else min(self._gram.values_per_call, _PIECE_BYTES // 4)
+    def _keep(
+        self, cols: IndexArray, active: IndexArray | None, known: tuple[IndexArray, IndexArray, Array] | None
+    ) -> Iterator[None]:
+        missing = np.flatnonzero(self._slots[cols] < 0)[: self._capacity - self._used]
+        others = active if known is None else without(known[0], active, self._gram.n)
+        n_values = self._gram.values_per_call if others is None else min(self._gram.values_per_call, _PIECE_BYTES // 4)
         height = max(1, n_values // self._gram.n)
         for first in range(0, missing.size, height):
             part = missing[first : first + height]
             rows = self._arena[self._used : self._used + part.size]
-            if active is None:
-                yield from self._gram.fill_block(rows, part, None)
+            if others is None:
+                yield from self._gram.fill_block(rows, cols[part], None)
             else:
-                narrow = np.empty((part.size, active.size), dtype=np.float32)
-                yield from self._gram.fill_block(narrow, part, active)
-                rows[:, active] = narrow
-            self._slots[part] = np.arange(self._used, self._used + part.size)
+                narrow = np.empty((part.size, others.size), dtype=np.float32)
+                yield from self._gram.fill_block(narrow, cols[part], others)
+                rows[:, others] = narrow
+            if known is not None:
+                chosen, at, square = known
+                rows[:, chosen] = square[at[part]]
+            self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
             self._used += part.size
             self._claimed = max(self._claimed, self._used)
+
+
+def without(own: IndexArray, rows: IndexArray | None, n: int) -> IndexArray:
+    """Return those of `rows`, or of all n, that are not among `own`."""
+    others = np.zeros(n, dtype=bool)
+    others[slice(None) if rows is None else rows] = True
+    others[own] = False
+    return np.flatnonzero(others)
