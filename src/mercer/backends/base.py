@@ -72,13 +72,20 @@ class Backend(ABC):
         """
 
     def matvec_part(
-        self, data: Data, rows: IndexArray | None, vectors: FloatArray, part: int, parts: int
+        self,
+        data: Data,
+        rows: IndexArray | None,
+        vectors: FloatArray,
+        part: int,
+        parts: int,
+        *,
+        single: bool = False,
     ) -> FloatArray | None:
         """Return one of so many summands of K(data, data) @ vectors, at about the same cost; together they are it.
 
         None where the backend does not make use of the symmetry of K.
         """
-        del data, rows, vectors, part, parts
+        del data, rows, vectors, part, parts, single
         return None
 
     @abstractmethod

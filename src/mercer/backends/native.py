@@ -130,12 +130,20 @@ class NativeBackend(Backend):
         return out
 
     def matvec_part(
-        self, data: Data, rows: IndexArray | None, vectors: FloatArray, part: int, parts: int
+        self,
+        data: Data,
+        rows: IndexArray | None,
+        vectors: FloatArray,
+        part: int,
+        parts: int,
+        *,
+        single: bool = False,
     ) -> FloatArray:
         """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
         table, out = self._table(data), np.zeros_like(vectors)
         threads = self._threads_for(vectors.shape[0] ** 2 // parts)
-        apply_block(self.isa, self._kernel, table, rows, table, rows, self._centre, vectors, out, threads, part, parts)
+        apply = apply_block_single if single else apply_block
+        apply(self.isa, self._kernel, table, rows, table, rows, self._centre, vectors, out, threads, part, parts)
         return out
 
     def tiles(self, data: Data) -> Tiles:

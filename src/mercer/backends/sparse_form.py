@@ -75,10 +75,17 @@ class SparseForm(Backend):
         return self._native.tiles(self._form(data))
 
     def matvec_part(
-        self, data: Data, rows: IndexArray | None, vectors: FloatArray, part: int, parts: int
+        self,
+        data: Data,
+        rows: IndexArray | None,
+        vectors: FloatArray,
+        part: int,
+        parts: int,
+        *,
+        single: bool = False,
     ) -> FloatArray:
         """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
-        return self._native.matvec_part(self._form(data), rows, vectors, part, parts)
+        return self._native.matvec_part(self._form(data), rows, vectors, part, parts, single=single)
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray

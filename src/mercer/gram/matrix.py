@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
 from math import isqrt
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,13 @@ from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+Result = TypeVar("Result")
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
 STATE_ARRAYS = 16
 """Arrays of length n that problem, state, selection and evaluation hold at a time."""
 
+_SQUARE = 512  # columns, at which it pays to evaluate half of what is between them
 _LEAST_ROWS = 64  # of a piece of a product
 _COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
 
@@ -330,12 +332,19 @@ class Gram:
             yield from view.accumulate(change, *summed(which[cols], weights, view.n), rows=wanted, single=single)
             out[slice(None) if rows is None else rows] += change[wanted][repeats]
             return
+        row_idx, col_idx = self._translate(rows), self._translate(cols)
+        assert col_idx is not None
+        if cols.size >= _SQUARE and (rows is None or rows.size == self.n) and not self._store.kept_width:
+            stacked = weights if weights.ndim == 2 else weights[:, None]
+            between = yield from self._products_between(col_idx, stacked, single=single)
+            if between is not None:
+                out[cols] += between if weights.ndim == 2 else between[:, 0]
+                rows = np.setdiff1d(np.arange(self.n), cols, assume_unique=True)
+                row_idx = self._translate(rows)
         n_rows = self.n if rows is None else rows.size
         width = max(16, self._values_times(weights) // max(1, n_rows, self._store.kept_width))
         # Values that take long are few in a call: then 16 columns are too many for all rows.
         height = max(1, n_rows if self._store.kept_width else max(_LEAST_ROWS, 4 * self.values_per_call // width))
-        row_idx, col_idx = self._translate(rows), self._translate(cols)
-        assert col_idx is not None
         for first in range(0, cols.size, width):
             part = slice(first, first + width)
             for top in range(0, n_rows, height):
@@ -389,7 +398,9 @@ class Gram:
         inside = np.isin(wanted, used, assume_unique=True)
         assert col_idx is not None
         # One object on both sides: of what is between them, half is evaluated.
-        between = self._products_between(col_idx, coefficients, check) if np.array_equal(wanted[inside], used) else None
+        between = None
+        if np.array_equal(wanted[inside], used):
+            between = _finished(self._products_between(col_idx, coefficients, single=False), check)
         if between is None:
             inside[:] = False
         else:
@@ -406,19 +417,21 @@ class Gram:
         return out if vectors.ndim == 2 else out[:, 0]
 
     def _products_between(
-        self, rows: IndexArray, vectors: FloatArray, check: Callable[[], None] | None
-    ) -> FloatArray | None:
-        """K[rows, rows] @ vectors, from half of the values; None where the backend cannot do that in parts."""
+        self, rows: IndexArray, vectors: FloatArray, *, single: bool
+    ) -> Generator[None, None, FloatArray | None]:
+        """K[rows, rows] @ vectors, from half of the values; None where the backend cannot do that in parts.
+
+        Yields after bounded work.
+        """
         size, at_a_time = rows.size**2, 8 * self.values_per_call
         parts = 1 if size <= at_a_time else 2 * size // at_a_time + 1  # the first ones have nearly whole rows
         sums = np.zeros_like(vectors)
         for part in range(parts):
-            summand = self._store.evaluate_part(rows, vectors, part, parts)
+            summand = self._store.evaluate_part(rows, vectors, part, parts, single=single)
             if summand is None:
                 return None
             sums += summand
-            if check is not None:
-                check()
+            yield
         return sums
 
     def single_precision_bound(self, vector: FloatArray) -> FloatArray | None:
@@ -490,3 +503,14 @@ class Gram:
             return self._idx
         chosen = np.ascontiguousarray(idx, dtype=np.int64)
         return chosen if self._idx is None else self._idx[chosen]
+
+
+def _finished(work: Generator[None, None, Result], check: Callable[[], None] | None) -> Result:
+    """What the work returns in the end; `check` is called between its pieces."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+        if check is not None:
+            check()

@@ -109,17 +109,21 @@ class Store:
         self.n_values += look.n_values
         return not refuted
 
-    def evaluate(self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray) -> FloatArray:
+    def evaluate(
+        self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray, *, single: bool = False
+    ) -> FloatArray:
         """K[rows, cols] @ vectors, evaluated anew."""
         n_cols = self.data.n if cols is None else cols.size
         self.n_values += rows.size * n_cols
-        return self.backend.matvec(self.data, rows, self.data, cols, vectors)
+        return self.backend.matvec(self.data, rows, self.data, cols, vectors, single=single)
 
-    def evaluate_part(self, rows: IndexArray, vectors: FloatArray, part: int, parts: int) -> FloatArray | None:
+    def evaluate_part(
+        self, rows: IndexArray, vectors: FloatArray, part: int, parts: int, *, single: bool
+    ) -> FloatArray | None:
         """One of so many summands of K[rows, rows] @ vectors, evaluated anew; None where there is more than one."""
         if parts == 1:
-            return self.evaluate(rows, rows, vectors)
-        found = self.backend.matvec_part(self.data, rows, vectors, part, parts)
+            return self.evaluate(rows, rows, vectors, single=single)
+        found = self.backend.matvec_part(self.data, rows, vectors, part, parts, single=single)
         self.n_values += 0 if found is None else rows.size**2 // parts
         return found
 
