@@ -163,6 +163,22 @@ def test_a_long_product_of_support_vectors_comes_in_parts(kernel):
     assert gram.n_values - before == pytest.approx(700 * 600, rel=0.01)
 
 
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(lambda A, B: np.tanh(A @ B.T))], ids=["tiles", "blocks"])
+@pytest.mark.parametrize("n_vectors", [None, 2])
+@pytest.mark.parametrize("repeats", [0, 40])
+@pytest.mark.parametrize("single", [False, True])
+def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vectors, repeats, single):
+    table = rows(700)
+    table[:repeats] = table[300 : 300 + repeats]
+    gram, cols = Gram(kernel, as_data(table)), np.random.default_rng(1).permutation(700)[:600]
+    weights = np.random.default_rng(2).standard_normal((600, n_vectors) if n_vectors else 600)
+    gram._store.backend.values_per_call = 20_000
+    sums = np.ones((700, n_vectors) if n_vectors else 700)
+    assert sum(1 for _ in gram.accumulate(sums, cols, weights, single=single)) > 5
+    expected = 1.0 + gram.block()[:, cols] @ weights
+    np.testing.assert_allclose(sums, expected, rtol=0.0, atol=(1e-6 if single else 1e-13) * np.abs(expected).max())
+
+
 def test_zero_coefficients_cost_nothing():
     gram, v = Gram(Linear(), as_data(rows(50))), np.zeros(50)
     v[[3, 40]] = 1.0

@@ -79,6 +79,22 @@ def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme:
         assert (again.n_free, again.n_bounded) == (certificate.n_free, certificate.n_bounded)
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_classes: int) -> None:
+    limits = Limits(tol=1e-4)
+    gram, codes = held(n_classes, np.float32)
+    data: Any = gram.data
+    exact = Gram(Held(gram.kernel), HeldRows(data.whole.astype(np.float64)).rows(gram.held_rows), n_jobs=1)
+    single = train(gram, codes, n_classes, 50.0, limits=limits)
+    anew = train(exact, codes, n_classes, 50.0, limits=limits)
+    double = train(exact, codes, n_classes, 50.0, limits=limits, warm_start=single)
+    assert {solution.status for solution in double.solutions} == {Status.OPTIMAL}
+    assert 10 * double.solutions.n_iter.sum() < anew.solutions.n_iter.sum()
+    whole: Any = exact.data
+    sums = whole.whole[:, exact.held_rows] @ double.coefficients
+    assert double.held_values(np.arange(N)) == pytest.approx(sums, abs=1e-10)
+
+
 def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:
     gram, codes = held(2)
     machines = train(gram, codes, 2, 1.0)

@@ -105,6 +105,20 @@ def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep_
     assert cache.nbytes <= one.room // 2
 
 
+def test_rows_that_are_kept_take_what_is_known_of_them():
+    gram = Gram(RBF(gamma=0.01), as_data(np.random.default_rng(0).standard_normal((400, 80)).astype(np.float32)))
+    own, moved, active = np.arange(100, 300), np.arange(20, 90), np.arange(50, 400)
+    square = gram.block(own, own).astype(np.float32)
+    weights, sums, before = np.random.default_rng(1).standard_normal(70), np.zeros((2, 400)), gram.n_values
+    for out, known in zip(sums, [None, (own, moved, square)], strict=True):
+        for _ in RowCache(gram).accumulate(out, own[moved], weights, active, known):
+            pass
+        before, count = gram.n_values, gram.n_values - before
+        assert count == 70 * (350 if known is None else 150)
+    assert sums[1] == pytest.approx(sums[0], abs=1e-6)
+    assert np.count_nonzero(sums[1]) == 350
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("C", "p", "noise"), [(1.0, 20, 1.0), (10.0, 20, 0.3), (1.0, 100, 0.3), (100.0, 20, 0.0), (1000.0, 8, 0.0)]
