@@ -45,6 +45,7 @@ _FACTOR = 256.0  # or, beyond _FEW_FREE, a factor
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
+_WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
 _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps in double precision
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
@@ -349,7 +350,7 @@ class BatchSMO(Solver[BatchState]):
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known)
             state.count_memory()
         else:
-            if bare:
+            if bare and (rows is not None or own.size * moved.size > _WORTH_A_LIST * state.values.n):
                 rise[own] += _times_changes(state, chosen, moved, weights)
                 rows = without(own, rows, state.values.n)
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
