@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kLeastBlock = 384, kSpare = 128;  // variables, and how many more than 5/4 of the free ones
 constexpr double kInnerShare = 0.1;                 // of the violation that a working set comes with
-constexpr double kProgress = 0.5;  // a violation that falls by less, where nobody is left out, may creep for ever
+constexpr double kShareOfAll = 0.01;  // where it holds everybody who matters: a round less, with all that move in it
+constexpr double kProgress = 0.5;     // a violation that falls by less, where nobody is left out, may creep for ever
 constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  // with which Newton steps are tried
 constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
 constexpr int64_t kSteps = 2,
@@ -228,7 +229,7 @@ class Rounds {
     template <class Real>
     void solve(const BlockProblem<Real>& block, WorkingMatrix<Real>& matrix, HeldResult& result, int64_t most) {
         constexpr bool single = sizeof(Real) == sizeof(float);
-        const double tol = std::max(limits_.tol, kInnerShare * result.violation);
+        const double tol = std::max(limits_.tol, (holds_all_ ? kShareOfAll : kInnerShare) * result.violation);
         const double newton_tol = holds_all_ ? limits_.tol : tol;  // the last ones cost least
         for (int k = 0; k < kBlockRounds; ++k) {
             BlockEnd end = BlockEnd::limit;
