@@ -241,7 +241,8 @@ class Problem:
 
     def group_totals(self, beta: FloatArray) -> FloatArray:
         """Return the sum of `beta` over each group, rounded once."""
-        return np.array([math.fsum(beta[members].tolist()) for members in self.members])
+        parts = (beta[members] for members in self.members)
+        return np.array([math.fsum(part[part != 0.0].tolist()) for part in parts])
 
     def group_drift(self, beta: FloatArray) -> FloatArray:
         """Return by how much the sum of `beta` over each group exceeds its total."""
@@ -280,11 +281,15 @@ class Problem:
         One of them would settle the multiplier alone, which is the middle of an interval without it.
         """
         point, lower, upper = beta[members], self.lower[members], self.upper[members]
-        free = (lower < point) & (point < upper)
-        hair = np.minimum(_HAIR * np.abs(point).max(initial=0.0), _SHARE_OF_BOX * (upper - lower))
-        low, high = point - lower <= hair, upper - point <= hair
-        if free.any() and (low | high)[free].all():
-            beta[members] = np.where(low, lower, np.where(high, upper, point))
+        free = np.flatnonzero((lower < point) & (point < upper))
+        if not free.size:
+            return
+        some, least, most = point[free], lower[free], upper[free]
+        hair = np.minimum(_HAIR * np.abs(point).max(), _SHARE_OF_BOX * (most - least))
+        low, high = some - least <= hair, most - some <= hair
+        if (low | high).all():
+            point[free] = np.where(low, least, most)
+            beta[members] = point
 
     def start_after(self, before: Problem, beta: FloatArray) -> FloatArray:
         """Return a point to start from, where `beta` has solved `before`, which may have other bounds.
