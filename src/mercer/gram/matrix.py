@@ -244,6 +244,11 @@ class Gram:
         diagonal = self._store.diagonal
         return diagonal if self._idx is None else diagonal[self._idx]
 
+    @cached_property
+    def largest_diagonal(self) -> float:
+        """Largest |k(x_i, x_i)|."""
+        return float(np.abs(self.diag()).max(initial=0.0))
+
     def magnitudes(self) -> FloatArray:
         """Return the sizes of the numbers whose rounding k(x_i, x_i) has, (n,)."""
         if not self.kernel.loses_digits:

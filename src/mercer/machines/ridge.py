@@ -178,7 +178,7 @@ def _suits_single_precision(gram: Gram, ridge: FloatArray) -> bool:
     """
     if gram.tiles is None or gram.n * gram.values_per_call < _CHEAP_VALUES:
         return False
-    largest = gram.n * float(np.abs(gram.diag()).max()) + float(ridge.max())
+    largest = gram.n * gram.largest_diagonal + float(ridge.max())
     return gram.kernel.is_psd is True and largest * _SINGLE_ROUNDOFF < _CONTRACTION * float(ridge.min())
 
 

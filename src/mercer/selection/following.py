@@ -117,7 +117,7 @@ class _Work:
     ) -> None:
         self.problem, self.gram, self.check, self.tell, self.is_ended = problem, gram, check, tell, False
         self.own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
-        rough = float(np.abs(problem.linear).max(initial=0.0)) or float(np.abs(gram.diag()).max())
+        rough = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
         self.scale = rough
         beta = solved_tightly(problem, gram, start, TIGHT * rough)
         self.evaluation = evaluate(problem, self.own_gram, beta)

@@ -152,7 +152,7 @@ def single_precision_helps(problem: Problem, gram: Gram) -> bool:
 def largest_value(problem: Problem, gram: Gram) -> float:
     """C k(x, x) at its largest: how much one variable can do to a decision value."""
     width = float((problem.upper - problem.lower).max(initial=0.0))
-    return float(np.abs(gram.diag()).max(initial=0.0)) * width
+    return gram.largest_diagonal * width
 
 
 def _is_crowded(state: BatchState) -> bool:
@@ -213,7 +213,7 @@ class BatchSMO(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.begins_anew = start is None
-        state.largest = float(np.abs(gram.diag()).max(initial=0.0))
+        state.largest = gram.largest_diagonal
         state.single = single_precision_helps(problem, gram)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)

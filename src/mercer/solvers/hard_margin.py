@@ -90,7 +90,7 @@ def _nearest(
     """Approach the hulls' nearest points until their distance is certainly positive, or nothing but rounding."""
     rounds: list[Solution] = []
     hull_problem = nearest_points(-problem.linear)
-    tol, start = 1e-3 * float(np.abs(gram.diag()).max()), None
+    tol, start = 1e-3 * gram.largest_diagonal, None
     while True:
         hulls = drive(
             BatchSMO(),

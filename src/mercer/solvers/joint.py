@@ -111,7 +111,7 @@ class JointRows(Solver[JointState]):
             codes=loss.codes,
             penalties=loss.C,
         )
-        state.largest = float(np.abs(gram.diag()).max(initial=0.0))
+        state.largest = gram.largest_diagonal
         state.single = gram.n > EXACT_PROBLEM and _ROUNDOFF * state.largest * float(loss.C.max()) < 0.1
         if state.single and not takes_everything(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
             state.cache = RowCache(gram)
