@@ -601,7 +601,7 @@ class _Block:
         if n_free > self.max_free or not (self.is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
         cost = n_free**3 / (_INVERSE if n_free <= _FEW_FREE else _FACTOR)
-        if ends and state.drags:
+        if ends and state.drags and (self.is_single or n_free <= _EXACT_FREE):
             return 1 + size // _BRIEF
         return _STEPS * size + int(cost / ((_KNOWN_TO_DRAG if state.drags else 1.0) * size))
 
