@@ -86,6 +86,33 @@ def test_the_way_does_not_matter(C, n_jobs):
         same_optimum(found[0], other)
 
 
+def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch):
+    X, y = blobs(n=1000, p=8)
+    kernel, C, limits = RBF(gamma=0.01), 1e4, Limits(tol=1e-3)
+    by_smaller, on_two = (solved(X, y, C, kernel, limits, n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(by_smaller.beta, on_two.beta)
+    assert by_smaller.n_iter == on_two.n_iter
+    rounding = 1e-5 * by_smaller.trace[-1].dual  # of single precision
+    assert all(a.dual <= b.dual + rounding for a, b in pairwise(by_smaller.trace))
+
+    monkeypatch.setattr(batch_smo, "_ASTRAY", math.inf)
+    at_once = solved(X, y, C, kernel, limits)
+    same_optimum(by_smaller, at_once)
+    assert by_smaller.n_iter < 0.7 * at_once.n_iter
+
+
+@pytest.mark.parametrize("steps", [2_000, 2_001, 3_000, 4_000, 4_500])
+def test_a_limit_within_smaller_boxes_leaves_the_best_point_before(steps):
+    X, y = blobs(n=1000, p=8)
+    ended = solved(X, y, 1e4, RBF(gamma=0.01), Limits(tol=1e-3, max_iter=steps))
+    before = solved(X, y, 1e4, RBF(gamma=0.01), Limits(tol=1e-3, max_iter=2_000))
+    found = plain.figures(plain.gaussian(X, X, 0.01), y, 1e4, ended.beta, ended.bias)
+    assert ended.status is Status.MAX_ITER
+    assert ended.n_iter == steps
+    assert ended.certificate.dual >= before.certificate.dual
+    assert ended.certificate.kkt_violation >= found.violation - 1e-9 * found.scale
+
+
 def test_threads_change_no_bit():
     X, y = blobs(n=2500, p=4)
     one, two = (solved(X, y, 1.0, n_jobs=n, limits=Limits(tol=1e-3)) for n in (1, 2))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import final
 
@@ -44,6 +46,10 @@ _INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps t
 _FACTOR = 256.0  # or, beyond _FEW_FREE, a factor
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
+_ASTRAY = 3.0  # times the violation at 0: once pair steps have made more of it, few variables are near their bounds
+_SMALLER = 64.0  # are the boxes that are solved first then; a power of 2 keeps who is at a bound there to the last bit
+_PART_WAY = 0.5  # of the violation at 0: in smaller boxes no less is asked for
+_BRIEF = 10  # where Newton steps come anyway: one pair step for so many variables
 _PAIR_WORK = 20_000_000  # steps times variables in one native call: some 10 ms
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
 _INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
@@ -64,6 +70,7 @@ _SMALL_BLOCK = 500
 _MOVED_ROWS = 256  # of a matrix that is compacted, at a time
 
 _SOLVED, _LIMIT, _STALLED = 0, 1, 2  # mercer::BlockEnd
+_WENT_ASTRAY = 3
 
 
 @dataclass
@@ -455,16 +462,27 @@ class BatchSMO(Solver[BatchState]):
     def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
         """Solve the problem restricted to `chosen`; when everything is chosen, the gradient is updated as well."""
         block = _Block(state, chosen, matrix)
-        convex = state.gram.is_convex
         end_tol = 0.5 * state.tol
         tol = max(end_tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
         # Where nobody else violates, Newton steps go on to the end: the last ones cost least.
-        newton_tol = end_tol if state.holds_all else tol
-        small = block.is_everything and chosen.size <= _SMALL_BLOCK
+        yield from self._settle(state, block, tol, end_tol if state.holds_all else tol)
+
+    def _settle(self, state: BatchState, block: _Block, tol: float, newton_tol: float) -> Iterator[None]:
+        """Solve a block; where pair steps from 0 go astray, begin with smaller boxes, all in proportion."""
+        convex = state.gram.is_convex
+        small = block.is_everything and block.size <= _SMALL_BLOCK
+        at_zero = state.violation if convex and block.can_grow else math.inf
+        astray = _ASTRAY * at_zero
         for _ in range(_ROUNDS if small else _BLOCK_ROUNDS):
-            end = yield from block.pair_steps(tol)
+            end = yield from block.pair_steps(tol, astray)
+            astray = math.inf
             if end is None:
                 return
+            if end == _WENT_ASTRAY:
+                smaller, rough = block.in_smaller_boxes(), max(tol, _PART_WAY * at_zero)
+                yield from self._settle(state, smaller, rough, rough)
+                block.begin_at(smaller)
+                continue
             exact = block.is_everything and not state.single
             exact = exact and (state.problem.n <= EXACT_PROBLEM or block.n_free <= _EXACT_FREE)
             if convex and (exact or end == _LIMIT) and block.n_free <= block.max_free:
@@ -498,7 +516,10 @@ def _variables(state: BatchState) -> _Variables:
 
 @final
 class _Block:
-    """The problem restricted to a working set; writes back to the state after every native call."""
+    """The problem restricted to a working set; writes back to the state after every native call.
+
+    In smaller boxes it does not, and what has been found there does once its dual objective is the higher one.
+    """
 
     def __init__(self, state: BatchState, chosen: IndexArray, matrix: Array) -> None:
         problem = state.problem
@@ -512,6 +533,38 @@ class _Block:
         self.is_everything = state.takes_everything
         self._before = self._beta.copy()
         self._newton_calls = 0
+        self._violation = math.inf
+        self._is_hidden, self._is_small = False, False
+
+    @property
+    def size(self) -> int:
+        """Number of variables."""
+        return self._chosen.size
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether all variables are 0, so that the solution in smaller boxes is a start in these."""
+        state = self._state
+        grows = self.is_everything and self.is_single and state.n_refreshes == 0 and not self._beta.any()
+        return grows and math.isfinite(largest_value(state.problem, state.gram))
+
+    def in_smaller_boxes(self) -> _Block:
+        """Return the problem in smaller boxes, all variables at 0."""
+        smaller = copy(self)
+        smaller._beta, smaller._gradient = np.zeros(self.size), self._linear.copy()
+        smaller._lower, smaller._upper = self._lower / _SMALLER, self._upper / _SMALLER
+        smaller._is_small = True
+        return smaller
+
+    def begin_at(self, smaller: _Block) -> None:
+        """Go to the point that has been found in smaller boxes, in proportion."""
+        self._beta = _SMALLER * smaller._beta
+        self._gradient = self._linear + _SMALLER * (smaller._gradient - self._linear)
+        self._is_hidden = True
+
+    @property
+    def _linear(self) -> FloatArray:
+        return self._state.problem.linear[self._chosen]
 
     @property
     def n_free(self) -> int:
@@ -535,8 +588,11 @@ class _Block:
         lengths = np.sqrt(np.abs(self._matrix.diagonal()))
         return 16 * float(np.finfo(float).eps) * (1.0 + float(lengths.max()) * inner(np.abs(self._beta), lengths))
 
-    def pair_steps(self, tol: float) -> Generator[None, None, int | None]:
-        """Go on until Newton steps would cost less; return how they ended, None at max_iter."""
+    def pair_steps(self, tol: float, astray: float) -> Generator[None, None, int | None]:
+        """Go on until Newton steps would cost less; return how they ended, None at max_iter.
+
+        They have gone astray where the first of them leave a violation of more than `astray`.
+        """
         size, done = max(1, self._chosen.size), 0
         while True:
             left = self._left(min(_PAIR_WORK // size, self._patience() - done))
@@ -545,6 +601,8 @@ class _Block:
             end = self._run(newton=False, tol=max(tol, self._noise()), max_iter=left)
             yield
             done += left
+            if end == _LIMIT and done == left and self._violation > astray:
+                return _WENT_ASTRAY
             if end != _LIMIT or done >= self._patience():
                 return end
 
@@ -555,6 +613,8 @@ class _Block:
         if n_free > self.max_free or not (self.is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
         cost = n_free**3 / (_INVERSE if n_free <= _FEW_FREE else _FACTOR)
+        if ends and state.drags and (self.is_single or n_free <= _EXACT_FREE):
+            return 1 + size // _BRIEF
         return _STEPS * size + int(cost / ((_KNOWN_TO_DRAG if state.drags else 1.0) * size))
 
     def _noise(self) -> float:
@@ -602,11 +662,16 @@ class _Block:
             self._state.gram.n_threads,
             self._state.stop,
         )
-        state = self._state
-        state.beta[self._chosen] = self._beta
+        state, self._violation = self._state, violation
         state.n_iter += n_iter
+        if self._is_small:
+            return end
         if self.is_everything:
+            dual = -0.5 * inner(self._beta, self._gradient + self._linear)
+            if self._is_hidden and dual <= state.dual:
+                return end
+            self._is_hidden = False
             state.gradient[self._chosen] = self._gradient
-            state.violation = violation
-            state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
+            state.violation, state.dual = violation, dual
+        state.beta[self._chosen] = self._beta
         return end
