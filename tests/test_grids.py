@@ -164,6 +164,19 @@ def test_a_zoom_that_is_stopped_keeps_what_it_has():
     assert found.best_estimator_.predict(X).shape == Y.shape
 
 
+def test_a_zoom_that_is_stopped_between_stages_goes_no_further():
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        return len(told) == 4  # the last cell of the first stage
+
+    with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): no setting of stage 1 was finished"):
+        found = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
+    assert found.stopped_ == "interrupted"
+    assert found.cv_results_["stage"].tolist() == [0] * 4
+
+
 # scikit-learn's searches.
 
 

@@ -448,13 +448,78 @@ def test_what_was_finished_survives_a_stop():
         told.append(progress)
         return len(told) == 2
 
-    search = KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1], cv=3, callback=after_two)
-    with pytest.warns(UserWarning, match="2 of 6 settings were finished"):
+    axes = {"C": [0.1, 1.0, 10.0, 100.0, 1000.0], "gamma": [0.01, 0.1], "cv": 3}
+    search = KernelSearchCV(SVC(), callback=after_two, **axes)
+    with pytest.warns(UserWarning, match=r"\d of 10 settings were finished"):
         search.fit(X, y)
     assert search.stopped_ == "interrupted"
-    assert np.isfinite(search.cv_results_["mean_test_score"]).sum() == 2
-    assert search.best_params_["C"] in (0.1, 1.0)
-    assert (told[0].done, told[0].total) == (3, 18)
+    assert [(one.done, one.total) for one in told] == [(3, 30), (6, 30)]  # who ends it hears no more
+    whole = KernelSearchCV(SVC(), refit=False, **axes).fit(X, y)
+    for name in ("mean_test_score", "kkt_violation", "status"):
+        found = search.cv_results_[name]
+        finished = found != "" if name == "status" else np.isfinite(found)
+        assert finished[[0, 2]].all()
+        np.testing.assert_array_equal(found[finished], whole.cv_results_[name][finished])
+    assert np.isfinite(search.best_score_)
+
+
+def _shared_fits(n_jobs, interruption=None, kind=SharedFits, **settings):
+    X, y = _cancer(90)
+    splits = list(StratifiedKFold(3).split(X, y))
+    settings = {"memory_limit": None, "max_seconds": None, "until": None, **settings}
+    return kind(SVC(), X, y, splits, {}, n_jobs=n_jobs, interruption=interruption or Interruption(), **settings)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_setting_is_there_when_all_folds_have_it_and_stays_when_the_search_is_stopped(n_jobs):
+    interruption, third_began, stopped, in_time = Interruption(), threading.Event(), threading.Event(), []
+
+    def hold(progress):
+        third_began.set()
+        in_time.append(stopped.wait(60))
+
+    path = [SVC(C=0.1), SVC(C=1.0), SVC(C=10.0, callback=hold), SVC(C=100.0)]
+    fits = _shared_fits(n_jobs, interruption).run([path, [SVC(gamma=0.2)]])
+    first = next(fits)  # while the third one waits
+    assert third_began.wait(60)
+    if n_jobs == 2:
+        second = next(fits)
+    interruption.request()
+    stopped.set()
+    if n_jobs == 1:
+        second = next(fits)  # all folds had it before the stop
+    assert [[fold.error for fold in folds] for folds in (first, second)] == [[None] * 3] * 2
+    assert not any(fits)
+    assert set(in_time) == {True}
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_what_a_stop_leaves_is_what_was_finished_before(place):
+    interruption = Interruption()
+    path = [SVC(C=C) for C in (0.1, 1.0, 10.0, 100.0)]
+    path[place].callback = lambda progress: interruption.request()
+    fits = _shared_fits(1, interruption)
+    assert [len(folds) for folds in fits.run([path, [SVC(gamma=0.2)]])] == [3] * place + [0] * (5 - place)
+    assert not list(fits.run([path]))  # nothing is begun any more
+
+
+def test_a_stop_after_the_last_setting_is_none():
+    X, y = _cancer()
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, callback=lambda progress: progress.done == progress.total)
+    assert search.fit(X, y).stopped_ == ""
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_an_exit_in_a_fit_ends_the_search():
+    X, y = _cancer(90)
+
+    def leave(progress):
+        raise SystemExit(3)
+
+    before = threading.active_count()
+    with pytest.raises(SystemExit):
+        KernelSearchCV(SVC(callback=leave), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1], cv=3).fit(X, y)
+    assert threading.active_count() == before
 
 
 def test_a_callback_that_is_interrupted_ends_the_search():
@@ -464,9 +529,10 @@ def test_a_callback_that_is_interrupted_ends_the_search():
         raise KeyboardInterrupt
 
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=interrupted)
-    with pytest.warns(UserWarning, match="1 of 4 settings were finished"):
+    with pytest.warns(UserWarning, match="of 4 settings were finished"):
         search.fit(X, y)
-    assert search.best_params_ == {"C": 0.1, "gamma": 0.01}
+    assert search.stopped_ == "interrupted"
+    assert np.isfinite(search.cv_results_["mean_test_score"][0])
 
 
 def test_a_search_that_fails_leaves_no_threads():
@@ -737,27 +803,15 @@ def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
 
 
 def test_matrices_stay_within_the_limit():
-    X, y = _cancer(90)
     kept = []
 
     class Watching(SharedFits):
-        def _finish(self, pool, path, folds):
-            yield from super()._finish(pool, path, folds)
+        def _finish(self, pool, path):
+            yield from super()._finish(pool, path)
             kept.append(path.nbytes)
 
     limit = 3 * 4 * 90 * 90
-    fits = Watching(
-        SVC(),
-        X,
-        y,
-        list(StratifiedKFold(3).split(X, y)),
-        {},
-        memory_limit=limit,
-        n_jobs=1,
-        max_seconds=None,
-        until=None,
-        interruption=Interruption(),
-    )
+    fits = _shared_fits(1, kind=Watching, memory_limit=limit)
     for folds in fits.run([SVC(gamma=gamma)] for gamma in ["scale", 0.1, "scale"]):
         assert all(fold.error is None for fold in folds)
     assert kept == [limit, limit // 3, limit]

@@ -69,8 +69,7 @@ class Walk(BaseSearchCV):
         estimate.plan(paths)
         with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
             for path in paths:
-                if not self._follow(path, fits, estimate, evaluate_candidates):
-                    break
+                self._follow(path, fits, estimate, evaluate_candidates)
         if not self._scored:
             if self._errors:
                 self._errors[0].add_note(
@@ -86,46 +85,52 @@ class Walk(BaseSearchCV):
         fits: Iterator[list[FoldFit]],
         estimate: CostEstimate,
         evaluate_candidates: Callable[..., Any],
-    ) -> bool:
-        """Score the settings of a path, and say whether all were tried; nothing of the fits is kept."""
-        made: list[list[FoldFit]] = []
+    ) -> None:
+        """Tell of the settings of a path as they are finished, and score them; nothing of the fits is kept.
+
+        They are scored together: scikit-learn puts all results together anew, each time that it is given some.
+        """
+        made: dict[int, list[FoldFit]] = {}
         for place in path:
-            folds = [] if self.fits.stopped else next(fits)
-            if not folds or any(isinstance(fold.error, StoppedError) for fold in folds):
-                break
-            made.append(folds)
-            self._summaries[place] = _Summary.of(folds)
-            for fold in folds:
-                estimate.measured(place, fold.seconds)
-            self._tell(estimate, place)
-        errors = [fold.error for folds in made for fold in folds if fold.error is not None]
+            if folds := next(fits, []):
+                made[place] = folds
+                self._summaries[place] = _Summary.of(folds)
+                for fold in folds:
+                    estimate.measured(place, fold.seconds)
+                self._tell(estimate, place)
+        made_all = [fold for folds in made.values() for fold in folds]
+        errors = [fold.error for fold in made_all if fold.error is not None]
         if errors and not self._errors:
             self._where = "".join(format_tb(errors[0].__traceback__))
         self._errors += errors
-        if any(fold.error is None for folds in made for fold in folds):
-            self._made = iter([fold for folds in made for fold in folds])
-            evaluate_candidates([self.candidates[place] for place in path[: len(made)]])
+        if len(errors) < len(made_all):
+            self._made = iter(made_all)
+            evaluate_candidates([self.candidates[place] for place in made])
             self._made = iter(())
-            self._scored += path[: len(made)]
+            self._scored += made
         elif made and self.error_score == "raise":
             raise self._errors[0]
         for error in errors:
             _let_go(error)
-        return len(made) == len(path)
 
     def _estimator(self, place: int) -> Any:
         return clone(self.search.estimator).set_params(**clone(self.candidates[place], safe=False))
 
+    @property
+    def stopped(self) -> str:
+        """Why some settings were not tried, or ""."""
+        return self.fits.stopped if len(self._summaries) < len(self.candidates) else ""
+
     def warn(self) -> None:
-        """Tell what failed that scikit-learn has not told, and what is missing; two calls below the user's."""
+        """Tell what failed that scikit-learn has not told, and what is missing; three calls below the user's."""
         if len(self._scored) < len(self._summaries):
             message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=3)
-        if self.fits.stopped:
+            warnings.warn(message, FitFailedWarning, stacklevel=4)
+        if self.stopped:
             warnings.warn(
-                f"the search was stopped ({self.fits.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
+                f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
                 "were finished; the others have no score.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def next_fit(self) -> FoldFit:
@@ -145,8 +150,8 @@ class Walk(BaseSearchCV):
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
     def _tell(self, estimate: CostEstimate, place: int) -> None:
-        """Tell how far the search is, if somebody listens."""
-        if not self.search.verbose and self.search.callback is None:
+        """Tell how far the search is, if somebody listens and it goes on."""
+        if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
             return
         setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
         progress = Progress(

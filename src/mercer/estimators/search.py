@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class KernelSearchCV(BaseSearchCV):
     cv : int, splitter or iterable, optional
         As for GridSearchCV: 5 folds by default, stratified for classifiers.
     verbose : int, default=0
-        1 says on stderr which setting was tried, how well it did and how long the rest will take.
+        1 says on stderr which setting was tried and how long the rest will take.
     error_score : "raise" or float, default=nan
         Score of a fold whose fit fails.
     return_train_score : bool, default=False
@@ -64,11 +65,12 @@ class KernelSearchCV(BaseSearchCV):
         Bytes that matrices of kernel values may take; default 1 GiB. A matrix takes 4 n² bytes (in a pipeline, for each
         fold). Where it does not fit, machines evaluate values as they need them.
     max_seconds : float, optional
-        Ends the search, with the settings finished so far; training the best one on all rows comes on top.
+        Ends the search, with the settings that all folds have finished; training the best one on all rows comes on top.
     max_seconds_per_fit : float, optional
         Ends a single fit of a machine of this library, which is then scored as it stands.
     callback : callable, optional
-        Called with a :class:`mercer.selection.progress.Progress` after every setting; returning True ends the search.
+        Called with a :class:`mercer.selection.progress.Progress` after every setting; returning True ends the search,
+        with the settings that all folds have finished by then.
 
     Attributes
     ----------
@@ -114,7 +116,8 @@ class KernelSearchCV(BaseSearchCV):
     fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
     scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
 
-    Ctrl-C ends the search and leaves the best setting so far.
+    All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
+    setting so far.
 
     Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near, with n
     multiplications for each coefficient that moves; memory 4 n² bytes, twice that where the limit has room for it, for
@@ -239,10 +242,9 @@ class KernelSearchCV(BaseSearchCV):
         require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
-        if zooms(self):
-            zoom(self, X, y, splits, routed, scorers, metric)
-        else:
-            self._search_grid(X, y, splits, routed, scorers, metric)
+        with Interruption() as interruption:
+            search = partial(zoom, self) if zooms(self) else self._search_grid
+            search(X, y, splits, routed, scorers, metric, interruption)
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -253,28 +255,34 @@ class KernelSearchCV(BaseSearchCV):
         return self
 
     def _search_grid(
-        self, X: Any, y: Any, splits: list[tuple[Any, Any]], routed: Any, scorers: Any, metric: Any
+        self,
+        X: Any,
+        y: Any,
+        splits: list[tuple[Any, Any]],
+        routed: Any,
+        scorers: Any,
+        metric: Any,
+        interruption: Interruption,
     ) -> None:
         """Try every setting on every fold."""
         candidates, heads = _settings(self.param_grid)
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
-        with Interruption() as interruption:
-            fits = SharedFits(
-                self.estimator,
-                X,
-                y,
-                splits,
-                routed.estimator.fit,
-                memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
-                n_jobs=check_whole("n_jobs", self.n_jobs),
-                max_seconds=None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0),
-                until=None if seconds is None else time.perf_counter() + seconds,
-                interruption=interruption,
-            )
-            walk = Walk(self, fits, candidates, heads, splits, routed)
-            walk.fit(X, y)
+        fits = SharedFits(
+            self.estimator,
+            X,
+            y,
+            splits,
+            routed.estimator.fit,
+            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+            n_jobs=check_whole("n_jobs", self.n_jobs),
+            max_seconds=None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0),
+            until=None if seconds is None else time.perf_counter() + seconds,
+            interruption=interruption,
+        )
+        walk = Walk(self, fits, candidates, heads, splits, routed)
+        walk.fit(X, y)
         walk.warn()
-        self.stopped_, self.reason_, self.n_splits_ = fits.stopped, fits.reason, len(splits)
+        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, fits.reason, len(splits)
         self.multimetric_ = walk.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = walk.results_of_all()

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from queue import PriorityQueue
 from threading import Lock
 from typing import Any
 
@@ -191,40 +192,62 @@ class SharedFits:
         Parameters
         ----------
         paths : iterable of sequences of estimators
-            Those of a sequence differ in penalties alone. Each fold goes along it by itself; while the last folds of
-            one are trained, the first ones of the next are, where the memory limit has room for the matrices of both.
+            Those of a sequence differ in penalties alone. Each fold goes along it by itself, and none goes on to the
+            next estimator while another waits for its turn; while the last fits of one sequence are made, the first
+            ones of the next are, where the memory limit has room for the matrices of both.
 
         Yields
         ------
         list of FoldFit
-            For each estimator in order, those of all folds.
+            For each estimator in order, those of all folds, as soon as they are there; none where the search was
+            stopped before that. No more come from sequences that it was stopped before.
         """
-        numbers, memory = range(len(self._splits)), _Memory()
+        folds, memory, ready = range(len(self._splits)), _Memory(), PriorityQueue[_Turn]()
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
-            begun: deque[tuple[_Path, list[Future[list[FoldFit]]]]] = deque()
-            for estimators in paths:
-                path = _Path(estimators, *_why(estimators[0], self._X, self._params), memory)
+            begun: deque[_Path] = deque()
+            for number, estimators in enumerate(paths):
+                if self.stopped:
+                    break
+                path = _Path(estimators, *_why(estimators[0], self._X, self._params), len(folds), memory)
                 self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
-                begun.append((path, [pool.submit(self._fit_path, path, k) for k in numbers if path.shares]))
+                if path.shares:
+                    for fold in folds:
+                        ready.put((number, 0, fold, _Course(path, fold)))
+                    for _ in range(len(estimators) * len(folds)):
+                        pool.submit(self._take_turn, ready)
+                begun.append(path)
                 if len(begun) > 1 or not path.shares or not self._has_room_for_two(estimators[0]):
-                    yield from self._finish(pool, *begun.popleft())
+                    yield from self._finish(pool, begun.popleft())
             while begun:
-                yield from self._finish(pool, *begun.popleft())
+                yield from self._finish(pool, begun.popleft())
         finally:
             self._is_over = True
             pool.shutdown(cancel_futures=True)
 
-    def _finish(
-        self, pool: ThreadPoolExecutor, path: _Path, folds: list[Future[list[FoldFit]]]
-    ) -> Iterator[list[FoldFit]]:
-        if path.shares:
-            yield from map(list, zip(*[fold.result() for fold in folds], strict=True))
-        else:
-            for estimator in path.estimators:
+    def _finish(self, pool: ThreadPoolExecutor, path: _Path) -> Iterator[list[FoldFit]]:
+        for place, estimator in enumerate(path.estimators):
+            if path.shares:
+                yield _all_or_none(path.made(place))
+            else:
                 # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
-                courses = [_Course(path, number) for number in range(len(self._splits))]
-                yield [pool.submit(self._fit_fold, course, estimator).result() for course in courses]
+                courses = [_Course(path, fold) for fold in range(len(self._splits))]
+                yield _all_or_none([pool.submit(self._fit_fold, course, estimator).result() for course in courses])
+
+    def _take_turn(self, ready: PriorityQueue[_Turn]) -> None:
+        """Make the first fit, in the order of the search, of those that wait for nothing.
+
+        There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
+        """
+        path, place, fold, course = ready.get()
+        made = course.path.fits[place][fold]
+        try:
+            made.set_result(self._fit_fold(course, course.path.estimators[place]))
+        except BaseException as error:  # such as SystemExit: it is for who waits for the fit
+            made.set_exception(error)
+        finally:
+            if place + 1 < len(course.path.fits):
+                ready.put((path, place + 1, fold, course))
 
     def _has_room_for_two(self, estimator: Any) -> bool:
         """Whether matrices of two kernels fit the limit, were it in double precision."""
@@ -235,11 +258,6 @@ class SharedFits:
             or machine_of(estimator).get_params().get("gamma", 0.0).__class__ is str
         )
         return 2 * _Matrices.bytes_of(np.float64, self._n) * (len(self._splits) if by_folds else 1) <= self._limit
-
-    def _fit_path(self, path: _Path, number: int) -> list[FoldFit]:
-        """The estimators of a path on one fold; each goes on from the one before."""
-        course = _Course(path, number)
-        return [self._fit_fold(course, estimator) for estimator in path.estimators]
 
     def _fit_fold(self, course: _Course, estimator: Any) -> FoldFit:
         began = time.perf_counter()
@@ -497,10 +515,17 @@ class _Matrices:
 class _Path:
     """Estimators that differ in penalties alone, whether their fits share anything and why, and what they share."""
 
-    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str, memory: _Memory) -> None:
+    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str, n_folds: int, memory: _Memory) -> None:
         self.estimators, self.shares, self.reason, self._memory = estimators, shares, reason, memory
+        self.fits: list[list[Future[FoldFit]]] = [[Future() for _ in range(n_folds)] for _ in estimators]
         self._matrices: dict[int | None, _Matrices] = {}
         self._lock = Lock()
+
+    def made(self, place: int) -> list[FoldFit]:
+        """Wait for the fits of one estimator on all folds, and keep them no longer."""
+        folds = [fit.result() for fit in self.fits[place]]
+        self.fits[place].clear()
+        return folds
 
     def matrices(self, fold: int | None) -> _Matrices:
         """Those of one fold, or of all."""
@@ -523,6 +548,15 @@ class _Course:
     kernel: Kernel | None = None  # with numbers for its rules
     size: float = 0.0  # of its largest value between a row and itself
     in_single: bool = True  # whether single precision has been enough
+
+
+_Turn = tuple[int, int, int, _Course]
+"""A fit, by the numbers of its path, of its estimator there and of its fold; lesser ones come first."""
+
+
+def _all_or_none(folds: list[FoldFit]) -> list[FoldFit]:
+    """Fits that the search has not been stopped before."""
+    return [] if any(isinstance(fold.error, StoppedError) for fold in folds) else folds
 
 
 def _numbers(rows: Any) -> IndexArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from mercer.kernels.parameters import resolve_gamma
 
 if TYPE_CHECKING:
     from mercer.estimators.search import KernelSearchCV
+    from mercer.solvers import Interruption
 
 ZOOM = "zoom"
 """In the place of an axis's values."""
@@ -45,7 +47,14 @@ def zooms(search: KernelSearchCV) -> list[str]:
 
 
 def zoom(
-    search: KernelSearchCV, X: Any, y: Any, splits: list[tuple[Any, Any]], routed: Any, scorers: Any, metric: Any
+    search: KernelSearchCV,
+    X: Any,
+    y: Any,
+    splits: list[tuple[Any, Any]],
+    routed: Any,
+    scorers: Any,
+    metric: Any,
+    interruption: Interruption,
 ) -> None:
     """Search a coarse grid, then finer ones around the best cell, and give `search` the results of all.
 
@@ -72,11 +81,13 @@ def zoom(
         left = None if search.max_seconds is None else max(0.0, search.max_seconds - (time.perf_counter() - began))
         part = copy(search).set_params(refit=False, max_seconds=left, **held, **axes)
         try:
-            part._search_grid(X, y, splits, routed, scorers, metric)
+            part._search_grid(X, y, splits, routed, scorers, metric, interruption)
         except StoppedError:
             if not stages:
                 raise
-            stopped = "time limit"
+            stopped = "interrupted" if interruption.requested else "time limit"
+            message = f"the search was stopped ({stopped}): no setting of stage {stage} was finished."
+            warnings.warn(message, stacklevel=3)
             break
         stages.append(part)
         if f"mean_test_{metric}" not in part.cv_results_:
