@@ -503,6 +503,24 @@ def test_what_a_stop_leaves_is_what_was_finished_before(place):
     assert not list(fits.run([path]))  # nothing is begun any more
 
 
+@pytest.mark.parametrize("machine", [SVC(), _Shouting()])
+def test_fits_are_scored_a_few_settings_at_a_time(machine):  # they are not all in memory at the end of a path
+    X, y = _cancer()
+    seen = []
+
+    def score(estimator, X, y):
+        seen.append(estimator.C)
+        return estimator.score(X, y)
+
+    values = [10.0**k for k in range(-4, 6)]
+    search = KernelSearchCV(
+        machine, C=values, cv=2, scoring=score, refit=False, callback=lambda one: seen.append("told")
+    )
+    search.fit(X, y)
+    parts = values[:4], values[4:8], values[8:]
+    assert seen == [event for part in parts for event in (*["told"] * len(part), *np.repeat(part, 2))]
+
+
 def test_a_stop_after_the_last_setting_is_none():
     X, y = _cancer()
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, callback=lambda progress: progress.done == progress.total)

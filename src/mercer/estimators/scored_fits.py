@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mercer.data import Data
     from mercer.estimators.search import KernelSearchCV
 
+_TOGETHER = 4  # settings that are scored together: scikit-learn puts all results together anew each time
 _ASKED_BY = ("predict", "decision_function", "score", "score_samples")
 
 
@@ -69,7 +70,8 @@ class Walk(BaseSearchCV):
         estimate.plan(paths)
         with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
             for path in paths:
-                self._follow(path, fits, estimate, evaluate_candidates)
+                for first in range(0, len(path), _TOGETHER):
+                    self._follow(path[first : first + _TOGETHER], fits, estimate, evaluate_candidates)
         if not self._scored:
             if self._errors:
                 self._errors[0].add_note(
@@ -81,17 +83,14 @@ class Walk(BaseSearchCV):
 
     def _follow(
         self,
-        path: list[int],
+        part: list[int],
         fits: Iterator[list[FoldFit]],
         estimate: CostEstimate,
         evaluate_candidates: Callable[..., Any],
     ) -> None:
-        """Tell of the settings of a path as they are finished, and score them; nothing of the fits is kept.
-
-        They are scored together: scikit-learn puts all results together anew, each time that it is given some.
-        """
+        """Tell of some settings of a path as they are finished, and score them; nothing of the fits is kept."""
         made: dict[int, list[FoldFit]] = {}
-        for place in path:
+        for place in part:
             if folds := next(fits, []):
                 made[place] = folds
                 self._summaries[place] = _Summary.of(folds)
