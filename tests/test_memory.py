@@ -87,6 +87,40 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     assert told <= 1.5 * peak + 8 * MEGABYTE
 
 
+SEARCH = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from mercer import SVC, KernelSearchCV
+
+n, n_jobs, limit, values = json.loads(sys.argv[1])
+rng = np.random.default_rng(0)
+X = rng.standard_normal((n, 60))
+y = X[:, :4].sum(axis=1) + rng.standard_normal(n) > 0.0
+
+def memory(what):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(what + ":"))
+
+axes = {"C": values, "gamma": [0.05], "cv": 5, "n_jobs": n_jobs, "refit": False, "memory_limit": limit}
+KernelSearchCV(SVC(), **axes).fit(X[:150], y[:150])
+Path("/proc/self/clear_refs").write_text("5")
+before = memory("VmRSS")
+found = KernelSearchCV(SVC(), **axes).fit(X, y)
+assert set(found.cv_results_["status"]) == {"optimal"}
+print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_search_takes_its_limit_and_what_each_fold_at_a_time_works_in(n_jobs):
+    n, limit = 3000, 4 * 3000**2
+    asked = json.dumps([n, n_jobs, limit, [1.0, 1e4]])
+    done = subprocess.run([sys.executable, "-c", SEARCH, asked], check=True, capture_output=True, text=True)
+    working_set, inverse = 4 * (n * 4 // 5) ** 2, 8 * 2048**2
+    assert int(done.stdout) <= limit + n_jobs * (working_set + inverse) + 20 * MEGABYTE
+
+
 @pytest.mark.parametrize("limit", [0, 30, 60, 200, 1000])
 @pytest.mark.parametrize("keep_rows", [True, False])
 def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep_rows):
