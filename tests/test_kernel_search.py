@@ -40,7 +40,9 @@ from mercer import (
     Spectrum,
     _reference,
 )
-from mercer.estimators.shared_fits import SharedFits, StoppedError, _Memory
+from mercer.estimators.paths import StoppedError
+from mercer.estimators.shared_fits import SharedFits
+from mercer.estimators.shared_matrices import Memory
 from mercer.gram import Gram
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
@@ -775,7 +777,7 @@ def test_a_fit_has_no_more_time_than_it_was_given():
 def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices):
     X, y = _cancer(90)
     made, most = [], []
-    make = _Memory.square
+    make = Memory.square
 
     def counted(self, n, dtype):
         matrix = make(self, n, dtype)
@@ -783,7 +785,7 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
         most.append(sum(one().nbytes for one in made if one() is not None) + sum(one.nbytes for one in self._idle))
         return matrix
 
-    monkeypatch.setattr(_Memory, "square", counted)
+    monkeypatch.setattr(Memory, "square", counted)
     limit = n_matrices * 4 * 90 * 90
     gc.collect()
     gc.disable()

@@ -16,8 +16,9 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
+from mercer.estimators.pipelines import machine_of, path_of
 from mercer.estimators.scored_fits import Walk
-from mercer.estimators.shared_fits import SharedFits, machine_of, path_of
+from mercer.estimators.shared_fits import SharedFits
 from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel

@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from mercer.data import as_data
 from mercer.estimators.cv_results import columns, ranks
-from mercer.estimators.shared_fits import StoppedError
+from mercer.estimators.paths import StoppedError
 from mercer.kernels.parameters import resolve_gamma
 
 if TYPE_CHECKING:

@@ -1,0 +1,95 @@
+"""Paths of settings, and how far each fold has come along them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+from mercer.estimators.base import DualMachine
+from mercer.estimators.fold_rows import Rows
+from mercer.estimators.shared_matrices import Matrices, Memory
+from mercer.kernels import Kernel
+
+
+class StoppedError(RuntimeError):
+    """The search was stopped before this fit, or during it."""
+
+
+@dataclass(frozen=True)
+class FoldFit:
+    """A fit on the training rows of one fold, or why there is none.
+
+    Attributes
+    ----------
+    made : callable or None
+        Returns the estimator that predicts for any rows: its support vectors are copied if somebody asks it.
+    machine : DualMachine or None
+        The same on the rows of the fold, or what ends the pipeline, where it is of this library: it tells how the
+        fit ended.
+    rows : Rows or None
+        Those of the fold as `machine` takes them, where that costs less than to ask `fitted`.
+    error : Exception or None
+    seconds : float
+    """
+
+    made: Callable[[], Any] | None
+    machine: DualMachine | None
+    rows: Rows | None
+    error: Exception | None
+    seconds: float
+
+    @cached_property
+    def fitted(self) -> Any:
+        """What predicts for any rows; None where the fit failed."""
+        return None if self.made is None else self.made()
+
+
+class Path:
+    """Estimators that differ in penalties alone, whether their fits share anything and why, and what they share."""
+
+    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str, n_folds: int, memory: Memory) -> None:
+        self.estimators, self.shares, self.reason, self._memory = estimators, shares, reason, memory
+        self.fits: list[list[Future[FoldFit]]] = [[Future() for _ in range(n_folds)] for _ in estimators]
+        self._matrices: dict[int | None, Matrices] = {}
+        self._lock = Lock()
+
+    def made(self, place: int) -> list[FoldFit]:
+        """Wait for the fits of one estimator on all folds, and keep them no longer."""
+        folds = [fit.result() for fit in self.fits[place]]
+        self.fits[place].clear()
+        return folds
+
+    def matrices(self, fold: int | None) -> Matrices:
+        """Those of one fold, or of all."""
+        with self._lock:
+            return self._matrices.setdefault(fold, Matrices(self._memory))
+
+    @property
+    def nbytes(self) -> int:
+        """What the matrices take."""
+        return sum(one.nbytes for one in self._matrices.values())
+
+
+@dataclass
+class Course:
+    """How far one fold has come along a path."""
+
+    path: Path
+    number: int
+    last: DualMachine | None = None
+    kernel: Kernel | None = None  # with numbers for its rules
+    size: float = 0.0  # of its largest value between a row and itself
+    in_single: bool = True  # whether single precision has been enough
+
+
+Turn = tuple[int, int, int, Course]
+"""A fit, by the numbers of its path, of its estimator there and of its fold; lesser ones come first."""
+
+
+def all_or_none(folds: list[FoldFit]) -> list[FoldFit]:
+    """Fits that the search has not been stopped before."""
+    return [] if any(isinstance(fold.error, StoppedError) for fold in folds) else folds

@@ -1,0 +1,66 @@
+"""Matrices of kernel values that fits share, and their memory."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.backends import HeldRows
+from mercer.estimators.fold_rows import Rows
+from mercer.estimators.single_precision import error_of
+from mercer.gram import Gram
+from mercer.kernels import Kernel
+
+
+class Memory:
+    """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it."""
+
+    def __init__(self) -> None:
+        self._idle: list[npt.NDArray[np.uint8]] = []
+
+    def square(self, n: int, dtype: type[np.floating]) -> npt.NDArray[np.floating]:
+        """Return an uninitialised matrix, whose memory comes back when nothing refers to it any more."""
+        wanted = n * n * np.dtype(dtype).itemsize
+        kept = next((k for k, memory in enumerate(self._idle) if memory.nbytes == wanted), None)
+        memory = np.empty(wanted, dtype=np.uint8) if kept is None else self._idle.pop(kept)
+        matrix = memory.view(dtype).reshape(n, n)
+        weakref.finalize(matrix, self._idle.append, memory).atexit = False
+        return matrix
+
+
+class Matrices:
+    """The matrix of one kernel's values, in single precision and, where some fold needs it, in double."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._by_dtype: dict[type[np.floating], HeldRows] = {}
+        self._lock = Lock()
+
+    @staticmethod
+    def bytes_of(dtype: type[np.floating], n: int, *, after_single: bool = True) -> int:
+        """What they take, for n rows, once the one in this precision is there."""
+        return n * n * (4 if dtype is np.float32 else 12 if after_single else 8)
+
+    @property
+    def nbytes(self) -> int:
+        """What they take."""
+        return sum(int(rows.whole.nbytes) for rows in self._by_dtype.values())
+
+    def of(
+        self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
+    ) -> HeldRows:
+        """The values between all rows; who comes second waits for who evaluates them."""
+        with self._lock:
+            if dtype not in self._by_dtype:
+                matrix = self._memory.square(rows.data.n, dtype)
+                order = np.arange(rows.data.n) if rows.order is None else rows.order
+                gram = Gram(kernel, rows.data, n_jobs=n_jobs)
+                for _ in gram.fill_block(matrix, order, order):
+                    check()
+                error = 0.0 if dtype is np.float64 else error_of(matrix, gram, order)
+                self._by_dtype[dtype] = HeldRows(matrix, error).rows(np.argsort(order))
+            return self._by_dtype[dtype]
