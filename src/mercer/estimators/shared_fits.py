@@ -228,7 +228,7 @@ class SharedFits:
             machine.fit(used.data.rows(used.train), *self._folds.targets(number), sample_weight=weights)
             if not isinstance(held, HeldRows) or held.whole.dtype == np.float64:
                 break
-            stalled = machine.certificate_.status is Status.STALLED  # rounded values may be no kernel's
+            stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
             if not stalled and not rounding_shows(machine, course.size, held.error, used.data):
                 break
             course.in_single, course.last = False, machine
