@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from mercer.data.checks import MAX_SHOWN, Array, FloatArray, Rows, not_finite_message
 
 _BLOCK_ENTRIES = 1 << 18  # entries of a temporary: 2 MiB in float64
+_NOTHING = "there must be a row with positive weight and at least one column"
 
 
 class Data(ABC):
@@ -200,9 +201,14 @@ class Vectors(Data):
         w = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         if w.shape != (self.n,):
             raise ValueError(f"weights must have one number for each of the {self.n} rows, got shape {w.shape}")
-        if self.p == 0 or not w.any():
-            raise ValueError("there must be a row with positive weight and at least one column")
+        if not w.any():
+            raise ValueError(_NOTHING)
+        self._refuse_empty()
         return w
+
+    def _refuse_empty(self) -> None:
+        if not (self.n and self.p):
+            raise ValueError(_NOTHING)
 
     def _weighted_blocks(self, weights: npt.ArrayLike | None) -> Iterator[tuple[Vectors, FloatArray]]:
         """Blocks of rows of positive weight, with their weights; rows of weight 0 are never looked at."""
@@ -232,4 +238,4 @@ def dense_problem(array: Array, column_names: Sequence[str] | None) -> str | Non
             count += i.size
             rows.extend(i[: MAX_SHOWN - len(rows)] + part.start)
             columns.extend(j[: MAX_SHOWN - len(columns)])
-    return not_finite_message(count, rows, columns, array[rows, columns], column_names)
+    return not_finite_message(count, rows, columns, array[rows, columns], column_names) if count else None

@@ -16,6 +16,7 @@ class Iterated:
     """An estimator with a tolerance, limits, a callback and progress on stderr."""
 
     tol: float
+    tol_gap: float | None = None  # of machines that do not ask
     max_iter: int
     max_seconds: float | None
     verbose: int
@@ -26,6 +27,7 @@ class Iterated:
             raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
+            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
             max_iter=int(self.max_iter),
             max_seconds=check_seconds(self.max_seconds),
         )

@@ -63,7 +63,7 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
         classes = check_classes(named)
         codes = class_numbers(y, classes)
     own = check_sample_weight(sample_weight, n)
-    rows = np.flatnonzero(own > 0.0)
+    rows = (own > 0.0).nonzero()[0]
     present = np.bincount(codes[rows], minlength=classes.size)
     if named is not None:
         if not rows.size:
@@ -97,7 +97,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     """
     labels = y if has_plain_labels(y) else column_or_1d(y, warn=True)
     try:
-        classes, codes = np.unique(labels, return_inverse=True)
+        classes = np.unique(labels)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
         raise ValueError(
@@ -110,7 +110,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
             f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
             "where there is none, OneClassSVM or SVDD learn what one class looks like."
         )
-    return classes, codes.astype(np.int64)
+    return classes, np.searchsorted(classes, labels).astype(np.int64, copy=False)
 
 
 def check_classes(classes: Any) -> npt.NDArray[Any]:
