@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import inf, isfinite
-from numbers import Integral, Real
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from mercer.arguments import NUMBER, WHOLE
 from mercer.data import Data, Vectors, distinct_pairs
 
 Gamma: TypeAlias = float | Literal["scale", "auto", "median", "sigest"]
@@ -35,7 +35,7 @@ def real(name: str, value: object, *, minimum: float | None = None, positive: bo
     def wanted() -> str:
         return "a positive number" if positive else "a number" if minimum is None else f"a number >= {minimum:g}"
 
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, NUMBER):
         raise TypeError(f"{name} must be {wanted()}, got {value!r}")
     try:
         number = float(value)
@@ -66,7 +66,7 @@ def whole(name: str, value: object, *, minimum: int = 0) -> int:
     TypeError, ValueError
         If it is not an integer, or not in that range.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, WHOLE):
         raise TypeError(f"{name} must be an integer >= {minimum}, got {value!r}")
     if not minimum <= int(value) <= MAX_INTEGER:
         raise ValueError(f"{name} must be an integer from {minimum} to {MAX_INTEGER}, got {value}")
@@ -104,7 +104,7 @@ def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
     """
     if isinstance(value, str) and value in rules:
         return cast(Gamma, value)
-    if isinstance(value, (bool, np.bool_, str)) or not isinstance(value, Real):
+    if isinstance(value, (bool, np.bool_, str)) or not isinstance(value, NUMBER):
         allowed = ", ".join(["a number >= 0", *map(repr, rules[:-1])])
         wanted = f"gamma must be {allowed} or {rules[-1]!r}, got {value!r}"
         if not isinstance(value, str):

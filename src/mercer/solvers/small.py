@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -127,7 +126,6 @@ class SmallProblems:
 
     def solve(self) -> int:
         """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many."""
-        began = time.perf_counter()
         gram, limits, solved = self._gram, self._limits, self.solved
         problems, first = solved.problems, len(solved.numbers)
         variables = slice(problems.edges[first], None)
@@ -165,8 +163,8 @@ class SmallProblems:
         )
         last = first + len(found)
         finite(gram.kernel, solved.values[problems.edges[first] : problems.edges[last]])
-        found[:, 2] += solved.n_shared[first:last]
-        found[:, 3] *= (time.perf_counter() - began) / (found[:, 3].sum() or 1.0)  # several run at a time
+        if self._shared_size:
+            found[:, 2] += solved.n_shared[first:last]
         gram.count(int(found[:, 2].sum()))
         solved.numbers = np.concatenate([solved.numbers, found]) if first else found
         solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
