@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import final
 
+from mercer._core import column_means, furthest_row
 from mercer.backends.base import FloatArray
 from mercer.data import Data, Dense, Vectors
 from mercer.kernels.base import refuse_negative
@@ -102,7 +103,7 @@ class Layout:
         """
         if not isinstance(self._rows, Dense) or not any(op in (Op.SQDIST, Op.L1) for op, _ in self.program):
             return None
-        centre = self._rows.mean().copy()
+        centre = column_means(self._rows.array)
         for (op, _), argument in zip(self.program, self.arguments, strict=True):
             if op in PASSES and op not in _MOVABLE:
                 centre[self._chosen(argument)] = 0.0
@@ -110,10 +111,10 @@ class Layout:
 
     def sq_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest squared distance to the centre of what a step of the program looks at."""
-        centre = self.centre
-        if centre is not None:
-            centre = centre[self._chosen(self.arguments[self.program.index(step)])]
-        return float(self._part(self._rows, step).sq_norms(centre).max(initial=0.0))
+        part = self._part(self._rows, step)
+        if self.centre is None:
+            return float(part.sq_norms().max(initial=0.0))
+        return furthest_row(part.stored, self.centre[self._chosen(self.arguments[self.program.index(step)])])
 
     def sum_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of what a step of the program looks at."""

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from mercer.data.checks import MAX_SHOWN, Array, FloatArray, Rows, not_finite_message
 
 _BLOCK_ENTRIES = 1 << 18  # entries of a temporary: 2 MiB in float64
-_NOTHING = "there must be a row with positive weight and at least one column"
 
 
 class Data(ABC):
@@ -201,14 +200,9 @@ class Vectors(Data):
         w = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         if w.shape != (self.n,):
             raise ValueError(f"weights must have one number for each of the {self.n} rows, got shape {w.shape}")
-        if not w.any():
-            raise ValueError(_NOTHING)
-        self._refuse_empty()
+        if self.p == 0 or not w.any():
+            raise ValueError("there must be a row with positive weight and at least one column")
         return w
-
-    def _refuse_empty(self) -> None:
-        if not (self.n and self.p):
-            raise ValueError(_NOTHING)
 
     def _weighted_blocks(self, weights: npt.ArrayLike | None) -> Iterator[tuple[Vectors, FloatArray]]:
         """Blocks of rows of positive weight, with their weights; rows of weight 0 are never looked at."""

@@ -101,7 +101,7 @@ class Dense(Vectors):
 
     @cached_property
     def _plain_mean(self) -> FloatArray:
-        self._refuse_empty()
+        self.row_weights()
         sums = np.zeros(self.p)
         for part in parts(self.n, self.p):
             sums += np.einsum("ij->j", self.array[part].astype(np.float64, copy=False))
