@@ -101,7 +101,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     """
     labels = y if has_plain_labels(y) else column_or_1d(y, warn=True)
     try:
-        classes = np.unique(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
         raise ValueError(
@@ -114,7 +114,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
             f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
             "where there is none, OneClassSVM or SVDD learn what one class looks like."
         )
-    return classes, np.searchsorted(classes, labels).astype(np.int64, copy=False)
+    return classes, codes.astype(np.int64, copy=False)
 
 
 def check_classes(classes: Any) -> npt.NDArray[Any]:
