@@ -98,16 +98,14 @@ class Outlet {
 
     void emit(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
         if (sink_.turned) return store_turned(tile, n_rows, n_columns, stride, row, column);
-        if (sink_.mirrors) store_mirrored(tile, n_rows, n_columns, stride, row, column);
+        if (sink_.stored != nullptr) return store_tile(tile, n_rows, n_columns, stride, row, column);
         if (sink_.is_few() && n_columns == kTileColumns<Real>) {
             if (mirrored_ == nullptr) return add_whole_tile<false>(tile, n_rows, stride, row, column);
             if (column >= row + n_rows) return add_whole_tile<true>(tile, n_rows, stride, row, column);
         }
         for (int r = 0; r < n_rows; ++r) {
             const Real* values = tile + r * stride;
-            if (sink_.stored != nullptr)
-                store_row(values, n_columns, row + r, column);
-            else if (sink_.is_few())
+            if (sink_.is_few())
                 add_row(values, n_columns, row + r, column);
             else
                 add_many(values, n_columns, row + r, column);
@@ -119,23 +117,24 @@ class Outlet {
     }
 
   private:
-    void store_row(const Real* values, int n_columns, int64_t row, int64_t column) {
+    // What is below the diagonal comes from its mirror image, perhaps in another thread.
+    void store_tile(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
+        const bool above = column >= row + n_rows, whole = n_columns == kTileColumns<Real>;
         Real* out = sink_.stored + row * sink_.stored_stride + column;
-        // What is below the diagonal comes from its mirror image, perhaps in another thread.
-        for (int c = sink_.mirrors && row > column ? static_cast<int>(min64(row - column, n_columns)) : 0;
-             c < n_columns; ++c)
-            out[c] = values[c];
-    }
-
-    void store_mirrored(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        Real* out = sink_.stored + column * sink_.stored_stride + row;
-        if (n_rows == kTileRows && n_columns == kTileColumns<Real> && column >= row + n_rows) {
-            turn_whole_tile(tile, stride, out, sink_.stored_stride);
-            return;
+        for (int r = 0; r < n_rows; ++r, out += sink_.stored_stride) {
+            const Real* values = tile + r * stride;
+            if (whole && (above || !sink_.mirrors)) {
+#pragma GCC unroll 8
+                for (int c = 0; c < kTileColumns<Real>; c += kLanesOf<Real>) store(out + c, load_vector(values + c));
+            } else {
+                for (int64_t c = sink_.mirrors ? max64(0, row + r - column) : 0; c < n_columns; ++c) out[c] = values[c];
+            }
         }
-        for (int r = 0; r < n_rows; ++r)
-            for (int c = 0; c < n_columns; ++c)
-                if (column + c > row + r) out[c * sink_.stored_stride + r] = tile[r * stride + c];
+        if (!sink_.mirrors) return;
+        Real* image = sink_.stored + column * sink_.stored_stride + row;
+        if (whole && above && n_rows == kTileRows) return turn_whole_tile(tile, stride, image, sink_.stored_stride);
+        for (int c = 0; c < n_columns; ++c, image += sink_.stored_stride)
+            for (int r = 0; r < min64(n_rows, column + c - row); ++r) image[r] = tile[r * stride + c];
     }
 
     void store_turned(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {

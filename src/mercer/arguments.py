@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
+NUMBER, WHOLE = (float, int, Real), (int, Integral)
+"""What counts as a number, as an integer: Python's own first, for the others look these up anew each time."""
+
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return one of several words.
@@ -34,7 +37,7 @@ def check_number(
         If it is none.
     """
     bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
-    good = isinstance(value, Real) and not isinstance(value, bool)
+    good = isinstance(value, NUMBER) and not isinstance(value, bool)
     good = good and (float(value) > above if above is not None else float(value) >= (at_least or 0.0))
     if not good:
         raise InvalidParameterError(f"{name} must be a number {bound}, got {value!r}.")
@@ -51,7 +54,7 @@ def check_share(name: str, value: Any, most: float) -> float:
     InvalidParameterError
         If it is not a number greater than 0 and at most `most`.
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= most:
+    if not isinstance(value, NUMBER) or isinstance(value, bool) or not 0.0 < float(value) <= most:
         raise InvalidParameterError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}.")
     return float(value)
 
@@ -66,7 +69,7 @@ def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None =
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, Integral) or (at_least is not None and value < at_least):
+    if isinstance(value, bool) or not isinstance(value, WHOLE) or (at_least is not None and value < at_least):
         bound = "" if at_least is None else f" >= {at_least}"
         raise InvalidParameterError(f"{name} must be an integer{bound}{unit and f' ({unit})'} or None, got {value!r}.")
     return int(value)
@@ -80,7 +83,7 @@ def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
     InvalidParameterError
         If it is no integer, or too small.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
+    if isinstance(value, bool) or not isinstance(value, WHOLE) or value < at_least:
         raise InvalidParameterError(f"{name} must be an integer >= {at_least}, got {value!r}.")
     return int(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import final
 
 import numpy as np
@@ -84,7 +84,7 @@ class Tasks(Sequence[Task]):
         counts = np.array([*(part.size for part in parts), 0])  # the last one is none
         self.sizes = counts[pairs].sum(axis=1)
         self.rows = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
-        self._edges: list[int] = [0, *np.cumsum(self.sizes).tolist()]
+        self._edges = list(accumulate(self.sizes.tolist(), initial=0))
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -105,16 +105,16 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
         parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
         pairs = np.array(classes)
         sizes = np.array([part.size for part in parts])[pairs]
-        return Tasks(parts, pairs, classes, np.repeat(np.tile([1.0, -1.0], len(classes)), sizes.ravel()))  # type: ignore[arg-type]
+        return Tasks(parts, pairs, classes, np.array([1.0, -1.0] * len(classes)).repeat(sizes.ravel()))  # type: ignore[arg-type]
     positive = [(1, 0)] if n_classes == 2 else [(k, None) for k in range(n_classes)]
-    signs = np.concatenate([np.where(codes == k, 1.0, -1.0) for k, _ in positive])
-    return Tasks([np.arange(codes.size)], np.tile([0, -1], (len(positive), 1)), positive, signs)  # type: ignore[arg-type]
+    signs = np.where(codes == np.array([[k] for k, _ in positive]), 1.0, -1.0).ravel()
+    return Tasks([np.arange(codes.size)], np.array([[0, -1]] * len(positive)), positive, signs)  # type: ignore[arg-type]
 
 
 def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
     """Return the rows of each class, in order."""
-    order = np.argsort(codes, kind="stable")
-    edges = [0, *np.cumsum(np.bincount(codes, minlength=n_classes)).tolist()]
+    order = codes.argsort(kind="stable")
+    edges = accumulate(np.bincount(codes, minlength=n_classes).tolist(), initial=0)
     return [order[first:end] for first, end in pairwise(edges)]
 
 
@@ -153,7 +153,7 @@ class Machines:
             by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
             return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
         beta = np.zeros((self.n, len(self.tasks)))
-        beta[self.tasks.rows, np.repeat(np.arange(len(self.tasks)), self.tasks.sizes)] = self.solutions.beta
+        beta[self.tasks.rows, np.arange(len(self.tasks)).repeat(self.tasks.sizes)] = self.solutions.beta
         return self._as_they_predict(beta)
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:
@@ -248,7 +248,8 @@ def train(
     positive semidefinite, so are those of all class pairs.
     """
     labels = np.asarray(codes, dtype=np.int64)
-    penalties = np.broadcast_to(np.asarray(C, dtype=np.float64), labels.shape)
+    penalties = np.empty(labels.shape)
+    penalties[...] = C
     limits = limits or Limits()
     tasks = make_tasks(labels, n_classes, scheme)
     if scheme == JOINT:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
 from mercer.backends.blocks import BlockBackend as BlockBackend
@@ -49,13 +51,14 @@ def select_backend(
         held = HeldValues(data, n_jobs=n_jobs)
         return held, f"the values of {kernel!r} are all in memory"
     program = kernel.lower()
-    by_python = BlockBackend(kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
+    by_python = partial(BlockBackend, kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
     if program is None and kernel.is_native:
-        return by_python, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {by_python.n_threads} threads)"
+        blocks = by_python()
+        return blocks, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {blocks.n_threads} threads)"
     if program is None:
-        return by_python, f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
+        return by_python(), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
-        return by_python, f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
+        return by_python(), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
     shift = prevailing_values(program, data, memory_limit)
     if shift is not None:
         assert isinstance(data, Dense)
@@ -72,6 +75,6 @@ def select_backend(
     reach = exponent_reach(program, data, layout)
     direct = not reach <= _REACH
     if direct and not isinstance(layout.rows(data), Dense):
-        return by_python, f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
+        return by_python(), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
     backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, n_jobs=n_jobs)
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads)"

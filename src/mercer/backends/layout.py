@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import final
 
-import numpy as np
-
+from mercer._core import column_means, furthest_row
 from mercer.backends.base import FloatArray
 from mercer.data import Data, Dense, Vectors
 from mercer.kernels.base import refuse_negative
@@ -50,10 +51,10 @@ class Layout:
             self._parts = [*([0.0] if inner else []), *(view for view in views if view not in inner)]
         self._held: dict[int, tuple[Data, Vectors]] = {}
         self._widths: list[int] = []
-        rows = self.rows(data)
+        rows = self._rows = self.rows(data)
         self.columns: list[list[int]] = []
         numbers: dict[View | float, float] = {}
-        starts = dict(zip(self._parts, np.cumsum([0, *self._widths]).tolist(), strict=False))
+        starts = dict(zip(self._parts, accumulate(self._widths, initial=0), strict=False))
         for view in views:
             if view in starts:
                 chosen: Sequence[int] = range(starts[view], starts[view] + self._widths[self._parts.index(view)])
@@ -94,30 +95,30 @@ class Layout:
         self._held[id(data)] = (data, rows)
         return rows
 
-    def centre(self, data: Data) -> FloatArray | None:
-        """Return what is best subtracted from the rows: their mean, in columns that only distances look at.
+    @cached_property
+    def centre(self) -> FloatArray | None:
+        """What is best subtracted from the rows: the mean of the training rows, in columns that only distances look at.
 
         None where there is nothing to gain.
         """
-        rows = self.rows(data)
-        if not isinstance(rows, Dense) or not any(op in (Op.SQDIST, Op.L1) for op, _ in self.program):
+        if not isinstance(self._rows, Dense) or not any(op in (Op.SQDIST, Op.L1) for op, _ in self.program):
             return None
-        centre = rows.mean()
+        centre = column_means(self._rows.array)
         for (op, _), argument in zip(self.program, self.arguments, strict=True):
             if op in PASSES and op not in _MOVABLE:
                 centre[self._chosen(argument)] = 0.0
         return centre
 
-    def sq_reach(self, data: Data, step: tuple[Op, View | float]) -> float:
+    def sq_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest squared distance to the centre of what a step of the program looks at."""
-        rows, centre = self.rows(data), self.centre(data)
-        chosen = self._chosen(self.arguments[self.program.index(step)])
-        part = self._part(rows, step)
-        return float(part.sq_norms(None if centre is None else centre[chosen]).max(initial=0.0))
+        part = self._part(self._rows, step)
+        if self.centre is None:
+            return float(part.sq_norms().max(initial=0.0))
+        return furthest_row(part.stored, self.centre[self._chosen(self.arguments[self.program.index(step)])])
 
-    def sum_reach(self, data: Data, step: tuple[Op, View | float]) -> float:
+    def sum_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of what a step of the program looks at."""
-        return float(np.max(abs(self._part(self.rows(data), step).stored).sum(axis=1), initial=0.0))
+        return float(abs(self._part(self._rows, step).stored).sum(axis=1).max(initial=0.0))
 
     def _part(self, rows: Vectors, step: tuple[Op, View | float]) -> Vectors:
         argument = self.arguments[self.program.index(step)]

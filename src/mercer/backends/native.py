@@ -73,14 +73,14 @@ class NativeBackend(Backend):
         )
         self.roundoff = 1.0 + 0.25 * _longest_row(rows) ** 0.5 + (0.0 if direct else 2.0 * reach)
         if not isinstance(rows, Dense):
-            self.roundoff += 2.0 * _shared_reach(program, data, self._layout)
+            self.roundoff += 2.0 * _shared_reach(program, self._layout)
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
         sums = 8 * _SYMMETRIC_TASKS * min(rows.n, _SYMMETRIC_COLUMNS)
         self.scratch_bytes = min(_PANEL_BYTES, packed) + lists + sums + (rows.nbytes if rows is not data else 0)
         self.thread_bytes = min(_LEFT_BYTES, packed)
-        self._centre = None if direct else self._layout.centre(data)
+        self._centre = None if direct else self._layout.centre
         self._tables: dict[int, tuple[Data, Table]] = {}
         self._norms: dict[int, tuple[Data, NormClasses]] = {}
         self._table(data)
@@ -242,14 +242,14 @@ def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -
         return 0.0
     found = layout or Layout(program, data)
     with np.errstate(over="ignore", invalid="ignore"):
-        return sum(distance_sensitivity(program, step) * found.sq_reach(data, step) for step in distances)
+        return sum(distance_sensitivity(program, step) * found.sq_reach(step) for step in distances)
 
 
-def _shared_reach(program: Program, data: Data, layout: Layout) -> float:
+def _shared_reach(program: Program, layout: Layout) -> float:
     """As `exponent_reach`, for distances of CSR rows that are norm + norm - 2 times what the rows share."""
     steps = {step for step in program if step[0] in (Op.L1, Op.CHI2)}
     with np.errstate(over="ignore", invalid="ignore"):
-        return sum(distance_sensitivity(program, step) * 2.0 * layout.sum_reach(data, step) for step in steps)
+        return sum(distance_sensitivity(program, step) * 2.0 * layout.sum_reach(step) for step in steps)
 
 
 def distance_sensitivity(program: Program, distance: Step) -> float:

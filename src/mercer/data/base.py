@@ -232,4 +232,4 @@ def dense_problem(array: Array, column_names: Sequence[str] | None) -> str | Non
             count += i.size
             rows.extend(i[: MAX_SHOWN - len(rows)] + part.start)
             columns.extend(j[: MAX_SHOWN - len(columns)])
-    return not_finite_message(count, rows, columns, array[rows, columns], column_names)
+    return not_finite_message(count, rows, columns, array[rows, columns], column_names) if count else None

@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
 from functools import cache
 from typing import Any, Self, cast
 
@@ -19,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_number, check_whole
+from mercer.arguments import check_whole
 from mercer.backends import HeldRows
 from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
@@ -149,14 +148,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
 class DualMachine(Iterated, KernelMachine):
     """A machine, or several, whose duals the solvers of :mod:`mercer.solvers` have solved and certified."""
 
-    tol_gap: float | None
     _silent = False  # whether somebody else tells how the fit ended
 
     def _limits(self) -> Limits:
         check_without_effect(self)
         check_verbose(self.verbose)
-        gap = None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0)
-        return replace(super()._limits(), tol_gap=gap)
+        return super()._limits()
 
     def _keep(
         self,
@@ -169,9 +166,9 @@ class DualMachine(Iterated, KernelMachine):
         """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
         self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
-        self._hold(coefficients, biases, data.rows(self.support_))
+        self._hold(coefficients, biases, data.rows(support))
         self.shape_fit_ = data.shape
-        self.fit_status_ = 0 if set(solutions.statuses) == {Status.OPTIMAL} else 1
+        self.fit_status_ = 0 if solutions.statuses.count(Status.OPTIMAL) == len(solutions) else 1
 
     def _hold(
         self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -180,7 +180,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         self.machines_, self._rows, self._codes = machines, rows, codes
         coefficients = machines.coefficients
         chosen = np.flatnonzero(coefficients.any(axis=1))
-        chosen = chosen[np.argsort(codes[rows][chosen], kind="stable")]  # by class, as scikit-learn has them
+        chosen = chosen[codes[rows[chosen]].argsort(kind="stable")]  # by class, as scikit-learn has them
         self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
         steps = machines.solutions.n_iter
         self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
@@ -197,13 +197,13 @@ class MarginClassifier(HasProbabilities, DualMachine):
             return self._coefficients.T
         # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
         dual = np.empty((n_classes - 1, len(self._coefficients)))
-        pair = np.zeros((n_classes, n_classes), dtype=np.int64)  # that a class makes with another
-        positive, negative = np.triu_indices(n_classes, 1)
-        pair[positive, negative] = pair[negative, positive] = np.arange(positive.size)
-        others = pair[~np.eye(n_classes, dtype=bool)].reshape(n_classes, n_classes - 1)
-        ends = np.cumsum([0, *self.n_support_])
-        for own, (first, end) in enumerate(pairwise(ends.tolist())):
-            dual[:, first:end] = self._coefficients[first:end, others[own]].T
+        with_others: list[list[int]] = [[] for _ in range(n_classes)]  # machines of each class
+        for machine, pair in enumerate(combinations(range(n_classes), 2)):
+            for own in pair:
+                with_others[own].append(machine)
+        ends = accumulate(self.n_support_.tolist(), initial=0)
+        for machines, (first, end) in zip(with_others, pairwise(ends), strict=True):
+            dual[:, first:end] = self._coefficients[first:end, machines].T
         return dual
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:

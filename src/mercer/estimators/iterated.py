@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from numbers import Integral
 
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.arguments import check_callback, check_number, check_seconds
+from mercer.arguments import WHOLE, check_callback, check_number, check_seconds
 from mercer.solvers import Limits, Progress
 
 
@@ -16,16 +15,18 @@ class Iterated:
     """An estimator with a tolerance, limits, a callback and progress on stderr."""
 
     tol: float
+    tol_gap: float | None = None  # of machines that do not ask
     max_iter: int
     max_seconds: float | None
     verbose: int
     callback: Callable[[Progress], object] | None
 
     def _limits(self) -> Limits:
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, Integral) or self.max_iter < -1:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, WHOLE) or self.max_iter < -1:
             raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0),
+            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
             max_iter=int(self.max_iter),
             max_seconds=check_seconds(self.max_seconds),
         )

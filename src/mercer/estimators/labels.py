@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,20 +22,23 @@ IndexArray = npt.NDArray[np.int64]
 class Labels(NamedTuple):
     """What fit is told about its n rows.
 
-    `codes` are the class numbers of all rows, `weights` their sample weights times those of their classes, `rows` the
-    ones of positive weight.
+    `codes` are the class numbers of all rows, `rows` the ones of positive weight.
     """
 
     classes: npt.NDArray[Any]
     codes: IndexArray
     sample_weight: FloatArray
-    weights: FloatArray
     rows: IndexArray
     class_weight: FloatArray
 
+    @property
+    def weights(self) -> FloatArray:
+        """Sample weights times those of the classes, of all rows."""
+        return self.sample_weight * self.class_weight[self.codes]
+
     def penalties(self, C: float) -> FloatArray:
         """C times the weights of `rows`; infinity stays what it is."""
-        if not np.isfinite(C):
+        if not isfinite(C):
             return np.full(self.rows.size, C)
         # In the order of model files, so that bounds are equal to the bit.
         return C * self.class_weight[self.codes[self.rows]] * self.sample_weight[self.rows]
@@ -63,7 +67,7 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
         classes = check_classes(named)
         codes = class_numbers(y, classes)
     own = check_sample_weight(sample_weight, n)
-    rows = np.flatnonzero(own > 0.0)
+    rows = (own > 0.0).nonzero()[0]
     present = np.bincount(codes[rows], minlength=classes.size)
     if named is not None:
         if not rows.size:
@@ -79,7 +83,7 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
             f"{classes[present == 0].tolist()[0]!r}."
         )
     by_class = class_weights(class_weight, classes, codes, own)
-    return Labels(classes, codes, own, own * by_class[codes], rows, by_class)
+    return Labels(classes, codes, own, rows, by_class)
 
 
 def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
@@ -110,7 +114,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
             f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
             "where there is none, OneClassSVM or SVDD learn what one class looks like."
         )
-    return classes, codes.astype(np.int64)
+    return classes, codes.astype(np.int64, copy=False)
 
 
 def check_classes(classes: Any) -> npt.NDArray[Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.arguments import check_flag, check_number
+from mercer.arguments import NUMBER, check_flag, check_number
 
 
 def check_finite_penalty(C: Any) -> float:
@@ -20,7 +20,7 @@ def check_finite_penalty(C: Any) -> float:
     InvalidParameterError
         If C is not a finite number greater than 0.
     """
-    if not isinstance(C, Real) or isinstance(C, bool) or not 0.0 < float(C) < np.inf:
+    if not isinstance(C, NUMBER) or isinstance(C, bool) or not 0.0 < float(C) < np.inf:
         raise InvalidParameterError(f"C must be a finite number > 0, got {C!r}.")
     return float(C)
 
@@ -33,7 +33,7 @@ def check_penalty(C: Any) -> float:
     InvalidParameterError
         If C is not a number greater than 0.
     """
-    if not isinstance(C, Real) or isinstance(C, bool) or not float(C) > 0.0:
+    if not isinstance(C, NUMBER) or isinstance(C, bool) or not float(C) > 0.0:
         raise InvalidParameterError(f"C must be a number > 0, or infinity for the maximal margin, got {C!r}.")
     return float(C)
 
@@ -46,7 +46,7 @@ def check_quantile(quantile: Any) -> float:
     InvalidParameterError
         If it is not a number between 0 and 1, both excluded.
     """
-    if not isinstance(quantile, Real) or isinstance(quantile, bool) or not 0.0 < float(quantile) < 1.0:
+    if not isinstance(quantile, NUMBER) or isinstance(quantile, bool) or not 0.0 < float(quantile) < 1.0:
         raise InvalidParameterError(f"quantile must be a number > 0 and < 1, got {quantile!r}.")
     return float(quantile)
 

@@ -382,8 +382,7 @@ class SVC(ChangesRows, MarginClassifier):
             )
 
     def _labels(self, held: RowsHeld) -> Labels:
-        weights = held.weights * self.class_weight_[held.targets]
-        return Labels(self.classes_, held.targets, held.weights, weights, held.rows, self.class_weight_)
+        return Labels(self.classes_, held.targets, held.weights, held.rows, self.class_weight_)
 
     def _problems(self, held: RowsHeld) -> tuple[multiclass.Tasks, list[tuple[Problem, Any]]]:
         """The machines for rows that may lack a class: their tasks, and their problems with the rows of each."""

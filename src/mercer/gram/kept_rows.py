@@ -25,9 +25,10 @@ class KeptRows:
         self.capacity = capacity
         self.peak_bytes = 0
         self._n = n
-        self._slots = np.full(n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
-        self._owners = np.full(capacity, -1, dtype=np.int64)
-        self._last_used = np.zeros(capacity, dtype=np.int64)
+        if capacity:
+            self._slots = np.full(n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
+            self._owners = np.full(capacity, -1, dtype=np.int64)
+            self._last_used = np.zeros(capacity, dtype=np.int64)
         self._values: FloatArray | None = None
         self._fresh: FloatArray | None = None  # rows on the way to their places there
         self._clock = 0

@@ -41,7 +41,8 @@ class _OfDistance(Lowered):
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Self:
         """Return the kernel with gamma as a number."""
-        resolved = type(self)(gamma=resolve_gamma(self.gamma, X, weights))
+        gamma = resolve_gamma(self.gamma, X, weights)
+        resolved = self if gamma is self.gamma else type(self)(gamma=gamma)
         if self.distance in NONNEGATIVE:
             refuse_negative(self, resolved.lower(), vectors(self, X))
         return resolved
@@ -392,11 +393,10 @@ class Matern(Lowered):
 
 def given_gamma(kernel: Any, gamma: Gamma | None, sigma: float | None, width: float | None) -> Gamma:
     """Return gamma by the only one that is given of the three ways to say it, or else the kernel's default."""
-    given = {"gamma": gamma, "sigma": sigma, "width": width}
-    named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        name = type(kernel).__name__
-        raise ValueError(f"{name} takes only one of gamma, sigma and width, got {' and '.join(named)}")
+    if (gamma, sigma, width).count(None) < 2:
+        given = {"gamma": gamma, "sigma": sigma, "width": width}
+        named = " and ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+        raise ValueError(f"{type(kernel).__name__} takes only one of gamma, sigma and width, got {named}")
     if sigma is not None:
         return inverse_square("sigma", sigma, 2.0)
     if width is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from math import inf, isfinite
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from mercer.arguments import NUMBER, WHOLE
 from mercer.data import Data, Vectors, distinct_pairs
 
 Gamma: TypeAlias = float | Literal["scale", "auto", "median", "sigest"]
@@ -30,15 +31,18 @@ def real(name: str, value: object, *, minimum: float | None = None, positive: bo
     TypeError, ValueError
         If it is not a number, or not one that is allowed.
     """
-    wanted = "a positive number" if positive else "a number" if minimum is None else f"a number >= {minimum:g}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be {wanted}, got {value!r}")
+
+    def wanted() -> str:
+        return "a positive number" if positive else "a number" if minimum is None else f"a number >= {minimum:g}"
+
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, NUMBER):
+        raise TypeError(f"{name} must be {wanted()}, got {value!r}")
     try:
         number = float(value)
     except OverflowError:
-        number = np.inf
-    if not np.isfinite(number) or (positive and number <= 0) or (minimum is not None and number < minimum):
-        raise ValueError(f"{name} must be {wanted}{'' if np.isfinite(number) else ' and finite'}, got {number:g}")
+        number = inf
+    if not isfinite(number) or (positive and number <= 0) or (minimum is not None and number < minimum):
+        raise ValueError(f"{name} must be {wanted()}{'' if isfinite(number) else ' and finite'}, got {number:g}")
     return number
 
 
@@ -62,7 +66,7 @@ def whole(name: str, value: object, *, minimum: int = 0) -> int:
     TypeError, ValueError
         If it is not an integer, or not in that range.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, WHOLE):
         raise TypeError(f"{name} must be an integer >= {minimum}, got {value!r}")
     if not minimum <= int(value) <= MAX_INTEGER:
         raise ValueError(f"{name} must be an integer from {minimum} to {MAX_INTEGER}, got {value}")
@@ -98,18 +102,15 @@ def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
     TypeError, ValueError
         If it is none of these.
     """
-    allowed = ", ".join(["a number >= 0", *map(repr, rules[:-1])])
-    wanted = f"gamma must be {allowed} or {rules[-1]!r}, got {value!r}"
-    if isinstance(value, str):
-        if value not in rules:
-            raise ValueError(
-                wanted + (", which is for kernels of squared distances" if value in DISTANCE_RULES else "")
-            )
+    if isinstance(value, str) and value in rules:
         return cast(Gamma, value)
-    try:
-        checked = real("gamma", value, minimum=0.0)
-    except TypeError:
-        raise TypeError(wanted) from None
+    if isinstance(value, (bool, np.bool_, str)) or not isinstance(value, NUMBER):
+        allowed = ", ".join(["a number >= 0", *map(repr, rules[:-1])])
+        wanted = f"gamma must be {allowed} or {rules[-1]!r}, got {value!r}"
+        if not isinstance(value, str):
+            raise TypeError(wanted)
+        raise ValueError(wanted + (", which is for kernels of squared distances" if value in DISTANCE_RULES else ""))
+    checked = real("gamma", value, minimum=0.0)
     return value if isinstance(value, FoundGamma) else checked
 
 

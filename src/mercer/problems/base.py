@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Self, final
 
 import numpy as np
@@ -353,7 +354,7 @@ class Problems(Sequence[Problem]):
     def __init__(self, whole: Problem, sizes: Sequence[int] | IndexArray) -> None:
         self.whole = whole
         self.sizes = np.asarray(sizes, dtype=np.int64)
-        self.edges: list[int] = [0, *np.cumsum(self.sizes).tolist()]
+        self.edges: list[int] = list(accumulate(self.sizes.tolist(), initial=0))
 
     def __len__(self) -> int:
         return len(self.edges) - 1

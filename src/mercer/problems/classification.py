@@ -111,18 +111,19 @@ def c_svc_each(
     y, C = signs, penalties
     if not one_sided:
         _require_two_classes(y, sizes)
-    if not np.all(C > 0.0):
+    if not (C > 0.0).all():
         raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
     unbounded = np.isinf(C)
     if unbounded.any() and not unbounded.all():
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
     soft = squared and not unbounded.any()
     ridge, most = (0.5 / C, np.full(y.size, np.inf)) if soft else (None, C)
+    positive = y > 0.0
     whole = Problem(
         name="C-SVC, squared hinge" if soft else "C-SVC",
         linear=-y,
-        lower=np.where(y > 0.0, 0.0, -most),
-        upper=np.where(y > 0.0, most, 0.0),
+        lower=np.where(positive, 0.0, -most),
+        upper=np.where(positive, most, 0.0),
         start=np.zeros(y.size),
         groups=np.zeros(y.size, dtype=np.int64) if bias else None,
         ridge=ridge,
@@ -267,6 +268,6 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
 def _require_two_classes(signs: FloatArray, sizes: Sequence[int] | IndexArray) -> None:
     """Refuse a part of `signs`, of so many each, that does not hold -1 and +1 and nothing else."""
     counts = np.asarray(sizes, dtype=np.int64)
-    good = signs.ndim == 1 and signs.size > 0 and bool((signs * signs == 1.0).all())
-    if not good or (np.abs(np.add.reduceat(signs, np.cumsum(counts) - counts)) == counts).any():
+    good = signs.ndim == 1 and signs.size > 0 and np.count_nonzero(np.abs(signs) == 1.0) == signs.size
+    if not good or (np.abs(np.add.reduceat(signs, counts.cumsum() - counts)) == counts).any():
         raise ValueError("y must be a vector of -1 and +1 with both present.")

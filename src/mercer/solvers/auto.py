@@ -236,7 +236,7 @@ def _small_ones(problems: Problems, gram: Gram) -> list[int]:
     """Which of them a native call solves, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
     if not takes_kernel(gram) or HardMargin.solves(problems.whole):
         return []
-    numbers: list[int] = np.flatnonzero(are_small(problems, gram)).tolist()
+    numbers: list[int] = are_small(problems, gram).nonzero()[0].tolist()
     return numbers
 
 

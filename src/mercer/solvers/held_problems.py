@@ -27,10 +27,11 @@ _DRIFT = 1e-12  # of the coefficients: a sum that is further off is put right be
 
 def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
     """Whether :class:`HeldProblems` takes these problems: boxes around 0 and one sum, of a convex kernel."""
+    if not isinstance(gram.data, HeldRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
+        return False
     whole = problems.whole
     plain = whole.ridge is None and whole.rows is None and whole.n_groups == 1 and whole.n_outputs == 1
-    held = isinstance(gram.data, HeldRows) and gram.kernel.is_psd is True and limits.tol_gap is None
-    return held and plain and whole.loss.charges_by_box and not whole.start.any() and bool((problems.sizes > 0).all())
+    return plain and whole.loss.charges_by_box and not whole.start.any() and bool((problems.sizes > 0).all())
 
 
 @final

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from math import isqrt
 from typing import final
 
@@ -98,12 +98,12 @@ class SmallProblems:
         limits: Limits,
     ) -> None:
         self._gram, self._limits = gram, limits
-        counts = np.array([part.size for part in parts])
+        counts = [part.size for part in parts]
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
         # Beyond, rows are evaluated when steps ask for them, which look at the diagonal before.
         self._diagonal = gram.diag()[chosen] if problems.sizes.max(initial=0) > _WHOLE_MATRIX else None
-        self._part_starts = np.array([0, *np.cumsum(counts)])
-        squares = int((counts * counts).sum())
+        self._part_starts = np.array(list(accumulate(counts, initial=0)))
+        squares = sum(count * count for count in counts)
         shares = len(problems) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
@@ -126,7 +126,6 @@ class SmallProblems:
 
     def solve(self) -> int:
         """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many."""
-        began = time.perf_counter()
         gram, limits, solved = self._gram, self._limits, self.solved
         problems, first = solved.problems, len(solved.numbers)
         variables = slice(problems.edges[first], None)
@@ -164,8 +163,8 @@ class SmallProblems:
         )
         last = first + len(found)
         finite(gram.kernel, solved.values[problems.edges[first] : problems.edges[last]])
-        found[:, 2] += solved.n_shared[first:last]
-        found[:, 3] *= (time.perf_counter() - began) / (found[:, 3].sum() or 1.0)  # several run at a time
+        if self._shared_size:
+            found[:, 2] += solved.n_shared[first:last]
         gram.count(int(found[:, 2].sum()))
         solved.numbers = np.concatenate([solved.numbers, found]) if first else found
         solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
@@ -239,10 +238,10 @@ class Solved:
 
     def finished(self) -> list[bool]:
         """Return which of the problems solved so far need no other solver to go on."""
-        at_limit = self.numbers[:, 0] == _LIMIT
-        stopped = at_limit & (self.numbers[:, 1] == self.limits.max_iter)
-        inexact = at_limit & (self.problems.sizes[: at_limit.size] <= EXACT_PROBLEM)
-        finished: list[bool] = (stopped | (self.proved & ~inexact)).tolist()
+        finished: list[bool] = self.proved.tolist()
+        for number in (self.numbers[:, 0] == _LIMIT).nonzero()[0].tolist():
+            stopped = self.numbers[number, 1] == self.limits.max_iter
+            finished[number] = stopped or (finished[number] and self.problems.sizes[number] > EXACT_PROBLEM)
         return finished
 
     @cached_property
@@ -252,7 +251,7 @@ class Solved:
         if self.limits.tol_gap is not None:
             optimal = (self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers)))
             return np.fromiter(optimal, dtype=np.bool_)
-        _, _, _, _, longest, squares, largest, *_, excess, _, _ = self.numbers.T
+        excess, (longest, squares, largest) = self.numbers[:, 13], self.numbers.T[4:7]
         rounding = rounding_of_sums(self.roundoff, longest, squares, largest)
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
         return proved
@@ -306,11 +305,11 @@ class Solved:
         return own if second < 0 else np.concatenate([own, rows[starts[second] : starts[second + 1]]])
 
 
-def _count_shared(counts: IndexArray, pairs: IndexArray) -> IndexArray:
+def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
     """Kernel values within parts, counted for the first problem that has the part."""
     parts, order = pairs.ravel(), np.arange(pairs.size)
-    first = np.empty(counts.size + 1, dtype=np.int64)
+    first = np.empty(len(counts) + 1, dtype=np.int64)
     first[parts[::-1]] = order[::-1]  # the last to be written stays
-    own = np.append(np.square(counts), 0)[parts] * (first[parts] == order)  # 0 where there is no second part
+    own = np.square([*counts, 0])[parts] * (first[parts] == order)  # 0 where there is no second part
     n_values: IndexArray = own.reshape(pairs.shape).sum(axis=1)
     return n_values

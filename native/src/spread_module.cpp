@@ -1,0 +1,97 @@
+// Bindings of how the rows of a dense table are spread: their mean, and how far the furthest is from a point.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "mercer/binding.hpp"
+#include "mercer/tile_request.hpp"
+
+namespace mercer {
+namespace {
+
+constexpr int64_t kBlockEntries = 1 << 18;  // whose rows are added up before their sums are: as Dense.mean does
+constexpr int64_t kChains = 8;              // sums of a row that do not wait for each other
+
+// Calls `visit` with the elements of each row, from `first` to `last`, as an accessor of columns.
+template <class Real, class Visit>
+void each_row(const AnyMatrix& table, int64_t first, int64_t last, Visit visit) {
+    const auto* data = static_cast<const Real*>(table.data());
+    const int64_t row_stride = table.stride(0), column_stride = table.stride(1);
+    for (int64_t i = first; i < last; ++i) {
+        const Real* row = data + i * row_stride;
+        if (column_stride == 1)
+            visit([row](int64_t j) { return static_cast<double>(row[j]); });
+        else
+            visit([row, column_stride](int64_t j) { return static_cast<double>(row[j * column_stride]); });
+    }
+}
+
+template <class Real>
+std::vector<double> means_of(const AnyMatrix& table) {
+    const auto n = static_cast<int64_t>(table.shape(0)), p = static_cast<int64_t>(table.shape(1));
+    std::vector<double> means(static_cast<std::size_t>(p)), sums(static_cast<std::size_t>(p));
+    const int64_t height = std::max<int64_t>(1, kBlockEntries / p);
+    for (int64_t first = 0; first < n; first += height) {
+        std::fill(sums.begin(), sums.end(), 0.0);
+        each_row<Real>(table, first, std::min(first + height, n), [&](auto element) {
+            double* sum = sums.data();
+            for (int64_t j = 0; j < p; ++j) sum[j] += element(j);
+        });
+        for (int64_t j = 0; j < p; ++j) means[j] += sums[j];
+    }
+    for (double& mean : means) mean /= static_cast<double>(n);
+    return means;
+}
+
+template <class Real>
+double furthest_of(const AnyMatrix& table, const double* centre) {
+    const auto p = static_cast<int64_t>(table.shape(1));
+    double furthest = 0.0;
+    each_row<Real>(table, 0, static_cast<int64_t>(table.shape(0)), [&](auto element) {
+        double sums[kChains] = {};
+        int64_t j = 0;
+        for (; j + kChains <= p; j += kChains)
+            for (int64_t c = 0; c < kChains; ++c) {
+                const double off = element(j + c) - centre[j + c];
+                sums[c] += off * off;
+            }
+        for (int64_t c = 0; j < p; ++j, ++c) {
+            const double off = element(j) - centre[j];
+            sums[c] += off * off;
+        }
+        double sum = 0.0;
+        for (double some : sums) sum += some;
+        if (sum > furthest || sum != sum) furthest = sum;  // NaN stays
+    });
+    return furthest;
+}
+
+nb::ndarray<nb::numpy, double, nb::ndim<1>> column_means(AnyMatrix table) {
+    require(table.shape(0) > 0 && table.shape(1) > 0, "there must be a row and a column");
+    const Scalar scalar = scalar_of(table.dtype());
+    std::vector<double> means;
+    {
+        nb::gil_scoped_release release;
+        means = scalar == Scalar::f32 ? means_of<float>(table) : means_of<double>(table);
+    }
+    return owned(std::move(means));
+}
+
+double furthest_row(AnyMatrix table, ConstDoubles centre) {
+    require(table.shape(1) == centre.shape(0), "the centre must have a number for each column");
+    const Scalar scalar = scalar_of(table.dtype());
+    nb::gil_scoped_release release;
+    return scalar == Scalar::f32 ? furthest_of<float>(table, centre.data()) : furthest_of<double>(table, centre.data());
+}
+
+}  // namespace
+
+void bind_spread(nb::module_& m) {
+    m.def("column_means", &column_means, nb::arg("table").noconvert());
+    m.def("furthest_row", &furthest_row, nb::arg("table").noconvert(), nb::arg("centre").noconvert());
+}
+
+}  // namespace mercer

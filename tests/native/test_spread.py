@@ -1,0 +1,59 @@
+"""How rows are spread: means and largest distances of native code, beside their twins."""
+
+import numpy as np
+import pytest
+
+from mercer import _core, _reference
+from mercer.data import as_data
+
+SHAPES = [(1, 1), (7, 1), (5, 7), (6, 8), (41, 9), (300, 30), (3, 300_000), (20_000, 27)]
+LAYOUTS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "every other": lambda table: np.repeat(table, 2, axis=1)[:, ::2],
+    "backwards": lambda table: table[::-1].copy()[::-1],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_spread(shape, layout, dtype):
+    table = (np.random.default_rng(0).normal(size=shape) + 3.0).astype(dtype)
+    stored = LAYOUTS[layout](table)
+    means = _core.column_means(stored)
+    np.testing.assert_allclose(means, _reference.column_means(table), rtol=1e-13)
+    np.testing.assert_array_equal(means, _core.column_means(table))  # whatever the layout in memory
+    if shape[1] > 1:  # else NumPy adds up in another order
+        np.testing.assert_array_equal(means, as_data(table).mean())
+    for centre in (means, means + 1.0, np.zeros(shape[1])):
+        found = _core.furthest_row(stored, centre)
+        assert found == pytest.approx(_reference.furthest_row(table, centre), rel=1e-11, abs=0.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("row", range(3))
+def test_what_is_not_finite_shows(bad, row):
+    table = np.ones((3, 9))
+    table[row, 4] = bad
+    for centre in (np.zeros(9), np.full(9, bad)):
+        with np.errstate(all="ignore"):
+            expected = _reference.furthest_row(table, centre)
+        np.testing.assert_equal(_core.furthest_row(table, centre), expected)
+
+
+REFUSED = {
+    "no rows": (lambda: _core.column_means(np.zeros((0, 2))), ValueError, "a row and a column"),
+    "no columns": (lambda: _core.column_means(np.zeros((2, 0))), ValueError, "a row and a column"),
+    "integers": (lambda: _core.column_means(np.ones((2, 2), dtype=int)), TypeError, "float32 or float64"),
+    "half precision": (lambda: _core.furthest_row(np.ones((2, 2), dtype=np.float16), np.zeros(2)), TypeError, None),
+    "another centre": (lambda: _core.furthest_row(np.ones((2, 2)), np.zeros(3)), ValueError, "each column"),
+    "a single centre": (lambda: _core.furthest_row(np.ones((2, 2)), np.zeros(2, dtype=np.float32)), TypeError, None),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_tables_that_are_refused(what):
+    ask, error, message = REFUSED[what]
+    with pytest.raises(error, match=message):
+        ask()
