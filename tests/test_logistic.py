@@ -1,5 +1,8 @@
 """Logistic regression: a generic optimiser, duality by hand, weights as copies, and where there is no optimum."""
 
+import os
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -427,6 +430,49 @@ def test_blas_has_one_thread_whatever_thread_of_python_asks(limit):
             assert other.submit(in_a_fit).result() == {1}
             assert threads() == found
     assert threads() == before
+
+
+FORKED = """
+import os, signal, sys, threading
+from threadpoolctl import threadpool_info
+from mercer.backends import threads
+
+def blas():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+def hold():
+    with threads.blas_threads(1):
+        begun.set(), done.wait()
+
+found, begun, done = blas(), threading.Event(), threading.Event()
+other = threading.Thread(target=hold)
+other.start(), begun.wait()
+threads._one_thread._lock.acquire()  # another thread is about to ask
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    left = blas()
+    with threads.blas_threads(1):
+        within = blas()
+    os._exit(0 if (left, within, blas()) == (found, {1}, found) else 1)
+threads._one_thread._lock.release()
+status = os.waitpid(child, 0)[1]
+done.set(), other.join()
+with threads.blas_threads(1):
+    child = os.fork()  # who forks goes on within
+    if child == 0:
+        signal.alarm(20)
+    within = blas()
+if child == 0:
+    os._exit(0 if (within, blas()) == ({1}, found) else 1)
+sys.exit(status or os.waitpid(child, 0)[1] or (within, blas()) != ({1}, found))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
+def test_a_process_that_is_forked_during_a_fit_has_its_threads():
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    assert subprocess.run([sys.executable, "-c", FORKED], env=environment, timeout=60, check=False).returncode == 0
 
 
 def test_the_biases_of_a_certificate_leave_blas_one_thread(monkeypatch):

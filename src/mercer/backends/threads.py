@@ -104,27 +104,40 @@ class _OneThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._n_asking = 0
+        self._asking: list[int] = []  # threads, as often as they ask
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
+        own = threading.get_ident()
         with self._lock:
-            if self._n_asking == 0:
+            if not self._asking:
                 _take_control()
                 self._limiter = _loaded().limit(limits=1, user_api="blas")
-            self._n_asking += 1
+            self._asking.append(own)
         try:
             yield
         finally:
             with self._lock:
-                self._n_asking -= 1
-                if self._n_asking == 0:
-                    _take_control()
-                    self._limiter.restore_original_limits()
-                    _take_control()  # and leave it to whoever comes next
+                self._asking.remove(own)
+                self._put_back()
+
+    def begin_anew(self) -> None:
+        """Go on in a process that was forked, where of all threads only this one lives on, whatever others had held."""
+        self._lock = threading.Lock()
+        if self._asking:
+            self._asking = [thread for thread in self._asking if thread == threading.get_ident()]
+            self._put_back()
+
+    def _put_back(self) -> None:
+        if not self._asking:
+            _take_control()
+            self._limiter.restore_original_limits()
+            _take_control()  # and leave it to whoever comes next
 
 
 _one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.begin_anew)
 
 
 def _take_control() -> None:
