@@ -28,11 +28,12 @@ def found():
     return study(with_missing(quantities(160)), "pay", missing="impute", n_folds=3)
 
 
-def test_the_terminal_speaks_of_its_own_options(found, capsys):
+def test_readers_are_told_no_parameters_of_python(found, capsys):
     print_study(found)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "names of classes, say --task classification." in shown
-    assert "task=" not in shown
+    for text in (shown, render(found, source="t.csv")):
+        assert "If these numbers are names of classes, ask for classification." in text
+        assert "task=" not in text
     assert "-0.000" not in shown
 
 
@@ -166,7 +167,7 @@ def test_what_a_target_is_taken_for_is_said(case):
     assert (truth.reading == "") == (words == "")
     if words:
         other = "regression" if task == "classification" else "classification"
-        assert f"say task={other}." in truth.reading
+        assert truth.reading.endswith(f"ask for {other}.")
         settled = read_target(table, "goal", other)
         assert (settled.task, settled.reading) == (other, "")
 

@@ -176,8 +176,8 @@ def _task_of(target: str, known: np.ndarray) -> tuple[str, str]:
         )
     if many:
         reading = f"{held}, such as {shown}, and was taken for a quantity: this is regression. If these numbers are "
-        return "regression", reading + "names of classes, say task=classification."
+        return "regression", reading + "names of classes, ask for classification."
     if is_text or len(values) <= 2:
         return "classification", ""
     reading = f"{held}, such as {shown}, and was taken for {len(values)} classes: this is classification. If these "
-    return "classification", reading + "numbers are a quantity, say task=regression."
+    return "classification", reading + "numbers are a quantity, ask for regression."

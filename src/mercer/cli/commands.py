@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mercer import InseparableError
     from mercer.model import Model
     from mercer.table import Table
+    from mercer.target import Truth
 
 
 class _Integer(click.IntRange):
@@ -114,8 +115,7 @@ def study_command(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",
                 *((None, INTERRUPTED) if str(stopped) == "interrupted" else ("give it more time with --max-seconds",)),
             ) from stopped
-        if found.intake.truth.reading:
-            say("note", found.intake.truth.reading)
+        _say_reading(found.intake.truth)
         save_model(folder / "model.mercer", found.model)
         write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
@@ -195,8 +195,7 @@ def fit_command(
         raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
     truth = read_target(read, name, task)
     _check_options(truth.task)
-    if truth.reading:
-        say("note", truth.reading)
+    _say_reading(truth)
     intake = take_in(read, truth, drop=drop, keep=keep, missing=missing)
     own = {"epsilon": epsilon} if truth.task == "regression" else {"multi_class": multi_class}
     kind = SVR if truth.task == "regression" else SVC
@@ -431,6 +430,13 @@ def _check_writable(folder: Path) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> OSError:
     return OSError(f"output folder {folder} cannot be written: {error.strerror}")
+
+
+def _say_reading(truth: Truth) -> None:
+    """What the target was taken for, where it could be another thing, and how to say so."""
+    if truth.reading:
+        other = "classification" if truth.task == "regression" else "regression"
+        say("note", f"{truth.reading.removesuffix('.')} with --task {other}.")
 
 
 def _say_written(*paths: Path) -> None:
