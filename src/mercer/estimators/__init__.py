@@ -9,14 +9,14 @@ from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquar
 from mercer.estimators.least_squares_svc import LeastSquaresSVC as LeastSquaresSVC
 from mercer.estimators.logistic import LogisticRegression as LogisticRegression
 from mercer.estimators.neighbours import KernelNeighborsClassifier as KernelNeighborsClassifier
-from mercer.estimators.novelty import SVDD as SVDD
-from mercer.estimators.novelty import OneClassSVM as OneClassSVM
 from mercer.estimators.nu_svc import NuSVC as NuSVC
 from mercer.estimators.nu_svr import NuSVR as NuSVR
+from mercer.estimators.one_class_svm import OneClassSVM as OneClassSVM
 from mercer.estimators.parzen import ParzenClassifier as ParzenClassifier
 from mercer.estimators.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.estimators.quantile_svr import QuantileSVR as QuantileSVR
 from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier
 from mercer.estimators.search import KernelSearchCV as KernelSearchCV
 from mercer.estimators.svc import SVC as SVC
+from mercer.estimators.svdd import SVDD as SVDD
 from mercer.estimators.svr import SVR as SVR

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators.novelty import SVDD, OneClassSVM
 from mercer.estimators.nu_svc import NuSVC
 from mercer.estimators.nu_svr import NuSVR
+from mercer.estimators.one_class_svm import OneClassSVM
 from mercer.estimators.pipelines import machine_of, path_of, remembers
 from mercer.estimators.quantile_svr import QuantileSVR
 from mercer.estimators.svc import SVC
+from mercer.estimators.svdd import SVDD
 from mercer.estimators.svr import SVR
 
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)

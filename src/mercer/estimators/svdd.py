@@ -1,0 +1,186 @@
+"""Support vector data description: the smallest ball around the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer import recipes
+from mercer.backends import HeldRows
+from mercer.data import Data, Precomputed
+from mercer.estimators.novelty import FloatArray, NoveltyDetector
+from mercer.estimators.parameters import check_penalty
+from mercer.kernels import Gamma, Kernel
+from mercer.solvers import Progress
+
+_SAME = 1e-9  # relative differences of k(x, x) that count as rounding
+
+
+class SVDD(NoveltyDetector):
+    """Support vector data description: the smallest ball, in feature space, that leaves few rows outside.
+
+    **Solves** over the centre c and R^2
+
+        min  R^2 + sum_i C_i max(0, ||phi(x_i) - c||^2 - R^2),
+
+    C_i being C times the weight of the row, through the dual
+
+        max  sum_i beta_i k(x_i, x_i) - beta' K beta   s.t.  0 <= beta_i <= C_i,   sum_i beta_i = 1.
+
+    With C >= 1 no row is outside: that is the minimal enclosing ball. With C = 1 / (nu n) and a kernel whose k(x, x) is
+    the same for all x it is :class:`OneClassSVM`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of a unit of squared distance outside the ball, > 0, may be infinite. The penalties of all rows must sum
+        to 1 at least.
+    kernel, degree, gamma, coef0, tol
+        See :class:`SVC`.
+    tol_gap : float or None, default=1e-3
+        Largest relative duality gap, besides `tol`, which alone says little of a ball where coefficients are small.
+    verbose, max_iter, max_seconds, memory_limit, warm_start, n_jobs, callback
+        See :class:`SVC`.
+
+    Attributes
+    ----------
+    radius_ : float
+        R, and what the optimality conditions leave open: rows on the border are inside.
+    offset_ : ndarray of shape (1,)
+        -R^2: scores are minus squared distances from the centre.
+    squared_norm_ : float
+        ||c||^2.
+    function_ : RKHSFunction
+        The centre c, a function of the kernel's space.
+    center_ : ndarray of shape (n_features,)
+        The centre; for the linear kernel only.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        beta: the weights of the rows in the centre.
+    intercept_ : ndarray of shape (1,)
+        b of the dual problem, (R^2 - ||c||^2) / 2.
+    support_, support_vectors_, n_support_, coef_, kernel_, n_iter_, fit_status_, recipe_,
+    shape_fit_
+        See :class:`SVR`.
+    solution_, certificate_
+        See :class:`SVR`; its objectives are half of those above.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for input that the messages name.
+
+    Warns
+    -----
+    ConvergenceWarning, IndefiniteKernelWarning
+        See :class:`SVC`.
+
+    Notes
+    -----
+    `tol` bounds the violation in half squared distances: a row inside the ball may be outside by 2 tol.
+
+    With a precomputed kernel, new rows have no k(x, x): it is taken to be that of the training rows, which must be the
+    same for all of them.
+
+    References
+    ----------
+    Tax & Duin (2004), Support vector data description, equations (8) to (14).
+
+    Examples
+    --------
+    >>> from mercer import SVDD
+    >>> ball = SVDD(kernel="linear", tol=1e-6).fit([[0.0, 0.0], [4.0, 0.0], [2.0, 1.0]])
+    >>> round(ball.radius_, 6), ball.center_.round(6).tolist()
+    (2.0, [2.0, 0.0])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        verbose: int = False,
+        max_iter: int = -1,
+        tol_gap: float | None = 1e-3,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
+        """Find the ball.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
+            See :meth:`SVC.fit`.
+        y : ignored
+        sample_weight : array-like of shape (n,), optional
+            Factors of C, >= 0; 0 leaves a row out.
+
+        Returns
+        -------
+        SVDD
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            For parameters out of their range; for penalties that sum to less than 1; for X that holds text, NaN or
+            infinity; for negative weights; and for kernel values that overflow.
+        """
+        del y
+        self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
+        evidence = self._solutions[0].evidence
+        assert evidence is not None
+        lengths = -2.0 * evidence.problem.linear
+        self.intercept_ += self._doubt
+        self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
+        certificate = self.certificate_
+        # D = 1/2 (sum beta k(x, x) - ||c||^2), and so ||c||^2 = sum beta k(x, x) - 2 D.
+        self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
+        squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
+        self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
+        return self
+
+    @property
+    def center_(self) -> FloatArray:
+        """The centre, for the linear kernel."""
+        return self.coef_[0]
+
+    def _scores(self, data: Data) -> FloatArray:
+        """Minus squared distances from the centre."""
+        if isinstance(data, HeldRows) or not isinstance(data, Precomputed):
+            lengths: FloatArray | float = self.kernel_.diag(data)
+        elif self._length is None:
+            raise ValueError(
+                "distances of new rows need k(x, x), which a precomputed matrix between them and the training rows "
+                "does not hold, and which differs between the training rows; normalise the kernel so that it is 1, or "
+                "pass the kernel and the rows."
+            )
+        else:
+            lengths = self._length
+        return 2.0 * super()._scores(data) - lengths - self.squared_norm_
