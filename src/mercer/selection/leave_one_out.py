@@ -223,50 +223,58 @@ def leave_one_out(
     check_choice("what", what, ("values", "errors"))
     check_seconds(max_seconds)
     check_callback(callback)
-    scheme = getattr(estimator, "multi_class", "ovo")
-    if scheme not in ("ovo", "ovr"):
-        raise ValueError(
-            f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to 'ovo' or "
-            "'ovr'."
-        )
     began = time.perf_counter()
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     machine = clone(estimator).fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
     if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
         return _closed_form(machine, X, np.asarray(y), fit_seconds)
+    until = None if max_seconds is None else time.perf_counter() + max_seconds
+    with Interruption() as interruption:
+        watch = Watch(interruption, until, verbose, callback)
+        result = _followed(machine, y, fit_seconds, watch, errors_only=what == "errors")
+    if result.stopped:
+        warnings.warn(
+            f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
+            "were known; `known` says which, `error_bounds` what that says of the error. Raise max_seconds, or let it "
+            "run.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_only: bool) -> LeaveOneOut:
+    """Of machines whose solutions are followed while a row goes."""
     began = time.perf_counter()
     rows: IndexArray = machine._rows
     whole: Gram = machine._solutions[0].certificate.evidence.whole()
     n_before = whole.n_values
     gram = whole if rows.size == whole.n else whole.restrict(rows)
-    if not gram.is_convex:
-        raise ValueError(
-            f"leave_one_out needs a kernel that is positive semidefinite, but {machine.kernel_!r} is not known "
-            f"to be on these rows ({gram.diagnosis}): the solutions without a row would not be unique."
-        )
+    _require_convex(machine, gram)
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
     problems = [solution.certificate.evidence.problem for solution in machine._solutions]
-    starts = [solution.beta for solution in machine._solutions]
     rules = _Rules(problems[0], gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
-    with Interruption() as interruption:
-        if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
-            interruption.request()
-        watch = Watch(interruption, None if max_seconds is None else began + max_seconds, verbose, callback)
-        wanted = rules.open_rows if rules is not None and what == "errors" else None
-        raw, rule, found = left_out(
-            problems, starts, parts, whole, rows, wanted=wanted, check=watch.check, tell=watch.tell
-        )
-    error_rule = None if rules is None or not found else rule[:, 0].copy()
-    if rules is not None and error_rule is not None:
-        error_rule[rows] = rules.named(error_rule[rows], found[0])
-        if wanted is not None:
-            rule[:, 0] = error_rule
+    if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
+        watch.interruption.request()
+    raw, rule, found = left_out(
+        problems,
+        [solution.beta for solution in machine._solutions],
+        parts,
+        whole,
+        rows,
+        wanted=rules.open_rows if rules is not None and errors_only else None,
+        check=watch.check,
+        tell=watch.tell,
+    )
+    error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0])
+    if error_rule is not None and errors_only:
+        rule[:, 0] = error_rule
     settled_by = rule if error_rule is None else error_rule[:, None]
     known = (settled_by != "unknown").all(axis=1)
     decision, predicted, wrong, error = _judged(machine, machines, whole, raw, settled_by, rows, y, known)
-    result = LeaveOneOut(
+    return LeaveOneOut(
         decision=decision,
         raw=raw,
         predicted=predicted,
@@ -282,14 +290,6 @@ def leave_one_out(
         known=known,
         stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
-    if result.stopped:
-        warnings.warn(
-            f"leave_one_out was ended ({result.stopped}) when {int(known.sum())} of {known.size} rows were known; "
-            "`known` says which, `error_bounds` what that says of the error. Raise max_seconds, or let it run.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return result
 
 
 class _Rules:
@@ -308,11 +308,13 @@ class _Rules:
         settled, misclassified = self.terms(beta, gradient)
         return np.flatnonzero(~settled & ~misclassified)
 
-    def named(self, rule: TextArray, one: Followed) -> TextArray:
-        """Which rule settles first whether each row is an error."""
+    def named(self, rule: TextArray, rows: IndexArray, one: Followed) -> TextArray:
+        """Which rule settles first whether each row is an error; `rows` are those of the problem."""
         settled, misclassified = self.terms(one.beta, one.gradient)
-        support = rule != "not a support vector"
-        return np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], rule)
+        named, own = rule.copy(), rule[rows]
+        support = own != "not a support vector"
+        named[rows] = np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], own)
+        return named
 
 
 def _require_kind(estimator: Any) -> None:
@@ -339,6 +341,20 @@ def _require_kind(estimator: Any) -> None:
         raise ValueError(
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border that it moves would "
             "have to be moved anew without every row; set nu."
+        )
+    scheme = getattr(estimator, "multi_class", "ovo")
+    if scheme not in ("ovo", "ovr"):
+        raise ValueError(
+            f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to 'ovo' or "
+            "'ovr'."
+        )
+
+
+def _require_convex(machine: Any, gram: Gram) -> None:
+    if not gram.is_convex:
+        raise ValueError(
+            f"leave_one_out needs a kernel that is positive semidefinite, but {machine.kernel_!r} is not known "
+            f"to be on these rows ({gram.diagnosis}): the solutions without a row would not be unique."
         )
 
 
