@@ -122,6 +122,20 @@ class Solution:
     held_values: FloatArray | None = field(default=None, repr=False)
     certified: Certificate | None = field(default=None, repr=False)
 
+    @classmethod
+    def evaluated(cls, evidence: Evidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:
+        """Return one whose evaluation came with it, certified; `about` it are the arguments that these two leave."""
+        found = cls(
+            beta=evidence.beta,
+            bias=evaluation.bias,
+            multipliers=evaluation.multipliers,
+            ended=ended,
+            trace=[TraceRow(about["seconds"], about["n_iter"], evaluation.violation, evaluation.dual)],
+            evidence=evidence,
+            **about,
+        )
+        return found.certify(evaluation)
+
     @property
     def status(self) -> Status:
         """The certificate's status, or `unverified` where the fit was interrupted before it was computed."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from mercer._core import combine_rows, conditions
 from mercer.backends import HeldRows
-from mercer.certificate import Evidence, certify, conclude
+from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problems, inner
 from mercer.roundoff import is_certain, rounding_of_sums
-from mercer.solution import Limits, Solution, Solutions, TraceRow
+from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray, Progress
 from mercer.solvers.held_rounds import SAME, HeldRounds, Progression
 from mercer.status import Status
@@ -196,24 +196,16 @@ class HeldProblems:
             convex=True,
         )
         assert self._about.idx is not None
-        evidence = replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own])
-        effort: dict[str, Any] = {
-            "n_iter": int(self._n_iter[number]),
-            "seconds": float(self._seconds[number]),
-            "n_kernel_values": 0,
-            "peak_memory_bytes": self._held_bytes + STATE_ARRAYS * beta.nbytes,
-        }
-        return Solution(
-            beta=beta,
-            bias=evaluation.bias,
-            multipliers=evaluation.multipliers,
-            ended=ended,
-            trace=[TraceRow(effort["seconds"], effort["n_iter"], evaluation.violation, evaluation.dual)],
+        return Solution.evaluated(
+            replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own]),
+            evaluation,
+            ended,
+            limits=limits,
             solver=HeldRounds.name,
             reason=HeldRounds.reason,
-            limits=limits,
-            evidence=evidence,
+            n_iter=int(self._n_iter[number]),
+            seconds=float(self._seconds[number]),
+            n_kernel_values=0,
+            peak_memory_bytes=self._held_bytes + STATE_ARRAYS * beta.nbytes,
             held_values=self.values[number],
-            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=None, **effort),
-            **effort,
         )

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import machines_workspace, solve_machines
-from mercer.certificate import Evidence, certify, conclude
+from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problems
 from mercer.roundoff import is_certain, rounding_of_sums
-from mercer.solution import Limits, Solution, Solutions, TraceRow
+from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, all_at_once
 from mercer.status import Status
@@ -276,25 +276,17 @@ class Solved:
         if n_iter == limits.max_iter and end == _LIMIT:
             ended = Status.MAX_ITER
         most = WHOLE_PROBLEM if problem.n <= WHOLE_PROBLEM else SMALL_AMONG_MANY
-        effort = {
-            "n_iter": int(n_iter),
-            "seconds": seconds,
-            "n_kernel_values": int(n_values),
-            "peak_memory_bytes": self.held_bytes + STATE_ARRAYS * beta.nbytes,
-        }
-        evidence = replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number))
-        return Solution(
-            beta=beta,
-            bias=evaluation.bias,
-            multipliers=evaluation.multipliers,
-            ended=ended,
-            trace=[TraceRow(seconds, int(n_iter), evaluation.violation, evaluation.dual)],
+        return Solution.evaluated(
+            replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number)),
+            evaluation,
+            ended,
+            limits=limits,
             solver=BatchSMO.name,
             reason=all_at_once(problem.n, most, convex=True),
-            limits=limits,
-            evidence=evidence,
-            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),
-            **effort,
+            n_iter=int(n_iter),
+            seconds=seconds,
+            n_kernel_values=int(n_values),
+            peak_memory_bytes=self.held_bytes + STATE_ARRAYS * beta.nbytes,
         )
 
     def _rows_of(self, number: int) -> IndexArray:
