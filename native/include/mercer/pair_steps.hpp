@@ -51,7 +51,8 @@ template <class Real>
 class PairSteps {
     using V = VecOf<Real>;
     static constexpr int kWidth = kLanesOf<Real>;
-    static constexpr int64_t kAhead = 4096 / static_cast<int64_t>(sizeof(Real));  // a row comes from far away
+    static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
+    static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
     static constexpr Real kInf = static_cast<Real>(kInfinity);
 
   public:
@@ -131,6 +132,12 @@ class PairSteps {
         constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Real));
         const int64_t first = padded_ < kAhead ? padded_ : kAhead;
         for (int64_t u = 0; u < first; u += kLine) __builtin_prefetch(from + u, 0, 2);
+    }
+
+    // Beyond the row's end too, where no pointer may point: the address is a number.
+    MERCER_INLINE static void ask_ahead_of(const Real* place) {
+        const auto address = reinterpret_cast<std::uintptr_t>(place) + static_cast<std::uintptr_t>(kAheadBytes);
+        __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
     }
 
     // Sees to it that a row has been evaluated, and with it those of the variables on its side that violate most: they
@@ -224,8 +231,7 @@ class PairSteps {
             u = first / kWidth * kWidth;
             if (u < first) see_inside(lanes[0], u, first, last), u += kWidth;
             while (u + 2 * kWidth <= last) {
-                __builtin_prefetch(row_j + u + kAhead, 0, 2);
-                __builtin_prefetch(row_j + u + kAhead + kWidth, 0, 2);
+                ask_ahead_of(row_j + u), ask_ahead_of(row_j + u + kWidth);
                 advance(lanes[0]), advance(lanes[1]);
             }
             while (u + kWidth <= last) advance(lanes[0]);
@@ -271,8 +277,7 @@ class PairSteps {
             u += kWidth;
         };
         while (u + 2 * kWidth <= last) {
-            __builtin_prefetch(matrix_row + u + kAhead, 0, 2);
-            __builtin_prefetch(matrix_row + u + kAhead + kWidth, 0, 2);
+            ask_ahead_of(matrix_row + u), ask_ahead_of(matrix_row + u + kWidth);
             advance(0), advance(1);
         }
         while (u < last) advance(0);
