@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import PROBLEMS
-from mercer.problems import Problem, c_svc, nearest_points
+from mercer.problems import Problem, c_svc, nearest_points, one_class
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
 
@@ -86,6 +86,15 @@ def test_a_thinned_problem_stands_for_the_whole(case, step):
     assert ((part.lower <= part.start) & (part.start <= part.upper)).all()
     if step == 1:
         np.testing.assert_allclose(part.group_totals(part.start), problem.group_totals(problem.start), atol=1e-12)
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-200, 1e-6])
+def test_a_thinned_problem_is_one_whatever_its_rows_weigh(least):
+    weights = np.full(40, least)
+    weights[1::8] = 1e150
+    part, _ = one_class(weights, 0.5).thinned(8)
+    assert np.isfinite(part.upper).all()
+    assert ((part.lower <= part.start) & (part.start <= part.upper)).all()
 
 
 @every_problem

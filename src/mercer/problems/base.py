@@ -18,6 +18,7 @@ IndexArray = npt.NDArray[np.int64]
 
 _HAIR = 1e-14  # of the largest coefficient: what rounding leaves between one and its bound
 _SHARE_OF_BOX = 1e-6  # at most: boxes narrower than that have an inside too
+_LEAST_PART = 1e-12  # of all boxes, that some of them are taken for at least: factors have to be finite
 _SHORT = 2048  # BLAS is called at less cost, and uses one thread
 
 
@@ -215,7 +216,8 @@ class Problem:
             chosen = np.flatnonzero(self.rows % step == 0)
             rows = self.rows[chosen] // step
         groups, widths = self.groups[chosen], self.upper - self.lower
-        share = (np.bincount(self.groups, weights=widths) / np.bincount(groups, weights=widths[chosen]))[groups]
+        room, part_room = np.bincount(self.groups, weights=widths), np.bincount(groups, weights=widths[chosen])
+        share = (room / np.maximum(part_room, _LEAST_PART * room))[groups]
         part = Problem(
             self.name,
             self.linear[chosen],
