@@ -179,6 +179,16 @@ def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vect
     np.testing.assert_allclose(sums, expected, rtol=0.0, atol=(1e-6 if single else 1e-13) * np.abs(expected).max())
 
 
+def test_parts_of_a_product_are_smaller_where_it_has_many_columns():
+    gram, checks = Gram(RBF(gamma=0.5), as_data(rows(300))), []
+    gram._store.backend.values_per_call = 300 * 300
+    for columns in (1, 200):
+        checks.append(0)
+        gram.matvec(np.ones((300, columns)), check=lambda: checks.append(checks.pop() + 1))
+    assert checks[0] == 1
+    assert checks[1] > 5
+
+
 def test_zero_coefficients_cost_nothing():
     gram, v = Gram(Linear(), as_data(rows(50))), np.zeros(50)
     v[[3, 40]] = 1.0

@@ -428,7 +428,7 @@ class Gram:
 
         Yields after bounded work.
         """
-        size, at_a_time = rows.size**2, 8 * self.values_per_call
+        size, at_a_time = rows.size**2, 8 * self._values_times(vectors)
         parts = 1 if size <= at_a_time else 2 * size // at_a_time + 1  # the first ones have nearly whole rows
         sums = np.zeros_like(vectors)
         for part in range(parts):
