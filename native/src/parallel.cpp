@@ -4,22 +4,27 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "mercer/scratch.hpp"
 
 namespace mercer {
 
-void parallel_for(int64_t count, int n_threads, Task task, void* context) {
-    if (n_threads > count) n_threads = static_cast<int>(count);
-    std::atomic<int64_t> next{0};
-    std::exception_ptr failure;
-    std::mutex failure_mutex;
-    auto work = [&] {
+namespace {
+
+constexpr int kMostLate = 64;        // helpers that have been started and not come yet: more are no use
+std::atomic<int> n_late_helpers{0};  // of all loops
+
+// What caller and helpers share of a loop. A helper that comes late may outlive it: it then finds nothing to do.
+struct Loop {
+    Loop(int64_t n_tasks, Task what, void* where) : count(n_tasks), task(what), context(where) {}
+
+    void work() noexcept {
+        n_at_work.fetch_add(1);
         try {
             for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
         } catch (...) {
@@ -27,17 +32,49 @@ void parallel_for(int64_t count, int n_threads, Task task, void* context) {
             failure = std::current_exception();
             next.store(count);
         }
-    };
-    std::vector<std::thread> helpers;
-    helpers.reserve(n_threads > 1 ? static_cast<std::size_t>(n_threads) - 1 : 0);
-    try {
-        for (int t = 1; t < n_threads; ++t) helpers.emplace_back(work);
-    } catch (const std::system_error&) {
-        // The system grants no more threads: the ones that exist do the work.
+        n_at_work.fetch_sub(1);
+        n_at_work.notify_all();
     }
-    work();
-    for (auto& helper : helpers) helper.join();
-    if (failure) std::rethrow_exception(failure);
+
+    const int64_t count;
+    const Task task;
+    void* const context;
+    std::atomic<int64_t> next{0};
+    std::atomic<int> n_at_work{0};
+    std::exception_ptr failure;
+    std::mutex failure_mutex;
+};
+
+// Returns whether there is a helper. If the system grants no more threads, the ones that exist do the work.
+bool start_helper(const std::shared_ptr<Loop>& loop) {
+    if (n_late_helpers.fetch_add(1) < kMostLate) {
+        try {
+            std::thread([loop] {
+                n_late_helpers.fetch_sub(1);
+                loop->work();
+            }).detach();
+            return true;
+        } catch (const std::system_error&) {
+        }
+    }
+    n_late_helpers.fetch_sub(1);
+    return false;
+}
+
+}  // namespace
+
+void parallel_for(int64_t count, int n_threads, Task task, void* context) {
+    if (n_threads > count) n_threads = static_cast<int>(count);
+    if (n_threads <= 1) {
+        for (int64_t i = 0; i < count; ++i) task(context, i);
+        return;
+    }
+    const auto loop = std::make_shared<Loop>(count, task, context);
+    for (int t = 1; t < n_threads && start_helper(loop); ++t) {
+    }
+    loop->work();
+    for (int n = loop->n_at_work.load(); n > 0; n = loop->n_at_work.load()) loop->n_at_work.wait(n);
+    if (loop->failure) std::rethrow_exception(loop->failure);
 }
 
 // Aligned by hand: glibc (2.36, for one) asks for more than it gives, so that a piece that was freed is too small for
@@ -57,7 +94,7 @@ void release_aligned(void* memory) noexcept { std::free(static_cast<void**>(memo
 }  // namespace mercer
 
 namespace {
-// The one global of the core: threadpoolctl's protocol is a number for the whole process.
+// threadpoolctl's protocol is a number for the whole process.
 std::atomic<int> thread_limit{0};
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Threads that live as long as one parallel loop: nothing to shut down, nothing that spins, safe after fork.
+// Helpers for one parallel loop each: nothing to shut down, nothing that spins, safe after fork. Nobody waits for one
+// that the system has not let begin: beside busy processes the caller does the work alone.
 #pragma once
 
 #include <cstdint>
