@@ -766,6 +766,20 @@ def test_a_fit_has_no_more_time_than_it_was_given():
     assert set(search.cv_results_["status"]) == {"time_limit"}
 
 
+def test_fits_under_way_end_when_a_callback_raises():
+    rng = np.random.default_rng(0)
+    X, y, raised, later = rng.normal(size=(1500, 5)), rng.random(1500) > 0.5, [], []
+
+    def fail(progress):
+        raised.append(progress)
+        raise OSError("no space left for what it writes")
+
+    machine = SVC(tol=1e-6, callback=lambda progress: later.append(progress) if raised else None)
+    with pytest.raises(OSError, match="no space left"):
+        KernelSearchCV(machine, C=[0.01, 1e6], gamma=[0.3], cv=2, n_jobs=2, callback=fail).fit(X, y)
+    assert len(later) <= 2  # one for each that was asking
+
+
 def test_memory_that_is_used_again_is_one_threads_alone():
     memory, interval = Memory(), sys.getswitchinterval()
 
