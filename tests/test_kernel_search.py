@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import warnings
 import weakref
@@ -765,6 +766,38 @@ def test_a_fit_has_no_more_time_than_it_was_given():
     assert set(search.cv_results_["status"]) == {"time_limit"}
 
 
+def test_fits_under_way_end_when_a_callback_raises():
+    rng = np.random.default_rng(0)
+    X, y, raised, later = rng.normal(size=(1500, 5)), rng.random(1500) > 0.5, [], []
+
+    def fail(progress):
+        raised.append(progress)
+        raise OSError("no space left for what it writes")
+
+    machine = SVC(tol=1e-6, callback=lambda progress: later.append(progress) if raised else None)
+    with pytest.raises(OSError, match="no space left"):
+        KernelSearchCV(machine, C=[0.01, 1e6], gamma=[0.3], cv=2, n_jobs=2, callback=fail).fit(X, y)
+    assert len(later) <= 2  # one for each that was asking
+
+
+def test_memory_that_is_used_again_is_one_threads_alone():
+    memory, interval = Memory(), sys.getswitchinterval()
+
+    def work(number):
+        for k in range(3000):
+            dtype = (np.float32, np.float64)[k % 2]
+            matrix, other = memory.square(2 + (k + number) % 3, dtype), memory.square(3, np.float32)
+            matrix[:], other[:] = number, -number
+            assert (matrix == number).all()
+
+    try:
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(work, range(4))) == [None] * 4
+    finally:
+        sys.setswitchinterval(interval)
+
+
 @pytest.mark.parametrize(
     ("machine", "axes", "n_matrices"),
     [
@@ -782,7 +815,8 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
     def counted(self, n, dtype):
         matrix = make(self, n, dtype)
         made.append(weakref.ref(matrix))
-        most.append(sum(one().nbytes for one in made if one() is not None) + sum(one.nbytes for one in self._idle))
+        idle = [memory for kept in list(self._idle.values()) for memory in kept]
+        most.append(sum(one().nbytes for one in made if one() is not None) + sum(one.nbytes for one in idle))
         return matrix
 
     monkeypatch.setattr(Memory, "square", counted)

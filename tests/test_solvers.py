@@ -101,6 +101,18 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
     assert by_smaller.n_iter < 0.7 * at_once.n_iter
 
 
+def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1000, 4))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=1000) > 0.0, 1.0, -1.0)
+    kernel, C, limits = RBF(gamma=0.05), 1e6, Limits(tol=1e-3)
+    by_smaller = solved(X, y, C, kernel, limits)
+    monkeypatch.setattr(batch_smo, "_ASTRAY", math.inf)
+    at_once = solved(X, y, C, kernel, limits)
+    same_optimum(by_smaller, at_once)
+    assert by_smaller.n_iter < 0.7 * at_once.n_iter
+
+
 @pytest.mark.parametrize("steps", [2_000, 2_001, 3_000, 4_000, 4_500])
 def test_a_limit_within_smaller_boxes_leaves_the_best_point_before(steps):
     X, y = blobs(n=1000, p=8)

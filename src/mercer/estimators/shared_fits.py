@@ -279,7 +279,7 @@ class SharedFits:
         left = None if self._until is None else max(0.0, self._until - time.perf_counter())
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
-        machine.callback = _Stop(self._interruption, machine.callback)
+        machine.callback = _Stop(lambda: self._interruption.requested or self._is_over, machine.callback)
 
     def _go_on(self, machine: DualMachine, course: Course, kernel: Kernel) -> DualMachine:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
@@ -295,11 +295,11 @@ class SharedFits:
 class _Stop:
     """Ends a fit when the search is to end; asked every 50 ms."""
 
-    def __init__(self, interruption: Interruption, also: Callable[[Progress], object] | None) -> None:
-        self._interruption, self._also = interruption, also
+    def __init__(self, ends: Callable[[], bool], also: Callable[[Progress], object] | None) -> None:
+        self._ends, self._also = ends, also
 
     def __call__(self, progress: Progress) -> object:
-        if self._interruption.requested:
+        if self._ends():
             return True
         return None if self._also is None else self._also(progress)
 

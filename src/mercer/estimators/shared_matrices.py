@@ -20,15 +20,18 @@ class Memory:
     """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it."""
 
     def __init__(self) -> None:
-        self._idle: list[npt.NDArray[np.uint8]] = []
+        self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}  # by size
 
     def square(self, n: int, dtype: type[np.floating]) -> npt.NDArray[np.floating]:
         """Return an uninitialised matrix, whose memory comes back when nothing refers to it any more."""
         wanted = n * n * np.dtype(dtype).itemsize
-        kept = next((k for k, memory in enumerate(self._idle) if memory.nbytes == wanted), None)
-        memory = np.empty(wanted, dtype=np.uint8) if kept is None else self._idle.pop(kept)
+        idle = self._idle.setdefault(wanted, [])
+        try:
+            memory = idle.pop()  # after a look, another thread might have had it
+        except IndexError:
+            memory = np.empty(wanted, dtype=np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
-        weakref.finalize(matrix, self._idle.append, memory).atexit = False
+        weakref.finalize(matrix, idle.append, memory).atexit = False
         return matrix
 
 

@@ -393,7 +393,7 @@ class Matern(Lowered):
 
 def given_gamma(kernel: Any, gamma: Gamma | None, sigma: float | None, width: float | None) -> Gamma:
     """Return gamma by the only one that is given of the three ways to say it, or else the kernel's default."""
-    if (gamma, sigma, width).count(None) < 2:
+    if (gamma is None) + (sigma is None) + (width is None) < 2:
         given = {"gamma": gamma, "sigma": sigma, "width": width}
         named = " and ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
         raise ValueError(f"{type(kernel).__name__} takes only one of gamma, sigma and width, got {named}")

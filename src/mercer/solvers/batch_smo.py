@@ -471,7 +471,7 @@ class BatchSMO(Solver[BatchState]):
         """Solve a block; where pair steps from 0 go astray, begin with smaller boxes, all in proportion."""
         convex = state.gram.is_convex
         small = block.is_everything and block.size <= _SMALL_BLOCK
-        at_zero = state.violation if convex and block.can_grow else math.inf
+        at_zero = block.violation if convex and block.can_grow else math.inf
         astray = _ASTRAY * at_zero
         for _ in range(_ROUNDS if small else _BLOCK_ROUNDS):
             end = yield from block.pair_steps(tol, astray)
@@ -479,7 +479,7 @@ class BatchSMO(Solver[BatchState]):
             if end is None:
                 return
             if end == _WENT_ASTRAY:
-                smaller, rough = block.in_smaller_boxes(), max(tol, _PART_WAY * at_zero)
+                smaller, rough = block.in_smaller_boxes(at_zero), max(tol, _PART_WAY * at_zero)
                 yield from self._settle(state, smaller, rough, rough)
                 block.begin_at(smaller)
                 continue
@@ -533,7 +533,7 @@ class _Block:
         self.is_everything = state.takes_everything
         self._before = self._beta.copy()
         self._newton_calls = 0
-        self._violation = math.inf
+        self.violation = state.violation
         self._is_hidden, self._is_small = False, False
 
     @property
@@ -548,12 +548,12 @@ class _Block:
         grows = self.is_everything and self.is_single and state.n_refreshes == 0 and not self._beta.any()
         return grows and math.isfinite(largest_value(state.problem, state.gram))
 
-    def in_smaller_boxes(self) -> _Block:
-        """Return the problem in smaller boxes, all variables at 0."""
+    def in_smaller_boxes(self, violation: float) -> _Block:
+        """Return the problem in smaller boxes, all variables at 0, and the violation that these have there."""
         smaller = copy(self)
         smaller._beta, smaller._gradient = np.zeros(self.size), self._linear.copy()
         smaller._lower, smaller._upper = self._lower / _SMALLER, self._upper / _SMALLER
-        smaller._is_small = True
+        smaller.violation, smaller._is_small = violation, True
         return smaller
 
     def begin_at(self, smaller: _Block) -> None:
@@ -601,7 +601,7 @@ class _Block:
             end = self._run(newton=False, tol=max(tol, self._noise()), max_iter=left)
             yield
             done += left
-            if end == _LIMIT and done == left and self._violation > astray:
+            if end == _LIMIT and done == left and self.violation > astray:
                 return _WENT_ASTRAY
             if end != _LIMIT or done >= self._patience():
                 return end
@@ -662,7 +662,7 @@ class _Block:
             self._state.gram.n_threads,
             self._state.stop,
         )
-        state, self._violation = self._state, violation
+        state, self.violation = self._state, violation
         state.n_iter += n_iter
         if self._is_small:
             return end
