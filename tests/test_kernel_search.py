@@ -798,17 +798,8 @@ def test_memory_that_is_used_again_is_one_threads_alone():
         sys.setswitchinterval(interval)
 
 
-@pytest.mark.parametrize(
-    ("machine", "axes", "n_matrices"),
-    [
-        (SVC(), {"C": [0.1, 1.0]}, 1),
-        (NuSVC(), {"nu": [0.1, 0.99]}, 1),  # fits that fail keep nothing either
-        (make_pipeline(StandardScaler(), SVC()), {"C": [0.1, 1.0]}, 3),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more:UserWarning")
-def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices):
-    X, y = _cancer(90)
+def _held_by_matrices(monkeypatch):
+    """Matrices of a search, and what they and their remains take each time that there is one more."""
     made, most = [], []
     make = Memory.square
 
@@ -820,6 +811,21 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
         return matrix
 
     monkeypatch.setattr(Memory, "square", counted)
+    return made, most
+
+
+@pytest.mark.parametrize(
+    ("machine", "axes", "n_matrices"),
+    [
+        (SVC(), {"C": [0.1, 1.0]}, 1),
+        (NuSVC(), {"nu": [0.1, 0.99]}, 1),  # fits that fail keep nothing either
+        (make_pipeline(StandardScaler(), SVC()), {"C": [0.1, 1.0]}, 3),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more:UserWarning")
+def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices):
+    X, y = _cancer(90)
+    made, most = _held_by_matrices(monkeypatch)
     limit = n_matrices * 4 * 90 * 90
     gc.collect()
     gc.disable()
@@ -829,6 +835,19 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
         gc.enable()
     assert max(most) <= limit
     assert [one() for one in made] == [None] * (3 * n_matrices)
+
+
+@pytest.mark.parametrize("by_folds", [True, False])
+def test_kernels_of_folds_and_of_all_rows_stay_within_the_limit_together(monkeypatch, by_folds):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=300) > 0.0
+    _, most = _held_by_matrices(monkeypatch)
+    limit = (5 * 4 if by_folds else 2 * 12) * 300**2  # in single precision, or in both for two kernels
+    gammas = ["scale", 0.5, "scale"] if by_folds else [0.1, "scale", 0.5]
+    KernelSearchCV(SVC(), C=[1e2, 1e5], gamma=gammas, cv=5, memory_limit=limit, refit=False).fit(X, y)
+    assert len(most) > 5
+    assert max(most) <= limit
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -129,10 +129,12 @@ class SharedFits:
         try:
             begun: deque[Path] = deque()
             for number, estimators in enumerate(paths):
-                if self.stopped:
-                    break
                 shared = what_is_shared(estimators[0], self._folds.X, self._folds.params)
                 path = Path(estimators, *shared, len(folds), memory)
+                while len(begun) > 1 or (begun and not self._has_room_for(begun[0], path)):
+                    yield from self._finish(pool, begun.popleft())
+                if self.stopped:
+                    break
                 self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
                 if path.shares:
                     for fold in folds:
@@ -140,8 +142,6 @@ class SharedFits:
                     for _ in range(len(estimators) * len(folds)):
                         pool.submit(self._take_turn, ready)
                 begun.append(path)
-                if len(begun) > 1 or not path.shares or not self._has_room_for_two(estimators[0]):
-                    yield from self._finish(pool, begun.popleft())
             while begun:
                 yield from self._finish(pool, begun.popleft())
         finally:
@@ -172,15 +172,17 @@ class SharedFits:
             if place + 1 < len(course.path.fits):
                 ready.put((path, place + 1, fold, course))
 
-    def _has_room_for_two(self, estimator: Any) -> bool:
-        """Whether matrices of two kernels fit the limit, were it in double precision."""
-        if machine_of(estimator)._takes_values():
-            return True
-        by_folds = (
-            estimator is not machine_of(estimator)
-            or machine_of(estimator).get_params().get("gamma", 0.0).__class__ is str
-        )
-        return 2 * Matrices.bytes_of(np.float64, self._folds.n) * (len(self._folds) if by_folds else 1) <= self._limit
+    def _has_room_for(self, *paths: Path) -> bool:
+        """Whether their fits share matrices, and these fit the limit together, were they in double precision."""
+        most = sum(self._most_bytes(path.estimators[0]) for path in paths)
+        return all(path.shares for path in paths) and most <= self._limit
+
+    def _most_bytes(self, estimator: Any) -> int:
+        machine = machine_of(estimator)
+        if machine._takes_values():
+            return 0
+        by_folds = estimator is not machine or machine.get_params().get("gamma", 0.0).__class__ is str
+        return Matrices.bytes_of(np.float64, self._folds.n) * (len(self._folds) if by_folds else 1)
 
     def _fit_fold(self, course: Course, estimator: Any) -> FoldFit:
         began = time.perf_counter()

@@ -29,6 +29,8 @@ class Memory:
         try:
             memory = idle.pop()  # after a look, another thread might have had it
         except IndexError:
+            for others in list(self._idle.values()):  # what nobody needs now is not held beside it
+                others.clear()
             memory = np.empty(wanted, dtype=np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
         weakref.finalize(matrix, idle.append, memory).atexit = False
