@@ -173,6 +173,7 @@ def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vect
     gram, cols = Gram(kernel, as_data(table)), np.random.default_rng(1).permutation(700)[:600]
     weights = np.random.default_rng(2).standard_normal((600, n_vectors) if n_vectors else 600)
     gram._store.backend.values_per_call = 20_000
+    weights = np.repeat(weights, 2, axis=0)[::2]  # not side by side
     sums = np.ones((700, n_vectors) if n_vectors else 700)
     assert sum(1 for _ in gram.accumulate(sums, cols, weights, single=single)) > 5
     expected = 1.0 + gram.block()[:, cols] @ weights

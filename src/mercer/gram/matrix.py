@@ -337,6 +337,7 @@ class Gram:
             yield from view.accumulate(change, *summed(which[cols], weights, view.n), rows=wanted, single=single)
             out[slice(None) if rows is None else rows] += change[wanted][repeats]
             return
+        weights = np.ascontiguousarray(weights)
         row_idx, col_idx = self._translate(rows), self._translate(cols)
         assert col_idx is not None
         if cols.size >= _SQUARE and (rows is None or rows.size == self.n) and not self._store.kept_width:
