@@ -7,17 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <system_error>
 #include <thread>
 
 #include "mercer/scratch.hpp"
 
 namespace mercer {
-
 namespace {
-
-constexpr int kMostLate = 64;        // helpers that have been started and not come yet: more are no use
-std::atomic<int> n_late_helpers{0};  // of all loops
 
 // What caller and helpers share of a loop. A helper that comes late may outlive it: it then finds nothing to do.
 struct Loop {
@@ -45,22 +40,6 @@ struct Loop {
     std::mutex failure_mutex;
 };
 
-// Returns whether there is a helper. If the system grants no more threads, the ones that exist do the work.
-bool start_helper(const std::shared_ptr<Loop>& loop) {
-    if (n_late_helpers.fetch_add(1) < kMostLate) {
-        try {
-            std::thread([loop] {
-                n_late_helpers.fetch_sub(1);
-                loop->work();
-            }).detach();
-            return true;
-        } catch (const std::system_error&) {
-        }
-    }
-    n_late_helpers.fetch_sub(1);
-    return false;
-}
-
 }  // namespace
 
 void parallel_for(int64_t count, int n_threads, Task task, void* context) {
@@ -70,7 +49,10 @@ void parallel_for(int64_t count, int n_threads, Task task, void* context) {
         return;
     }
     const auto loop = std::make_shared<Loop>(count, task, context);
-    for (int t = 1; t < n_threads && start_helper(loop); ++t) {
+    try {
+        for (int t = 1; t < n_threads; ++t) std::thread([loop] { loop->work(); }).detach();
+    } catch (const std::exception&) {
+        // The system grants no more threads, or no memory for them: the ones that exist do the work.
     }
     loop->work();
     for (int n = loop->n_at_work.load(); n > 0; n = loop->n_at_work.load()) loop->n_at_work.wait(n);
@@ -94,7 +76,7 @@ void release_aligned(void* memory) noexcept { std::free(static_cast<void**>(memo
 }  // namespace mercer
 
 namespace {
-// threadpoolctl's protocol is a number for the whole process.
+// The one global of the core: threadpoolctl's protocol is a number for the whole process.
 std::atomic<int> thread_limit{0};
 }  // namespace
 
