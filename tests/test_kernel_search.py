@@ -875,18 +875,3 @@ def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
     search = KernelSearchCV(_Shouting(kernel=interrupted), C=[0.1, 1.0, 10.0], cv=3, callback=told.append, refit=False)
     with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): 1 of 3 settings"):
         search.fit(X, y)
-
-
-def test_matrices_stay_within_the_limit():
-    kept = []
-
-    class Watching(SharedFits):
-        def _finish(self, pool, path):
-            yield from super()._finish(pool, path)
-            kept.append(path.nbytes)
-
-    limit = 3 * 4 * 90 * 90
-    fits = _shared_fits(1, kind=Watching, memory_limit=limit)
-    for folds in fits.run([SVC(gamma=gamma)] for gamma in ["scale", 0.1, "scale"]):
-        assert all(fold.error is None for fold in folds)
-    assert kept == [limit, limit // 3, limit]

@@ -12,7 +12,7 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kBlockEntries = 1 << 18;  // whose rows are added up before their sums are: as Dense.mean does
+constexpr int64_t kBlockEntries = 1 << 18;  // added up by themselves: long columns lose fewer digits
 constexpr int64_t kChains = 8;              // sums of a row that do not wait for each other
 
 // Calls `visit` with the elements of each row, from `first` to `last`, as an accessor of columns.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -124,33 +123,6 @@ class Vectors(Data):
 
     @abstractmethod
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray: ...
-
-    def mean(self, weights: npt.ArrayLike | None = None) -> FloatArray:
-        """Return the mean of each feature, (p,).
-
-        Parameters
-        ----------
-        weights : array-like of shape (n,), optional
-            Nonnegative weights of the rows. A weight acts as repetition, 0 as absence.
-
-        Raises
-        ------
-        ValueError
-            If there are no rows, or the weights have another shape or are all 0.
-        """
-        return self._plain_mean if weights is None else self._weighted_mean(weights)
-
-    @cached_property
-    def _plain_mean(self) -> FloatArray:
-        return self._weighted_mean(None)
-
-    def _weighted_mean(self, weights: npt.ArrayLike | None) -> FloatArray:
-        total, sums = 0.0, np.zeros(self.p)
-        for block, w in self._weighted_blocks(weights):
-            total += w.sum()
-            values = block.float64()
-            sums += values.T @ w if sp.issparse(values) else np.einsum("i,ij->j", w, values)
-        return sums / total
 
     def variance(self, weights: npt.ArrayLike | None = None) -> float:
         """Return the variance over *all* entries together, the one in scikit-learn's ``gamma="scale"``.

@@ -68,11 +68,6 @@ class Path:
         with self._lock:
             return self._matrices.setdefault(fold, Matrices(self._memory))
 
-    @property
-    def nbytes(self) -> int:
-        """What the matrices take."""
-        return sum(one.nbytes for one in self._matrices.values())
-
 
 @dataclass
 class Course:

@@ -50,11 +50,6 @@ class Matrices:
         """What they take, for n rows, once the one in this precision is there."""
         return n * n * (4 if dtype is np.float32 else 12 if after_single else 8)
 
-    @property
-    def nbytes(self) -> int:
-        """What they take."""
-        return sum(int(rows.whole.nbytes) for rows in self._by_dtype.values())
-
     def of(
         self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
     ) -> HeldRows:
