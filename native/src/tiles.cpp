@@ -12,13 +12,16 @@ namespace {
 constexpr int64_t kFewVectors = 4;         // so many are summed lane by lane
 constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
 constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
-constexpr int64_t kMaxGroups = 16;
-constexpr int64_t kPackedAlone = 1 << 15;       // elements of columns that are packed before another thread has started
-constexpr int64_t kSparseRows = 128;            // of a task, at least: lists are set up for each task
-constexpr int64_t kMostSparseRows = 512;        // and at most: packed they stay in the cache
-constexpr int64_t kTasksPerThread = 4;          // so that no thread waits long for the last one
-constexpr int64_t kSymmetricTasks = 32;         // each has its own sums over rows
-constexpr int64_t kTasksOfPart = 8;             // of such a product that comes in parts
+constexpr int64_t kMaxGroups = 16;         // of as many rows as a tile has
+constexpr int64_t kStoredGroups = 4;       // where values are stored: processors foresee so many rows being written
+constexpr int64_t kNearBytes = 4 << 20;    // of a matrix that stays near
+constexpr int64_t kMirroredFeatures = 64;  // beyond that, copied rather than evaluated from so many features on
+constexpr int64_t kPackedAlone = 1 << 15;  // elements of columns that are packed before another thread has started
+constexpr int64_t kSparseRows = 128;       // of a task, at least: lists are set up for each task
+constexpr int64_t kMostSparseRows = 512;   // and at most: packed they stay in the cache
+constexpr int64_t kTasksPerThread = 4;     // so that no thread waits long for the last one
+constexpr int64_t kSymmetricTasks = 32;    // each has its own sums over rows
+constexpr int64_t kTasksOfPart = 8;        // of such a product that comes in parts
 constexpr int64_t kSymmetricColumns = 1 << 15;  // at a time: 8 MiB of such sums
 
 // Where finished tiles go: stored as they are, or multiplied by vectors and summed in double.
@@ -30,8 +33,7 @@ struct Sink {
     const double* vectors;  // (n_right, n_vectors); where there are few, (n_vectors, n_right)
     int64_t n_vectors;
     int64_t n_right;
-    bool turned;           // rows are stored as columns
-    bool mirrors = false;  // what is above the diagonal is stored below it as well
+    bool turned;  // rows are stored as columns
 
     bool is_few() const { return stored == nullptr && n_vectors <= kFewVectors; }
     bool adds_mirrored(const TileRequest& request) const { return request.symmetric && stored == nullptr; }
@@ -55,31 +57,13 @@ MERCER_INLINE void turn_square(const Real* from, int64_t from_stride, int n_rows
     for (int r = 0; r < kLane; ++r) store(to + r * to_stride, rows[r]);
 }
 
-// The same of a whole tile of dense rows.
-template <class Real, int First = 0>
-MERCER_INLINE void turn_whole_tile(const Real* tile, int stride, Real* to, int64_t to_stride) {
-    constexpr int kLane = kLanesOf<Real>, kRows = kTileRows - First < kLane ? kTileRows - First : kLane;
-    for (int column = 0; column < kTileColumns<Real>; column += kLane) {
-        VecOf<Real> rows[kLane];
-#pragma GCC unroll 16
-        for (int r = 0; r < kLane; ++r)
-            rows[r] = r < kRows ? load_vector(tile + (First + r) * stride + column) : VecOf<Real>{};
-        turn<Real>(rows);
-#pragma GCC unroll 16
-        for (int c = 0; c < kLane; ++c)
-            __builtin_memcpy(to + (column + c) * to_stride + First, &rows[c], kRows * sizeof(Real));
-    }
-    if constexpr (First + kRows < kTileRows) turn_whole_tile<Real, First + kRows>(tile, stride, to, to_stride);
-}
-
 int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Finished tiles of one task, on their way to the sink. Sums over columns are kept lane by lane until the task ends.
-// Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied at once
-// (of dense rows) or in the end; summed, each element above also counts for its mirror image, in `mirrored`, which is
-// the task's own.
+// Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied in the
+// end; summed, each element above also counts for its mirror image, in `mirrored`, which is the task's own.
 template <class Real>
 class Outlet {
   public:
@@ -117,24 +101,16 @@ class Outlet {
     }
 
   private:
-    // What is below the diagonal comes from its mirror image, perhaps in another thread.
     void store_tile(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        const bool above = column >= row + n_rows, whole = n_columns == kTileColumns<Real>;
         Real* out = sink_.stored + row * sink_.stored_stride + column;
-        for (int r = 0; r < n_rows; ++r, out += sink_.stored_stride) {
-            const Real* values = tile + r * stride;
-            if (whole && (above || !sink_.mirrors)) {
+        for (int r = 0; r < n_rows; ++r, tile += stride, out += sink_.stored_stride) {
+            if (n_columns == kTileColumns<Real>) {
 #pragma GCC unroll 8
-                for (int c = 0; c < kTileColumns<Real>; c += kLanesOf<Real>) store(out + c, load_vector(values + c));
+                for (int c = 0; c < kTileColumns<Real>; c += kLanesOf<Real>) store(out + c, load_vector(tile + c));
             } else {
-                for (int64_t c = sink_.mirrors ? max64(0, row + r - column) : 0; c < n_columns; ++c) out[c] = values[c];
+                for (int c = 0; c < n_columns; ++c) out[c] = tile[c];
             }
         }
-        if (!sink_.mirrors) return;
-        Real* image = sink_.stored + column * sink_.stored_stride + row;
-        if (whole && above && n_rows == kTileRows) return turn_whole_tile(tile, stride, image, sink_.stored_stride);
-        for (int c = 0; c < n_columns; ++c, image += sink_.stored_stride)
-            for (int r = 0; r < min64(n_rows, column + c - row); ++r) image[r] = tile[r * stride + c];
     }
 
     void store_turned(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
@@ -368,7 +344,8 @@ void run_dense(const TileRequest& request, const Sink<Real>& sink) {
     const int64_t row_bytes = static_cast<int64_t>(sizeof(Real)) * max64(p, 1);
     const int64_t most = min64(kPanelBytes / row_bytes, sink.adds_mirrored(request) ? kSymmetricColumns : m);
     const int64_t chunk = min64(divide_up(m, kColumns), max64(1, most / kColumns)) * kColumns;
-    const int64_t groups = min64(kMaxGroups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
+    const int64_t most_groups = sink.stored == nullptr ? kMaxGroups : kStoredGroups;
+    const int64_t groups = min64(most_groups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
     Scratch panels(sizeof(Real) * static_cast<std::size_t>(chunk * (p + 2 * n_passes)));
     const Tasks<Real> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
     for (int64_t first = 0; first < m; first += chunk) {
@@ -577,35 +554,52 @@ void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_
 }
 
 template <class Real>
+constexpr int64_t kMirrored = 2 * kLanesOf<Real>;  // rows
+constexpr int64_t kMirroredAhead = 32;             // rows that are asked for before they are read
+
+template <class Real>
 struct MirrorJob {
     const Sink<Real>& sink;
     int64_t size;
 };
 
-// Copies what is above the diagonal to below it, for as many rows as a vector has lanes.
+// Copies what is above the diagonal to below it, for as many rows as two vectors have lanes. It is written where it was
+// written before, a little further on; what is read comes from other rows each time, which no processor foresees.
 template <class Real>
 void mirror_task(void* context, int64_t task) {
     constexpr int kLane = kLanesOf<Real>;
     const auto& job = *static_cast<const MirrorJob<Real>*>(context);
-    const int64_t stride = job.sink.stored_stride, first = task * kLane, last = min64(first + kLane, job.size);
+    const int64_t stride = job.sink.stored_stride, first = task * kMirrored<Real>;
+    const int64_t last = min64(first + kMirrored<Real>, job.size);
     Real* out = job.sink.stored;
-    for (int64_t column = 0; column < first; column += kLane)
-        turn_square(out + column * stride + first, stride, kLane, static_cast<int>(last - first),
-                    out + first * stride + column, stride);
+    for (int64_t column = 0; column < first; column += kLane) {
+        for (int64_t ahead = column + kMirroredAhead; ahead < min64(column + kMirroredAhead + kLane, first); ++ahead)
+            for (int64_t row = first; row < last; row += kLane) __builtin_prefetch(out + ahead * stride + row);
+        for (int64_t row = first; row < last; row += kLane)
+            turn_square(out + column * stride + row, stride, kLane, static_cast<int>(min64(kLane, last - row)),
+                        out + row * stride + column, stride);
+    }
     for (int64_t row = first; row < last; ++row)
         for (int64_t c = first; c < row; ++c) out[row * stride + c] = out[c * stride + row];
+}
+
+// Whether half of a matrix is copied sooner than it is evaluated. Beyond the near cache, copying reads and writes
+// memory, and evaluating does so beside its own work.
+template <class Real>
+bool mirroring_pays(const TileRequest& request) {
+    const int64_t n = request.left.count, n_features = request.left.n_features * request.program.n_passes;
+    return n * n * static_cast<int64_t>(sizeof(Real)) <= kNearBytes || n_features >= kMirroredFeatures;
 }
 
 template <class Real>
 void run(const TileRequest& request, const Sink<Real>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
     if (!request.left.sparse) {
-        Sink<Real> asked = sink;
-        asked.mirrors = request.symmetric && sink.stored != nullptr;
-        run_dense(request, asked);
-        return;
-    }
-    if (sink.stored != nullptr && request.left.count < request.right.count) {
+        TileRequest asked = request;
+        asked.symmetric = request.symmetric && (sink.stored == nullptr || mirroring_pays<Real>(request));
+        run_dense(asked, sink);
+        if (!asked.symmetric) return;
+    } else if (sink.stored != nullptr && request.left.count < request.right.count) {
         // Columns cost more to set up than rows: the fewer ones are columns.
         TileRequest turned = request;
         turned.left = request.right;
@@ -618,7 +612,7 @@ void run(const TileRequest& request, const Sink<Real>& sink) {
     }
     if (!request.symmetric || sink.stored == nullptr) return;
     MirrorJob<Real> job{sink, request.left.count};
-    parallel_for(divide_up(job.size, kLanesOf<Real>), request.n_threads, mirror_task<Real>, &job);
+    parallel_for(divide_up(job.size, kMirrored<Real>), request.n_threads, mirror_task<Real>, &job);
 }
 
 template <class Real>

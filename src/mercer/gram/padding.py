@@ -9,11 +9,11 @@ from mercer.gram.arena import Arena
 
 Array = npt.NDArray[np.floating]
 
-_PADDING = 16  # columns of a square block are padded to a multiple of this: the native solvers read whole vectors
+_PADDING = 16  # columns: the native solvers read whole vectors
 
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None) -> Array:
-    """Return an uninitialised array with rows padded to a multiple of 16 columns, the padding being zeros."""
+    """Return an uninitialised array with padded rows, the padding being zeros; see :func:`padded_width`."""
     shape = n_rows, padded_width(n_cols)
     array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
     array[:, n_cols:] = 0.0
@@ -21,5 +21,8 @@ def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, ar
 
 
 def padded_width(n_cols: int) -> int:
-    """Return the number of columns of a padded array."""
-    return -(-n_cols // _PADDING) * _PADDING
+    """Return the number of columns of a padded array: an odd multiple of 16.
+
+    Odd, so that the same column of different rows is not kept in the same place of a processor's cache.
+    """
+    return _PADDING * (-(-n_cols // _PADDING) | 1) if n_cols else 0
