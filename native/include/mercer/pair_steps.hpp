@@ -54,26 +54,26 @@ class PairSteps {
     static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
     static constexpr Real kInf = static_cast<Real>(kInfinity);
+    static constexpr Real kNeither = static_cast<Real>(__builtin_nan(""));
 
   public:
     explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
-          memory_(sizeof(Real) * static_cast<std::size_t>(4 * padded_ + 1)),
+          memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
           level_memory_((sizeof(double) + sizeof(Extremes)) * static_cast<std::size_t>(block.n_groups)),
           extremes_(level_memory_.as<Extremes>()),
           levels_(reinterpret_cast<double*>(extremes_ + block.n_groups)),
           gradient_(memory_.as<Real>()),
-          grow_(gradient_ + padded_),
-          shrink_(grow_ + padded_),
-          diagonal_(shrink_ + padded_) {
+          ways_(gradient_ + padded_),
+          diagonal_(ways_ + padded_) {
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
             gradient_[u] = 0;
             diagonal_[u] = !real        ? 1
                            : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
                                         : block.matrix[u * block.stride + u];
-            grow_[u] = kInf, shrink_[u] = -kInf;
+            ways_[u] = kNeither;
             if (real) mark(u);
         }
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
@@ -122,8 +122,8 @@ class PairSteps {
     }
 
     void mark(int64_t u) {
-        grow_[u] = can_grow(block_, u) ? 0 : kInf;
-        shrink_[u] = can_shrink(block_, u) ? 0 : -kInf;
+        const bool grows = can_grow(block_, u), shrinks = can_shrink(block_, u);
+        ways_[u] = grows && shrinks ? 0 : grows ? 1 : shrinks ? -1 : kNeither;
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
@@ -157,7 +157,8 @@ class PairSteps {
         const int64_t first = u < lazy->split ? 0 : lazy->split, last = u < lazy->split ? lazy->split : block_.size;
         for (int64_t v = first; v < last; ++v) {
             const double g = gradient_[v];
-            const double violation = __builtin_fmax(e.low_gradient - (g + grow_[v]), g + shrink_[v] - e.up_gradient);
+            const double violation = __builtin_fmax(ways_[v] >= 0 ? e.low_gradient - g : -kInfinity,
+                                                    ways_[v] <= 0 ? g - e.up_gradient : -kInfinity);
             const bool full = count == lazy->at_a_time;
             if (!(violation > (full ? violations[count - 1] : tol)) || lazy->held[v] || v == u) continue;
             int64_t k = full ? count - 1 : count++;
@@ -168,16 +169,18 @@ class PairSteps {
         lazy->fetch(lazy->context, chosen, count);
     }
 
-    // The smallest of g + grow and the largest of g + shrink, lane by lane, with where they are.
+    // The smallest gradient of those that can grow and the largest of those that can shrink, lane by lane, with where
+    // they are.
     struct LaneExtremes {
         V least = fill(kInf), most = fill(-kInf);
         V least_at = fill(Real{-1}), most_at = fill(Real{-1});
 
-        MERCER_INLINE void see(V up, V low, V position) {
-            least_at = up < least ? position : least_at;
-            least = min(up, least);
-            most_at = low > most ? position : most_at;
-            most = max(low, most);
+        MERCER_INLINE void see(V g, V ways, V position) {
+            const auto less = (ways >= V{}) & (g < least), more = (ways <= V{}) & (g > most);
+            least = less ? g : least;
+            least_at = less ? position : least_at;
+            most = more ? g : most;
+            most_at = more ? position : most_at;
         }
 
         void reduce(Extremes& e) const {
@@ -196,10 +199,9 @@ class PairSteps {
 
     // A vector that a group shares with its neighbours: what is beyond the group's edges is masked.
     MERCER_INLINE void see_inside(LaneExtremes& lanes, int64_t u, int64_t first, int64_t last) const {
-        const V g = load_vector(gradient_ + u), position = positions(u);
+        const V position = positions(u);
         const auto inside = (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
-        lanes.see(inside ? g + load_vector(grow_ + u) : fill(kInf), inside ? g + load_vector(shrink_ + u) : fill(-kInf),
-                  position);
+        lanes.see(load_vector(gradient_ + u), inside ? load_vector(ways_ + u) : fill(kNeither), position);
     }
 
     Extremes scan(int64_t first, int64_t last) const {
@@ -214,6 +216,7 @@ class PairSteps {
     // chains. A vector with an edge inside is brought up to date by the first of its groups.
     void update_and_scan(Real step, const Real* row_i, const Real* row_j) {
         int64_t u = 0;
+        V position{};
         auto update = [&]() MERCER_LAMBDA_INLINE {
             const V g = load_vector(gradient_ + u) + step * (load_vector(row_i + u) - load_vector(row_j + u));
             store(gradient_ + u, g);
@@ -221,8 +224,8 @@ class PairSteps {
         };
         auto advance = [&](LaneExtremes& chain) MERCER_LAMBDA_INLINE {
             const V g = update();
-            chain.see(g + load_vector(grow_ + u), g + load_vector(shrink_ + u), positions(u));
-            u += kWidth;
+            chain.see(g, load_vector(ways_ + u), position);
+            u += kWidth, position += kWidth;
         };
         for (int64_t group = 0; group < block_.n_groups; ++group) {
             const int64_t first = block_.group_starts[group];
@@ -230,6 +233,7 @@ class PairSteps {
             LaneExtremes lanes[2];
             u = first / kWidth * kWidth;
             if (u < first) see_inside(lanes[0], u, first, last), u += kWidth;
+            position = positions(u);
             while (u + 2 * kWidth <= last) {
                 ask_ahead_of(row_j + u), ask_ahead_of(row_j + u + kWidth);
                 advance(lanes[0]), advance(lanes[1]);
@@ -255,35 +259,41 @@ class PairSteps {
     }
 
     // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
+    // Decreases are compared without dividing, which takes longer than all the rest; as shares of the largest
+    // difference, so that products neither overflow nor vanish. Curvature next to that of equal rows counts as theirs:
+    // only rows as long as row i come so close to it.
     template <bool masked>
     int64_t select_among(int64_t first, int64_t last, const Extremes& e) const {
         const Real* matrix_row = row(e.up);
         ask_for(matrix_row);
-        const Real own = diagonal_[e.up], level = static_cast<Real>(e.up_gradient);
-        V best[2] = {}, best_at[2] = {fill(Real{-1}), fill(Real{-1})};
+        const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
+        const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
+        struct Best {
+            V square{}, curvature = fill(Real{1}), at = fill(Real{-1});
+        } best[2];
         int64_t u = first / kWidth * kWidth;
-        auto advance = [&](int chain) MERCER_LAMBDA_INLINE {
-            const V position = positions(u);
-            V difference = max(load_vector(gradient_ + u) + load_vector(shrink_ + u) - level, V{});
+        V position = positions(u);
+        auto advance = [&](Best& chain) MERCER_LAMBDA_INLINE {
+            auto counts = load_vector(ways_ + u) <= V{};
             if constexpr (masked)
-                difference =
-                    (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last)) ? difference : V{};
-            const V scale = own + load_vector(diagonal_ + u);
-            const V curvature =
-                max(scale - 2 * load_vector(matrix_row + u), kFlat<Real> * max(scale, -scale) + kTiny<Real>);
-            const V gain = difference * difference / curvature;
-            best_at[chain] = gain > best[chain] ? position : best_at[chain];
-            best[chain] = max(gain, best[chain]);
-            u += kWidth;
+                counts &= (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
+            const V difference = counts ? max(load_vector(gradient_ + u) - level, V{}) * share : V{};
+            const V square = difference * difference;
+            const V curvature = max(own + load_vector(diagonal_ + u) - 2 * load_vector(matrix_row + u), fill(flat));
+            const auto better = square * chain.curvature > chain.square * curvature;
+            chain.square = better ? square : chain.square;
+            chain.curvature = better ? curvature : chain.curvature;
+            chain.at = better ? position : chain.at;
+            u += kWidth, position += kWidth;
         };
         while (u + 2 * kWidth <= last) {
             ask_ahead_of(matrix_row + u), ask_ahead_of(matrix_row + u + kWidth);
-            advance(0), advance(1);
+            advance(best[0]), advance(best[1]);
         }
-        while (u < last) advance(0);
-        V least = -best[0];
-        keep_less<Real>(least, best_at[0], -best[1], best_at[1]);
-        return least_of<Real>(least, best_at[0]).at;
+        while (u < last) advance(best[0]);
+        V least = -best[0].square / best[0].curvature;
+        keep_less<Real>(least, best[0].at, -best[1].square / best[1].curvature, best[1].at);
+        return least_of<Real>(least, best[0].at).at;
     }
 
     bool pair_step(double tol, double& violation) {
@@ -323,7 +333,7 @@ class PairSteps {
         violation = 0.0;
         for (int64_t u = 0; u < block_.size; ++u) {
             const double g = gradient_[u];
-            const double wrong = g < 0.0 ? (grow_[u] == 0 ? -g : 0.0) : (shrink_[u] == 0 ? g : 0.0);
+            const double wrong = g < 0.0 ? (ways_[u] >= 0 ? -g : 0.0) : (ways_[u] <= 0 ? g : 0.0);
             violation = __builtin_fmax(violation, wrong);
             const double gain = wrong * wrong / curvature_of(u);
             if (gain > best) best = gain, chosen = u;
@@ -348,9 +358,9 @@ class PairSteps {
     const BlockProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_, level_memory_;
-    Extremes* extremes_;                            // of each group, kept up to date: what the next step needs
-    double* levels_;                                // of each group, taken out of its gradients
-    Real *gradient_, *grow_, *shrink_, *diagonal_;  // grow: 0 or +inf; shrink: 0 or -inf; both are added to g
+    Extremes* extremes_;                  // of each group, kept up to date: what the next step needs
+    double* levels_;                      // of each group, taken out of its gradients
+    Real *gradient_, *ways_, *diagonal_;  // ways: 1 can grow, -1 can shrink, 0 both, NaN neither
 };
 
 }  // namespace mercer::MERCER_ISA
