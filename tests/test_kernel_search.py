@@ -39,9 +39,9 @@ from mercer import (
     OneClassSVM,
     Polynomial,
     Spectrum,
+    StoppedError,
     _reference,
 )
-from mercer.estimators.paths import StoppedError
 from mercer.estimators.shared_fits import SharedFits
 from mercer.estimators.shared_matrices import Memory
 from mercer.gram import Gram

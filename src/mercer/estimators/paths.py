@@ -13,10 +13,7 @@ from mercer.estimators.base import DualMachine
 from mercer.estimators.fold_rows import Rows
 from mercer.estimators.shared_matrices import Matrices, Memory
 from mercer.kernels import Kernel
-
-
-class StoppedError(RuntimeError):
-    """The search was stopped before this fit, or during it."""
+from mercer.status import StoppedError
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from sklearn.utils import Bunch, get_tags
 
 from mercer.certificate import worst_status
 from mercer.estimators.cv_results import columns, ranks
-from mercer.estimators.paths import FoldFit, StoppedError
+from mercer.estimators.paths import FoldFit
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.shared_fits import SharedFits
 from mercer.selection.progress import CostEstimate, Progress
-from mercer.status import Status
+from mercer.status import Status, StoppedError
 
 if TYPE_CHECKING:
     from mercer.data import Data

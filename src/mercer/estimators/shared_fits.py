@@ -22,7 +22,7 @@ from mercer.data import Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.fold_rows import Folds, Rows
 from mercer.estimators.iterated import Iterated
-from mercer.estimators.paths import Course, FoldFit, Path, StoppedError, Turn, all_or_none
+from mercer.estimators.paths import Course, FoldFit, Path, Turn, all_or_none
 from mercer.estimators.pipelines import machine_of, rebuilt
 from mercer.estimators.shared_matrices import Matrices, Memory
 from mercer.estimators.sharing import what_is_shared
@@ -33,7 +33,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.held import Held
 from mercer.selection.search import most_steps
 from mercer.solvers import Interruption, Progress
-from mercer.status import Status
+from mercer.status import Status, StoppedError
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -162,7 +162,7 @@ class SharedFits:
 
         There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
         """
-        path, place, fold, course = ready.get()
+        number, place, fold, course = ready.get()
         made = course.path.fits[place][fold]
         try:
             made.set_result(self._fit_fold(course, course.path.estimators[place]))
@@ -170,7 +170,7 @@ class SharedFits:
             made.set_exception(error)
         finally:
             if place + 1 < len(course.path.fits):
-                ready.put((path, place + 1, fold, course))
+                ready.put((number, place + 1, fold, course))
 
     def _has_room_for(self, *paths: Path) -> bool:
         """Whether their fits share matrices, and these fit the limit together, were they in double precision."""

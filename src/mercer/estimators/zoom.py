@@ -14,8 +14,8 @@ from sklearn.utils import check_array
 
 from mercer.data import as_data
 from mercer.estimators.cv_results import columns, ranks
-from mercer.estimators.paths import StoppedError
 from mercer.kernels.parameters import resolve_gamma
+from mercer.status import StoppedError
 
 if TYPE_CHECKING:
     from mercer.estimators.search import KernelSearchCV
