@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -39,14 +40,16 @@ class KernelSearchCV(BaseSearchCV):
     ----------
     estimator : estimator
         A machine of this library, or a pipeline that one ends: what comes before it is then fitted on the training rows
-        of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself.
+        of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself, along the axes
+        below; for other parameters take that.
     kernels : sequence of str, Kernel or callable, optional
         Values of the machine's `kernel`; by default its own.
     C, gamma, epsilon, nu : sequence or "zoom", optional
-        Values of these parameters; by default the machine's own. `gamma` is left out for kernels that have none. Of a
-        Kernel object it is ``kernel__gamma``. "zoom" for C, gamma or epsilon looks for them on a coarse grid, and then
-        twice among the neighbours of the best cell at the root of the factor before; gamma around what "scale" says of
-        all rows, as the steps before the machine make them.
+        Values of these parameters; by default the machine's own. `gamma` is tried with kernels by name that have one,
+        and as ``kernel__gamma`` with Kernel objects that have one themselves: not with those made of others, such as
+        ``RBF() + Linear()``, whose parts may have several, nor with functions. "zoom" for C, gamma or epsilon looks for
+        them on a coarse grid, and then twice among the neighbours of the best cell at the root of the factor before;
+        gamma around what "scale" says of all rows, as the steps before the machine make them.
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
@@ -81,22 +84,22 @@ class KernelSearchCV(BaseSearchCV):
     ----------
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
-        the worst fit of each setting ended ("" where the estimator does not say) and ``kkt_violation`` the largest
-        violation of its optimality conditions. With "zoom", ``stage`` is 0 for cells of the coarse grid.
+        the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
+        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
         Why some settings were not tried: "interrupted", "time limit" or "".
     reason_ : str
-        What fits share, or why they share nothing.
+        What fits shared, and why not more.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        For an empty axis, a parameter that the machine does not have, targets that are not finite, and as GridSearchCV
-        does. Where every fit fails, what the first one raised.
+        For an empty axis, a parameter that the machine does not have, a `gamma` that none of the kernels takes, targets
+        that are not finite, and as GridSearchCV does. Where every fit fails, what the first one raised.
     StoppedError
         If the search was stopped before one setting was finished.
 
@@ -190,7 +193,8 @@ class KernelSearchCV(BaseSearchCV):
         Raises
         ------
         ValueError
-            If an axis is empty or of something that the machine does not have, or its values are yet to be found.
+            If an axis is empty or of something that the machine or all its kernels do not have, or its values are yet
+            to be found.
         """
         if found := zooms(self):
             raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
@@ -202,13 +206,19 @@ class KernelSearchCV(BaseSearchCV):
             name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in known
         ]
         if missing:
-            raise ValueError(f"{type(machine).__name__} has no parameter {missing[0]!r} to search over.")
+            raise ValueError(
+                f"{type(machine).__name__} has no parameter {missing[0]!r} to search over: the axes here are kernels, "
+                "C, gamma, epsilon and nu; for other parameters take scikit-learn's GridSearchCV."
+            )
+        if axes["gamma"] is not None and "kernel" in known:
+            _require_gamma(known["kernel"], kernels, axes["gamma"][0])
         grids = []
-        for kernel in kernels or [machine.get_params(deep=False).get("kernel")]:
+        for kernel in kernels or [known.get("kernel")]:
             grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
             if kernels is not None:
                 grid[path + "kernel"] = [kernel]
-            if axes["gamma"] is not None and (name := _gamma_of(kernel)):
+            name = _gamma_of(kernel) if "kernel" in known else "gamma"
+            if axes["gamma"] is not None and name:
                 grid[path + name] = axes["gamma"]
             grids.append(grid)
         if not any(grids):
@@ -240,8 +250,8 @@ class KernelSearchCV(BaseSearchCV):
         if params.get("groups") is not None:
             checked_length("groups", params["groups"], _num_samples(X), "group")
         routed = self._get_routed_params_for_fit(params)
-        if not zooms(self):
-            self.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
+        found = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
+        found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         require_splits(splits, self.cv)
@@ -340,3 +350,24 @@ def _gamma_of(kernel: Any) -> str:
     if not isinstance(kernel, str):
         return ""
     return "gamma" if as_kernel(kernel, gamma=1.0) != as_kernel(kernel, gamma=2.0) else ""
+
+
+def _require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
+    """Refuse a gamma that neither the machine's own kernel nor, where these are given, one of `kernels` takes."""
+    asked = [own] if kernels is None else kernels
+    if any(map(_gamma_of, asked)):
+        return
+    for kernel in asked:
+        inner = kernel.get_params() if isinstance(kernel, Kernel) else {}
+        if name := next((name for name in inner if name.endswith("__gamma")), ""):
+            raise ValueError(
+                f"gamma reaches none of the kernels; {kernel!r} has it as kernel__{name}: give kernels="
+                f"[{kernel.with_params(**{name: value})!r}, ...], or take scikit-learn's GridSearchCV."
+            )
+    if kernels is None:
+        raise ValueError(
+            f"gamma was given, but the kernel {own!r} has none: set kernel='rbf', or give kernels=['rbf']."
+        )
+    raise ValueError(
+        f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."
+    )
