@@ -1,4 +1,8 @@
-"""A search over kernels, gamma and penalties on matrices of kernel values that folds and penalties share."""
+"""A search over kernels, gamma and penalties on matrices of kernel values that folds and penalties share.
+
+The search of `mercer study` is :mod:`mercer.selection.search`: it has preprocessing of its own in each fold, so that
+folds could share no matrix, and rows that are kept where they come back are faster there.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +70,16 @@ class KernelSearchCV(BaseSearchCV):
     return_train_score : bool, default=False
         Whether the training rows are scored as well.
     memory_limit : int, optional
-        Bytes that matrices of kernel values may take; default 1 GiB. A matrix takes 4 n² bytes (in a pipeline, for each
-        fold). Where it does not fit, machines evaluate values as they need them, each within its own `memory_limit`. On
-        top comes what machines on a matrix work in, for each fold at a time: a matrix of the working set (5/4 of the
-        free coefficients, at most 6,144) and Newton steps, 230 MB at most, in double precision 320. Measured with
-        nearly all coefficients free, for one fold at a time and for two: 40 and 75 MB on 3,000 rows, 120 and 220 on
-        6,000, 190 and 320 on 8,000.
+        Bytes that matrices of kernel values may take; default 1 GiB. A matrix takes 4 n² bytes for n rows, and 12 n²
+        once values in double precision are needed beside those in single; 8 n² where they are in double from the start,
+        for kernels that are not known to be positive semidefinite, or whose values single precision does not hold. One
+        serves all folds, but in a pipeline, and where the kernel depends on the rows (gamma="scale" is the default),
+        each fold has its own: with five folds 1 GiB then ends at 7,327 rows, and at 4,230 in double precision besides;
+        with one matrix at 16,384 and 9,459. Where matrices do not fit, machines evaluate values as they need them, each
+        within its own `memory_limit`, and `reason_` says so. On top comes what machines on a matrix work in, for each
+        fold at a time: a matrix of the working set (5/4 of the free coefficients, at most 6,144) and Newton steps, 230
+        MB at most, in double precision 320. Measured with nearly all coefficients free, for one fold at a time and for
+        two: 40 and 75 MB on 3,000 rows, 120 and 220 on 6,000, 190 and 320 on 8,000.
     max_seconds : float, optional
         Ends the search, with the settings that all folds have finished; training the best one on all rows comes on top.
     max_seconds_per_fit : float, optional
@@ -128,8 +136,8 @@ class KernelSearchCV(BaseSearchCV):
     setting so far.
 
     Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near, with n
-    multiplications for each coefficient that moves; memory 4 n² bytes, twice that where the limit has room for it, for
-    the folds of the next kernel begin while the last ones of this end.
+    multiplications for each coefficient that moves; memory what matrices take (see `memory_limit`), twice that where
+    the limit has room for it, for the folds of the next kernel begin while the last ones of this end.
 
     References
     ----------
