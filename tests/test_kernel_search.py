@@ -48,8 +48,9 @@ from mercer import (
     _reference,
 )
 from mercer.estimators.shared_fits import SharedFits
-from mercer.estimators.shared_matrices import Memory
-from mercer.gram import Gram
+from mercer.estimators.shared_matrices import Matrices, Memory
+from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
+from mercer.kernels import Centered, Laplacian
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
 from mercer.solvers import Interruption
@@ -969,6 +970,24 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
         gc.enable()
     assert max(most) <= limit
     assert [one() for one in made] == [None] * (3 * n_matrices)
+
+
+@pytest.mark.parametrize(("n_matrices", "most"), [(1, (16_384, 9_459, 11_585)), (5, (7_327, 4_230, 5_181))])
+def test_the_rows_at_which_the_default_limit_ends_are_those_of_the_documentation(n_matrices, most):
+    kinds = (np.float32, True), (np.float64, True), (np.float64, False)
+    for (dtype, after_single), n in zip(kinds, most, strict=True):
+        taken = [Matrices.bytes_of(dtype, rows, after_single=after_single) for rows in (n, n + 1)]
+        assert taken[0] <= DEFAULT_MEMORY_LIMIT // n_matrices < taken[1]
+
+
+@pytest.mark.parametrize("kernels", [[RBF(), Laplacian()], [Centered(RBF(0.5)), Centered(RBF(0.1))]])
+def test_kernels_that_depend_on_rows_by_themselves_stay_within_the_limit_together(monkeypatch, kernels):
+    X, y = make_classification(200, 4, flip_y=0.3, random_state=0)
+    _, most = _held_by_matrices(monkeypatch)
+    limit = 10 * 4 * 200**2  # in single precision: room for all ten folds of one kernel
+    KernelSearchCV(SVC(gamma=0.1), kernels=kernels, C=[1.0], cv=10, memory_limit=limit, refit=False).fit(X, y)
+    assert len(most) == 20
+    assert max(most) <= limit
 
 
 @pytest.mark.parametrize("by_folds", [True, False])

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from queue import PriorityQueue
 from typing import Any
 
@@ -191,7 +192,9 @@ class SharedFits:
         machine = machine_of(estimator)
         if machine._takes_values():
             return 0
-        by_folds = estimator is not machine or machine.get_params().get("gamma", 0.0).__class__ is str
+        kernel = machine.kernel
+        ruled = _may_have_rules(kernel) if isinstance(kernel, Kernel) else not isinstance(machine.gamma, Real)
+        by_folds = estimator is not machine or ruled
         return Matrices.bytes_of(np.float64, self._folds.n) * (len(self._folds) if by_folds else 1)
 
     def _fit_fold(self, course: Course, estimator: Any) -> FoldFit:
@@ -321,6 +324,12 @@ class _Stop:
         if self._ends():
             return True
         return None if self._also is None else self._also(progress)
+
+
+def _may_have_rules(kernel: Kernel) -> bool:
+    """Whether a kernel may be another one on other rows: what it holds that is no number may be "scale", or missing."""
+    own = [value for name, value in vars(kernel).items() if name != "parts"]
+    return not all(isinstance(value, Real | Kernel) for value in own) or any(map(_may_have_rules, kernel.parts))
 
 
 def _alike(last: DualMachine, machine: DualMachine) -> bool:
