@@ -14,12 +14,14 @@ from copy import deepcopy
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.svm
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import get_scorer
 from sklearn.metrics.pairwise import rbf_kernel
@@ -29,22 +31,26 @@ from sklearn.preprocessing import KernelCenterer, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import (
+    RBF,
     SVC,
     SVDD,
     SVR,
+    KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
     Linear,
     NuSVC,
     OneClassSVM,
     Polynomial,
+    RBFNetworkClassifier,
     Spectrum,
+    StoppedError,
     _reference,
 )
-from mercer.estimators.paths import StoppedError
 from mercer.estimators.shared_fits import SharedFits
-from mercer.estimators.shared_matrices import Memory
-from mercer.gram import Gram
+from mercer.estimators.shared_matrices import Matrices, Memory
+from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
+from mercer.kernels import Centered, Laplacian
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
 from mercer.solvers import Interruption
@@ -431,6 +437,72 @@ def test_folds_and_penalties_share_one_matrix(monkeypatch):
     assert asked == [(160, 160), (8, 160)] * 2  # some rows once more, in double precision
 
 
+_EACH = "penalties share kernel values and solutions, and each fold has a matrix of its own"
+_ALL = "folds and penalties share kernel values and solutions"
+_SHORT = "kernel values are not shared, only solutions are: "  # of 90 rows, for which 32,400 bytes make 4 each
+
+
+@pytest.mark.parametrize(
+    ("machine", "axes", "reason"),
+    [
+        (SVC(gamma=0.1), {}, _ALL),
+        (SVC(), {}, _EACH),
+        (make_pipeline(StandardScaler(), SVC(gamma=0.1)), {}, _EACH),
+        (SVC(gamma=0.1), {"memory_limit": 32_399}, f"{_SHORT}a matrix of 32,400 bytes is beyond memory_limit=32,399"),
+        (SVC(), {"memory_limit": 97_199}, f"{_SHORT}3 matrices of 32,400 bytes are beyond memory_limit=97,199"),
+        (SVC(), {"memory_limit": 97_200}, _EACH),
+        (
+            SVC(gamma=0.1, tol=1e-9),
+            {"C": [1e-9, 1e4], "memory_limit": 97_199},
+            f"for some fits: {_ALL}; for other fits: {_SHORT}a matrix of 97,200 bytes is beyond memory_limit=97,199",
+        ),
+        (SVC(gamma=0.1, tol=1e-9), {"C": [1e-9, 1e4], "memory_limit": 97_200}, _ALL),
+        (SVC(), {"kernels": ["linear", "rbf"]}, f"for some fits: {_ALL}; for other fits: {_EACH}"),
+        (SVC(kernel="sigmoid", gamma=0.1), {}, "folds and penalties share kernel values"),
+        (
+            SVC(kernel="sigmoid", gamma=0.1),
+            {"memory_limit": 0},
+            "kernel values are not shared: a matrix of 64,800 bytes is beyond memory_limit=0",
+        ),
+        (KernelRidge(), {"C": None, "kernels": ["linear"]}, "mercer.KernelRidge shares nothing between fits"),
+        (sklearn.svm.SVC(), {"gamma": [0.1, 1.0]}, "sklearn.svm.SVC shares nothing between fits; mercer.SVC does"),
+        (
+            _Shouting(),
+            {"C": "zoom"},
+            f"{__name__}._Shouting is made from mercer.SVC, and a subclass may do anything: only the classes "
+            "themselves share",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_the_reason_says_what_was_shared(machine, axes, reason):
+    X, y = _cancer(90)
+    search = KernelSearchCV(machine, cv=3, **{"C": [0.1, 1.0], **axes}).fit(X, y)
+    assert search.reason_ == reason
+
+
+def test_stages_that_share_otherwise_each_say_so():
+    X, y = _cancer(90)
+
+    def largest(machine, X, y):
+        return machine.C
+
+    search = KernelSearchCV(SVC(gamma=0.1, tol=1e-8), C="zoom", cv=3, scoring=largest, memory_limit=97_199).fit(X, y)
+    some, _, later = search.reason_.partition("; later: ")
+    assert some.startswith(f"for some fits: {_ALL}; for other fits: {_SHORT}")
+    assert later.startswith(_SHORT)
+
+
+def test_any_certificate_tells_how_a_fit_ended():
+    X, y = _cancer(90)
+    found = KernelSearchCV(KernelRidge(), kernels=["rbf", "linear"], cv=3).fit(X, y).cv_results_
+    assert list(found["status"]) == ["optimal"] * 2
+    parts = [KernelRidge(kernel="linear").fit(X[train], y[train]).certificate_ for train, _ in KFold(3).split(X)]
+    assert found["kkt_violation"][1] == max(part.violation for part in parts)
+    found = KernelSearchCV(KernelPerceptron(kernel="rbf"), gamma=[0.1], cv=3).fit(X, y).cv_results_
+    assert (found["status"][0], np.isnan(found["kkt_violation"][0])) == ("", True)
+
+
 def test_a_search_is_an_estimator():
     X, y = _cancer()
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01], cv=3)
@@ -663,10 +735,71 @@ def test_targets_are_looked_at_before_the_first_fit():
 
 
 def test_linear_kernels_have_no_gamma():
-    assert KernelSearchCV(SVC(), kernels=["linear", Linear()], gamma=[1.0], C=[1.0]).param_grid == [
+    assert KernelSearchCV(SVC(), kernels=["linear", Linear(), RBF()], gamma=[1.0], C=[1.0]).param_grid == [
         {"C": [1.0], "kernel": ["linear"]},
         {"C": [1.0], "kernel": [Linear()]},
+        {"C": [1.0], "kernel": [RBF()], "kernel__gamma": [1.0]},
     ]
+
+
+def _of_two_blocks(A, B):
+    return A @ B.T
+
+
+@pytest.mark.parametrize("C", [[1.0], "zoom"])
+@pytest.mark.parametrize("gamma", [[0.5, 1.0], "zoom"])
+@pytest.mark.parametrize(
+    ("machine", "kernels", "message"),
+    [
+        (
+            SVC(kernel=RBF() + Linear()),
+            None,
+            r"Linear\(\) has it as kernel__left__gamma: give kernels=\[RBF\(gamma=.*\(",
+        ),
+        (SVC(), [Linear(), 2.0 * RBF()], r"has it as kernel__kernel__gamma: give kernels=\[2\.0 \* RBF.* GridSearchCV"),
+        (SVC(kernel="linear"), None, r"the kernel 'linear' has none: set kernel='rbf', or give kernels=\['rbf'\]"),
+        (make_pipeline(SVC(kernel="linear")), None, "the kernel 'linear' has none"),
+        (SVC(kernel=_of_two_blocks), None, "the kernel <function _of_two_blocks.* has none"),
+        (
+            SVC(),
+            ["linear", Linear()],
+            r"none of the kernels \['linear', Linear\(\)\] has one: leave it out, or add 'rbf'",
+        ),
+    ],
+)
+def test_a_gamma_that_no_kernel_takes_is_refused(machine, kernels, message, C, gamma):
+    X, y = _cancer()
+    with pytest.raises(ValueError, match=f"^gamma .*{message}"):
+        KernelSearchCV(machine, kernels=kernels, C=C, gamma=gamma).fit(X, y)
+    found = KernelSearchCV(machine, kernels=kernels, C=[1.0], cv=2).fit(X, y)  # without one there is nothing to say
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+
+
+def test_a_gamma_of_a_machine_without_a_kernel():
+    search = KernelSearchCV(RBFNetworkClassifier(), gamma=[0.1, 1.0])
+    assert search.param_grid == [{"gamma": [0.1, 1.0]}]
+
+
+def test_zooming_goes_on_without_gamma_where_the_best_kernel_has_none():
+    X, y = _cancer(90)
+    search = KernelSearchCV(
+        SVC(),
+        kernels=["rbf", "linear"],
+        C="zoom",
+        gamma="zoom",
+        cv=3,
+        scoring=lambda one, X, y: float(one.kernel == "linear") - abs(one.C - 30.0),
+    ).fit(X, y)
+    assert search.best_params_["kernel"] == "linear"
+    assert set(search.cv_results_["stage"]) == {0, 1, 2}
+
+
+def test_other_parameters_are_left_to_scikit_learns_search():
+    X, y = _cancer()
+    with pytest.raises(
+        ValueError, match=r"DummyClassifier has no parameter 'C' .*; for other parameters .* GridSearchCV"
+    ):
+        KernelSearchCV(DummyClassifier(), C=[1.0]).fit(X, y)
 
 
 def test_machines_without_slack_after_those_with():
@@ -837,6 +970,24 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
         gc.enable()
     assert max(most) <= limit
     assert [one() for one in made] == [None] * (3 * n_matrices)
+
+
+@pytest.mark.parametrize(("n_matrices", "most"), [(1, (16_384, 9_459, 11_585)), (5, (7_327, 4_230, 5_181))])
+def test_the_rows_at_which_the_default_limit_ends_are_those_of_the_documentation(n_matrices, most):
+    kinds = (np.float32, True), (np.float64, True), (np.float64, False)
+    for (dtype, after_single), n in zip(kinds, most, strict=True):
+        taken = [Matrices.bytes_of(dtype, rows, after_single=after_single) for rows in (n, n + 1)]
+        assert taken[0] <= DEFAULT_MEMORY_LIMIT // n_matrices < taken[1]
+
+
+@pytest.mark.parametrize("kernels", [[RBF(), Laplacian()], [Centered(RBF(0.5)), Centered(RBF(0.1))]])
+def test_kernels_that_depend_on_rows_by_themselves_stay_within_the_limit_together(monkeypatch, kernels):
+    X, y = make_classification(200, 4, flip_y=0.3, random_state=0)
+    _, most = _held_by_matrices(monkeypatch)
+    limit = 10 * 4 * 200**2  # in single precision: room for all ten folds of one kernel
+    KernelSearchCV(SVC(gamma=0.1), kernels=kernels, C=[1.0], cv=10, memory_limit=limit, refit=False).fit(X, y)
+    assert len(most) == 20
+    assert max(most) <= limit
 
 
 @pytest.mark.parametrize("by_folds", [True, False])

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
     from mercer.status import InseparableError as InseparableError
     from mercer.status import Status as Status
+    from mercer.status import StoppedError as StoppedError
     from mercer.thresholds import tune_threshold as tune_threshold
 
 __version__ = "0.1.0"
@@ -136,6 +137,7 @@ _HOMES = {
     "IndefiniteKernelWarning": "status",
     "InseparableError": "status",
     "Status": "status",
+    "StoppedError": "status",
     "tune_threshold": "thresholds",
 }
 _MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "selection", "solvers", "theory")

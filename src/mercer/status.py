@@ -1,4 +1,4 @@
-"""How a fit ends: the status that its certificate carries, and the error and the warning that stand for others."""
+"""How a fit ends: the status that its certificate carries, and the errors and the warning that stand for others."""
 
 from __future__ import annotations
 
@@ -82,6 +82,10 @@ class InseparableError(ValueError):
     def __reduce__(self) -> tuple[type[InseparableError], tuple[str, FloatArray, float]]:
         # Processes of a parallel search pass errors on by pickle, which would call with the message alone.
         return type(self), (str(self), self.weights, self.distance)
+
+
+class StoppedError(RuntimeError):
+    """A search was stopped, by its time limit, Ctrl-C or a callback, before it had a result."""
 
 
 class IndefiniteKernelWarning(UserWarning):

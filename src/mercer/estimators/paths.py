@@ -13,10 +13,7 @@ from mercer.estimators.base import DualMachine
 from mercer.estimators.fold_rows import Rows
 from mercer.estimators.shared_matrices import Matrices, Memory
 from mercer.kernels import Kernel
-
-
-class StoppedError(RuntimeError):
-    """The search was stopped before this fit, or during it."""
+from mercer.status import StoppedError
 
 
 @dataclass(frozen=True)
@@ -27,18 +24,20 @@ class FoldFit:
     ----------
     made : callable or None
         Returns the estimator that predicts for any rows: its support vectors are copied if somebody asks it.
-    machine : DualMachine or None
-        The same on the rows of the fold, or what ends the pipeline, where it is of this library: it tells how the
-        fit ended.
+    machine : estimator or None
+        The same on the rows of the fold, or what ends the pipeline: it may tell how the fit ended.
     rows : Rows or None
         Those of the fold as `machine` takes them, where that costs less than to ask `fitted`.
+    reason : str
+        What it shared with others, and why not more; "" where it failed.
     error : Exception or None
     seconds : float
     """
 
     made: Callable[[], Any] | None
-    machine: DualMachine | None
+    machine: Any
     rows: Rows | None
+    reason: str
     error: Exception | None
     seconds: float
 
@@ -49,13 +48,18 @@ class FoldFit:
 
 
 class Path:
-    """Estimators that differ in penalties alone, whether their fits share anything and why, and what they share."""
+    """Estimators that differ in penalties alone, why their fits share nothing, if so, and else what they share."""
 
-    def __init__(self, estimators: Sequence[Any], shares: bool, reason: str, n_folds: int, memory: Memory) -> None:
-        self.estimators, self.shares, self.reason, self._memory = estimators, shares, reason, memory
+    def __init__(self, estimators: Sequence[Any], why_not: str, n_folds: int, memory: Memory) -> None:
+        self.estimators, self.why_not, self._memory = estimators, why_not, memory
         self.fits: list[list[Future[FoldFit]]] = [[Future() for _ in range(n_folds)] for _ in estimators]
         self._matrices: dict[int | None, Matrices] = {}
         self._lock = Lock()
+
+    @property
+    def shares(self) -> bool:
+        """Whether its fits share what they can."""
+        return not self.why_not
 
     def made(self, place: int) -> list[FoldFit]:
         """Wait for the fits of one estimator on all folds, and keep them no longer."""

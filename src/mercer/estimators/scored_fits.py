@@ -17,12 +17,14 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, get_tags
 
 from mercer.certificate import worst_status
+from mercer.estimators.base import DualMachine
 from mercer.estimators.cv_results import columns, ranks
-from mercer.estimators.paths import FoldFit, StoppedError
+from mercer.estimators.paths import FoldFit
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.shared_fits import SharedFits
+from mercer.machines.certificate import LossCertificate
 from mercer.selection.progress import CostEstimate, Progress
-from mercer.status import Status
+from mercer.status import Status, StoppedError
 
 if TYPE_CHECKING:
     from mercer.data import Data
@@ -214,8 +216,7 @@ class _Summary(NamedTuple):
     @classmethod
     def of(cls, folds: Sequence[FoldFit]) -> _Summary:
         seconds = np.array([fold.seconds for fold in folds])
-        solutions = [fold.machine._solved() for fold in folds if fold.machine is not None]
-        ended = [(worst_status(one.statuses), float(one.violations.max())) for one in solutions]
+        ended = [end for fold in folds if (end := _end_of(fold.machine)) is not None]
         worst = max(ended, key=lambda one: (one[0] is not Status.OPTIMAL, one[1]), default=None)
         return cls(
             float(seconds.mean()),
@@ -223,6 +224,15 @@ class _Summary(NamedTuple):
             "" if worst is None else str(worst[0]),
             max((violation for _, violation in ended), default=np.nan),
         )
+
+
+def _end_of(machine: Any) -> tuple[Status, float] | None:
+    """How a fit ended, and how far its machine is from its optimality conditions; None where nothing tells."""
+    if isinstance(machine, DualMachine):
+        solutions = machine._solved()
+        return worst_status(solutions.statuses), float(solutions.violations.max())
+    certificate = getattr(machine, "certificate_", None)
+    return (certificate.status, certificate.violation) if isinstance(certificate, LossCertificate) else None
 
 
 _NOTHING = _Summary(np.nan, np.nan, "", np.nan)

@@ -1,10 +1,15 @@
-"""A search over kernels, gamma and penalties on matrices of kernel values that folds and penalties share."""
+"""A search over kernels, gamma and penalties on matrices of kernel values that folds and penalties share.
+
+The search of `mercer study` is :mod:`mercer.selection.search`: it has preprocessing of its own in each fold, so that
+folds could share no matrix, and rows that are kept where they come back are faster there.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -39,14 +44,16 @@ class KernelSearchCV(BaseSearchCV):
     ----------
     estimator : estimator
         A machine of this library, or a pipeline that one ends: what comes before it is then fitted on the training rows
-        of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself.
+        of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself, along the axes
+        below; for other parameters take that.
     kernels : sequence of str, Kernel or callable, optional
         Values of the machine's `kernel`; by default its own.
     C, gamma, epsilon, nu : sequence or "zoom", optional
-        Values of these parameters; by default the machine's own. `gamma` is left out for kernels that have none. Of a
-        Kernel object it is ``kernel__gamma``. "zoom" for C, gamma or epsilon looks for them on a coarse grid, and then
-        twice among the neighbours of the best cell at the root of the factor before; gamma around what "scale" says of
-        all rows, as the steps before the machine make them.
+        Values of these parameters; by default the machine's own. `gamma` is tried with kernels by name that have one,
+        and as ``kernel__gamma`` with Kernel objects that have one themselves: not with those made of others, such as
+        ``RBF() + Linear()``, whose parts may have several, nor with functions. "zoom" for C, gamma or epsilon looks for
+        them on a coarse grid, and then twice among the neighbours of the best cell at the root of the factor before;
+        gamma around what "scale" says of all rows, as the steps before the machine make them.
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
@@ -63,12 +70,16 @@ class KernelSearchCV(BaseSearchCV):
     return_train_score : bool, default=False
         Whether the training rows are scored as well.
     memory_limit : int, optional
-        Bytes that matrices of kernel values may take; default 1 GiB. A matrix takes 4 n² bytes (in a pipeline, for each
-        fold). Where it does not fit, machines evaluate values as they need them, each within its own `memory_limit`. On
-        top comes what machines on a matrix work in, for each fold at a time: a matrix of the working set (5/4 of the
-        free coefficients, at most 6,144) and Newton steps, 230 MB at most, in double precision 320. Measured with
-        nearly all coefficients free, for one fold at a time and for two: 40 and 75 MB on 3,000 rows, 120 and 220 on
-        6,000, 190 and 320 on 8,000.
+        Bytes that matrices of kernel values may take; default 1 GiB. A matrix takes 4 n² bytes for n rows, and 12 n²
+        once values in double precision are needed beside those in single; 8 n² where they are in double from the start,
+        for kernels that are not known to be positive semidefinite, or whose values single precision does not hold. One
+        serves all folds, but in a pipeline, and where the kernel depends on the rows (gamma="scale" is the default),
+        each fold has its own: with five folds 1 GiB then ends at 7,327 rows, and at 4,230 in double precision besides;
+        with one matrix at 16,384 and 9,459. Where matrices do not fit, machines evaluate values as they need them, each
+        within its own `memory_limit`, and `reason_` says so. On top comes what machines on a matrix work in, for each
+        fold at a time: a matrix of the working set (5/4 of the free coefficients, at most 6,144) and Newton steps, 230
+        MB at most, in double precision 320. Measured with nearly all coefficients free, for one fold at a time and for
+        two: 40 and 75 MB on 3,000 rows, 120 and 220 on 6,000, 190 and 320 on 8,000.
     max_seconds : float, optional
         Ends the search, with the settings that all folds have finished; training the best one on all rows comes on top.
     max_seconds_per_fit : float, optional
@@ -81,22 +92,22 @@ class KernelSearchCV(BaseSearchCV):
     ----------
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
-        the worst fit of each setting ended ("" where the estimator does not say) and ``kkt_violation`` the largest
-        violation of its optimality conditions. With "zoom", ``stage`` is 0 for cells of the coarse grid.
+        the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
+        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
         Why some settings were not tried: "interrupted", "time limit" or "".
     reason_ : str
-        What fits share, or why they share nothing.
+        What fits shared, and why not more.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        For an empty axis, a parameter that the machine does not have, targets that are not finite, and as GridSearchCV
-        does. Where every fit fails, what the first one raised.
+        For an empty axis, a parameter that the machine does not have, a `gamma` that none of the kernels takes, targets
+        that are not finite, and as GridSearchCV does. Where every fit fails, what the first one raised.
     StoppedError
         If the search was stopped before one setting was finished.
 
@@ -125,8 +136,8 @@ class KernelSearchCV(BaseSearchCV):
     setting so far.
 
     Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near, with n
-    multiplications for each coefficient that moves; memory 4 n² bytes, twice that where the limit has room for it, for
-    the folds of the next kernel begin while the last ones of this end.
+    multiplications for each coefficient that moves; memory what matrices take (see `memory_limit`), twice that where
+    the limit has room for it, for the folds of the next kernel begin while the last ones of this end.
 
     References
     ----------
@@ -190,7 +201,8 @@ class KernelSearchCV(BaseSearchCV):
         Raises
         ------
         ValueError
-            If an axis is empty or of something that the machine does not have, or its values are yet to be found.
+            If an axis is empty or of something that the machine or all its kernels do not have, or its values are yet
+            to be found.
         """
         if found := zooms(self):
             raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
@@ -202,13 +214,19 @@ class KernelSearchCV(BaseSearchCV):
             name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in known
         ]
         if missing:
-            raise ValueError(f"{type(machine).__name__} has no parameter {missing[0]!r} to search over.")
+            raise ValueError(
+                f"{type(machine).__name__} has no parameter {missing[0]!r} to search over: the axes here are kernels, "
+                "C, gamma, epsilon and nu; for other parameters take scikit-learn's GridSearchCV."
+            )
+        if axes["gamma"] is not None and "kernel" in known:
+            _require_gamma(known["kernel"], kernels, axes["gamma"][0])
         grids = []
-        for kernel in kernels or [machine.get_params(deep=False).get("kernel")]:
+        for kernel in kernels or [known.get("kernel")]:
             grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
             if kernels is not None:
                 grid[path + "kernel"] = [kernel]
-            if axes["gamma"] is not None and (name := _gamma_of(kernel)):
+            name = _gamma_of(kernel) if "kernel" in known else "gamma"
+            if axes["gamma"] is not None and name:
                 grid[path + name] = axes["gamma"]
             grids.append(grid)
         if not any(grids):
@@ -240,8 +258,8 @@ class KernelSearchCV(BaseSearchCV):
         if params.get("groups") is not None:
             checked_length("groups", params["groups"], _num_samples(X), "group")
         routed = self._get_routed_params_for_fit(params)
-        if not zooms(self):
-            self.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
+        found = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
+        found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         require_splits(splits, self.cv)
@@ -340,3 +358,24 @@ def _gamma_of(kernel: Any) -> str:
     if not isinstance(kernel, str):
         return ""
     return "gamma" if as_kernel(kernel, gamma=1.0) != as_kernel(kernel, gamma=2.0) else ""
+
+
+def _require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
+    """Refuse a gamma that neither the machine's own kernel nor, where these are given, one of `kernels` takes."""
+    asked = [own] if kernels is None else kernels
+    if any(map(_gamma_of, asked)):
+        return
+    for kernel in asked:
+        inner = kernel.get_params() if isinstance(kernel, Kernel) else {}
+        if name := next((name for name in inner if name.endswith("__gamma")), ""):
+            raise ValueError(
+                f"gamma reaches none of the kernels; {kernel!r} has it as kernel__{name}: give kernels="
+                f"[{kernel.with_params(**{name: value})!r}, ...], or take scikit-learn's GridSearchCV."
+            )
+    if kernels is None:
+        raise ValueError(
+            f"gamma was given, but the kernel {own!r} has none: set kernel='rbf', or give kernels=['rbf']."
+        )
+    raise ValueError(
+        f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."
+    )

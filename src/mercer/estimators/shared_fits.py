@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from queue import PriorityQueue
 from typing import Any
 
@@ -22,10 +23,10 @@ from mercer.data import Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.fold_rows import Folds, Rows
 from mercer.estimators.iterated import Iterated
-from mercer.estimators.paths import Course, FoldFit, Path, StoppedError, Turn, all_or_none
+from mercer.estimators.paths import Course, FoldFit, Path, Turn, all_or_none
 from mercer.estimators.pipelines import machine_of, rebuilt
 from mercer.estimators.shared_matrices import Matrices, Memory
-from mercer.estimators.sharing import what_is_shared
+from mercer.estimators.sharing import what_is_shared, why_nothing_is_shared, why_values_are_not
 from mercer.estimators.single_precision import holds, rounding_shows
 from mercer.estimators.told import check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT
@@ -33,7 +34,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.held import Held
 from mercer.selection.search import most_steps
 from mercer.solvers import Interruption, Progress
-from mercer.status import Status
+from mercer.status import Status, StoppedError
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -90,12 +91,19 @@ class SharedFits:
         self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
         self._is_over = False
-        self._shares, self.reason = what_is_shared(estimator, X, self._folds.params)
+        self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
+        self._reasons: dict[str, None] = {}  # in the order of the fits
 
     @property
     def n_at_a_time(self) -> int:
         """Folds that are trained at a time."""
         return self._n_threads if self._shares else 1
+
+    @property
+    def reason(self) -> str:
+        """What fits have shared, and why not more."""
+        first, *others = self._reasons or [""]
+        return "; for other fits: ".join([f"for some fits: {first}", *others]) if others else first
 
     def stop(self) -> None:
         """End the search before the next fit."""
@@ -129,13 +137,13 @@ class SharedFits:
         try:
             begun: deque[Path] = deque()
             for number, estimators in enumerate(paths):
-                shared = what_is_shared(estimators[0], self._folds.X, self._folds.params)
-                path = Path(estimators, *shared, len(folds), memory)
+                why_not = why_nothing_is_shared(estimators[0], self._folds.X, self._folds.params)
+                path = Path(estimators, why_not, len(folds), memory)
                 while len(begun) > 1 or (begun and not self._has_room_for(begun[0], path)):
                     yield from self._finish(pool, begun.popleft())
                 if self.stopped:
                     break
-                self._shares, self.reason = path.shares, self.reason if path.shares else path.reason
+                self._shares = path.shares
                 if path.shares:
                     for fold in folds:
                         ready.put((number, 0, fold, Course(path, fold)))
@@ -151,18 +159,20 @@ class SharedFits:
     def _finish(self, pool: ThreadPoolExecutor, path: Path) -> Iterator[list[FoldFit]]:
         for place, estimator in enumerate(path.estimators):
             if path.shares:
-                yield all_or_none(path.made(place))
+                made = path.made(place)
             else:
                 # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
                 courses = [Course(path, fold) for fold in range(len(self._folds))]
-                yield all_or_none([pool.submit(self._fit_fold, course, estimator).result() for course in courses])
+                made = [pool.submit(self._fit_fold, course, estimator).result() for course in courses]
+            self._reasons.update(dict.fromkeys(fold.reason for fold in made if fold.error is None))
+            yield all_or_none(made)
 
     def _take_turn(self, ready: PriorityQueue[Turn]) -> None:
         """Make the first fit, in the order of the search, of those that wait for nothing.
 
         There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
         """
-        path, place, fold, course = ready.get()
+        number, place, fold, course = ready.get()
         made = course.path.fits[place][fold]
         try:
             made.set_result(self._fit_fold(course, course.path.estimators[place]))
@@ -170,18 +180,21 @@ class SharedFits:
             made.set_exception(error)
         finally:
             if place + 1 < len(course.path.fits):
-                ready.put((path, place + 1, fold, course))
+                ready.put((number, place + 1, fold, course))
 
     def _has_room_for(self, *paths: Path) -> bool:
         """Whether their fits share matrices, and these fit the limit together, were they in double precision."""
-        most = sum(self._most_bytes(path.estimators[0]) for path in paths)
-        return all(path.shares for path in paths) and most <= self._limit
+        if not all(path.shares for path in paths):
+            return False
+        return sum(self._most_bytes(path.estimators[0]) for path in paths) <= self._limit
 
     def _most_bytes(self, estimator: Any) -> int:
         machine = machine_of(estimator)
         if machine._takes_values():
             return 0
-        by_folds = estimator is not machine or machine.get_params().get("gamma", 0.0).__class__ is str
+        kernel = machine.kernel
+        ruled = _may_have_rules(kernel) if isinstance(kernel, Kernel) else not isinstance(machine.gamma, Real)
+        by_folds = estimator is not machine or ruled
         return Matrices.bytes_of(np.float64, self._folds.n) * (len(self._folds) if by_folds else 1)
 
     def _fit_fold(self, course: Course, estimator: Any) -> FoldFit:
@@ -189,18 +202,18 @@ class SharedFits:
         try:
             self._check()
             own = clone(estimator)
-            fit = self._shared(own, course) if course.path.shares else self._alone(own, course.number)
+            made, machine, rows, reason = (self._shared if course.path.shares else self._alone)(own, course)
             self._check()  # a fit that was stopped is no result
         except Exception as error:  # whatever it is, it is the result of this fit
-            return FoldFit(None, None, None, error, time.perf_counter() - began)
-        return FoldFit(*fit, None, time.perf_counter() - began)
+            return FoldFit(None, None, None, "", error, time.perf_counter() - began)
+        return FoldFit(made, machine, rows, reason, None, time.perf_counter() - began)
 
     def _check(self) -> None:
         if self.stopped or self._is_over:
             raise StoppedError(f"the search was stopped ({self.stopped})")
 
-    def _alone(self, estimator: Any, number: int) -> tuple[Callable[[], Any], DualMachine | None, Rows | None]:
-        machine = machine_of(estimator)
+    def _alone(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], Any, None, str]:
+        machine, number = machine_of(estimator), course.number
         own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
             self._bound(machine, number)
@@ -209,9 +222,9 @@ class SharedFits:
         machine = machine_of(fitted)
         for name, value in own.items():
             setattr(machine, name, value)
-        return lambda: fitted, machine if isinstance(machine, DualMachine) else None, None
+        return lambda: fitted, machine, None, course.path.why_not
 
-    def _shared(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], DualMachine, Rows]:
+    def _shared(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
         given: DualMachine = machine_of(estimator)
         number = course.number
         rows = self._folds.rows(estimator, number)
@@ -223,10 +236,10 @@ class SharedFits:
             course.size = float(np.abs(course.kernel.diag(rows.data)).max(initial=0.0))
         kernel = course.kernel
         by_folds = estimator is not given or kernel != spec
-        machine = None
-        for held in self._ways_of(kernel, rows, course, by_folds=by_folds):
+        machine, reason = None, ""
+        for held, shares in self._ways_of(kernel, rows, course, by_folds=by_folds):
             used = rows if held is None else replace(rows, data=held)
-            machine = self._go_on(copy(given), course, kernel if held is None else Held(kernel))
+            machine, reason = self._go_on(copy(given), course, kernel if held is None else Held(kernel)), shares
             machine.fit(used.data.rows(used.train), *self._folds.targets(number), sample_weight=weights)
             if not isinstance(held, HeldRows) or held.whole.dtype == np.float64:
                 break
@@ -236,7 +249,7 @@ class SharedFits:
             course.in_single, course.last = False, machine
         assert machine is not None
         course.last = machine
-        return partial(self._for_any_rows, estimator, machine, kernel, rows, number), machine, used
+        return partial(self._for_any_rows, estimator, machine, kernel, rows, number), machine, used, reason
 
     def _for_any_rows(self, estimator: Any, machine: DualMachine, kernel: Kernel, rows: Rows, number: int) -> Any:
         """The estimator as it would be without a search."""
@@ -254,25 +267,32 @@ class SharedFits:
             fitted = rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
         return fitted
 
-    def _ways_of(self, kernel: Kernel, rows: Rows, course: Course, *, by_folds: bool) -> Iterator[Precomputed | None]:
+    def _ways_of(
+        self, kernel: Kernel, rows: Rows, course: Course, *, by_folds: bool
+    ) -> Iterator[tuple[Precomputed | None, str]]:
         """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
 
-        Folds share one matrix where the rows are the same and the kernel depends on no rows; else each has its own.
+        With each goes what a fit on it shares. Folds share one matrix where the rows are the same and the kernel
+        depends on no rows; else each has its own.
         """
         if kernel.takes_values:
-            yield rows.data  # type: ignore[misc]
+            yield rows.data, what_is_shared(kernel, by_folds=False)  # type: ignore[misc]
             return
         share = len(self._folds) if by_folds else 1
         kept = course.path.matrices(course.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
         # Where a kernel is indefinite, rounding decides which of its stationary points is found.
         single = kernel.is_psd and holds(course.size)
+        beyond = []
         for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
-            if Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single)) <= self._limit // share:
-                held = kept.of(kernel, rows, dtype, n_jobs, self._check)
-                if np.isfinite(held.error):
-                    yield held
-        yield None
+            n_bytes = Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single))
+            if n_bytes > self._limit // share:
+                beyond.append(n_bytes)
+                continue
+            held = kept.of(kernel, rows, dtype, n_jobs, self._check)
+            if np.isfinite(held.error):
+                yield held, what_is_shared(kernel, by_folds=by_folds)
+        yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
 
     def _bound(self, machine: Iterated, number: int) -> None:
         """Have a fit end when it, or the search, is to end."""
@@ -304,6 +324,12 @@ class _Stop:
         if self._ends():
             return True
         return None if self._also is None else self._also(progress)
+
+
+def _may_have_rules(kernel: Kernel) -> bool:
+    """Whether a kernel may be another one on other rows: what it holds that is no number may be "scale", or missing."""
+    own = [value for name, value in vars(kernel).items() if name != "parts"]
+    return not all(isinstance(value, Real | Kernel) for value in own) or any(map(_may_have_rules, kernel.parts))
 
 
 def _alike(last: DualMachine, machine: DualMachine) -> bool:

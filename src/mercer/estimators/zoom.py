@@ -14,8 +14,8 @@ from sklearn.utils import check_array
 
 from mercer.data import as_data
 from mercer.estimators.cv_results import columns, ranks
-from mercer.estimators.paths import StoppedError
 from mercer.kernels.parameters import resolve_gamma
+from mercer.status import StoppedError
 
 if TYPE_CHECKING:
     from mercer.estimators.search import KernelSearchCV
@@ -72,7 +72,7 @@ def zoom(
     if callable(search.scoring) and isinstance(search.refit, str):
         metric = search.refit
     began = time.perf_counter()
-    axes = {name: _coarse(name, search, X, y) for name in zooms(search)}
+    axes: dict[str, list[float] | None] = {name: _coarse(name, search, X, y) for name in zooms(search)}
     factors = {name: _COARSE[name][1] for name in axes}
     stages: list[KernelSearchCV] = []
     stopped = ""
@@ -98,12 +98,16 @@ def zoom(
         results = _gathered(stages)
         best = _by_axis(results["params"][int(np.argmin(results[f"rank_test_{metric}"]))])
         held = {name: [value] for name, value in best.items() if name not in axes}
-        for name in axes.keys() & best.keys():  # the best kernel may have no gamma
+        for name in axes:
+            if name not in best:  # the best kernel has no gamma
+                axes[name] = None
+                continue
             factors[name] **= 0.5
             axes[name] = [best[name] / factors[name], best[name], best[name] * factors[name]]
     search.cv_results_ = results = _gathered(stages)
     first = stages[0]
-    search.stopped_, search.reason_, search.n_splits_ = stopped, first.reason_, first.n_splits_
+    search.reason_ = "; later: ".join(dict.fromkeys(part.reason_ for part in stages))
+    search.stopped_, search.n_splits_ = stopped, first.n_splits_
     search.multimetric_, search.scorer_ = first.multimetric_, first.scorer_
     search.best_index_ = int(np.argmin(results[f"rank_test_{metric}"]))
     search.best_score_ = results[f"mean_test_{metric}"][search.best_index_]
