@@ -1,6 +1,8 @@
 // Kernel tiles, compiled once per instruction set (see simd.hpp).
 #include "mercer/tiles.hpp"
 
+#include <utility>
+
 #include "mercer/dense_panels.hpp"
 #include "mercer/interpreter.hpp"
 #include "mercer/parallel.hpp"
@@ -15,7 +17,8 @@ constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by o
 constexpr int64_t kMaxGroups = 16;         // of as many rows as a tile has
 constexpr int64_t kStoredGroups = 4;       // where values are stored: processors foresee so many rows being written
 constexpr int64_t kNearBytes = 4 << 20;    // of a matrix that stays near
-constexpr int64_t kMirroredFeatures = 64;  // beyond that, copied rather than evaluated from so many features on
+constexpr int64_t kMirroredTerms = 64;     // beyond that, copied rather than evaluated from so long rows on
+constexpr int64_t kEntryTerms = 3;         // that an entry of a sparse row counts for
 constexpr int64_t kPackedAlone = 1 << 15;  // elements of columns that are packed before another thread has started
 constexpr int64_t kSparseRows = 128;       // of a task, at least: lists are set up for each task
 constexpr int64_t kMostSparseRows = 512;   // and at most: packed they stay in the cache
@@ -587,30 +590,35 @@ void mirror_task(void* context, int64_t task) {
 // memory, and evaluating does so beside its own work.
 template <class Real>
 bool mirroring_pays(const TileRequest& request) {
-    const int64_t n = request.left.count, n_features = request.left.n_features * request.program.n_passes;
-    return n * n * static_cast<int64_t>(sizeof(Real)) <= kNearBytes || n_features >= kMirroredFeatures;
+    const RowsView& rows = request.left;
+    if (rows.count * rows.count * static_cast<int64_t>(sizeof(Real)) <= kNearBytes) return true;
+    int64_t terms = rows.count * rows.n_features;
+    if (rows.sparse) {
+        terms = 0;
+        with_csr(rows, request.right.csr.places, [&](const auto& some) {
+            for (int64_t i = 0; i < rows.count; ++i) terms += kEntryTerms * some.length(i);
+        });
+    }
+    return terms * request.program.n_passes >= kMirroredTerms * rows.count;
 }
 
 template <class Real>
 void run(const TileRequest& request, const Sink<Real>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
+    TileRequest asked = request;
+    asked.symmetric = request.symmetric && (sink.stored == nullptr || mirroring_pays<Real>(request));
     if (!request.left.sparse) {
-        TileRequest asked = request;
-        asked.symmetric = request.symmetric && (sink.stored == nullptr || mirroring_pays<Real>(request));
         run_dense(asked, sink);
-        if (!asked.symmetric) return;
     } else if (sink.stored != nullptr && request.left.count < request.right.count) {
         // Columns cost more to set up than rows: the fewer ones are columns.
-        TileRequest turned = request;
-        turned.left = request.right;
-        turned.right = request.left;
+        std::swap(asked.left, asked.right);
         Sink<Real> columns = sink;
         columns.turned = true;
-        run_sparse(turned, columns, request.right.csr.places, request.right.csr.n_common);
+        run_sparse(asked, columns, request.right.csr.places, request.right.csr.n_common);
     } else {
-        run_sparse(request, sink, request.right.csr.places, request.right.csr.n_common);
+        run_sparse(asked, sink, request.right.csr.places, request.right.csr.n_common);
     }
-    if (!request.symmetric || sink.stored == nullptr) return;
+    if (!asked.symmetric || sink.stored == nullptr) return;
     MirrorJob<Real> job{sink, request.left.count};
     parallel_for(divide_up(job.size, kMirrored<Real>), request.n_threads, mirror_task<Real>, &job);
 }
