@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sklearn.preprocessing import scale
 
 import plain
 from mercer import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, Spectrum, Status, problems
+from mercer.solvers import solve
 
 TOL = 1e-6
 
@@ -292,6 +294,50 @@ def test_equal_rows_share_their_side():
         outside = OneClassSVM(contamination=share).fit_predict(X) == -1
         assert (outside.reshape(60, 5).sum(axis=1) % 5 == 0).all()
         assert 5 * int(60 * share + 1e-9) == outside.sum()
+
+
+@pytest.mark.parametrize(
+    ("gamma", "share", "message"),
+    [
+        (10.0, 0.1, r"0 of the training rows.*332 rows score the same.*between different rows are near 0: lower gamma"),
+        (1e-20, 0.1, r"569 rows score the same.*does not tell them apart: raise gamma"),
+    ],
+)
+def test_contamination_that_ties_keep_from_being_reached_is_told(gamma, share, message):
+    X = scale(load_breast_cancer().data)
+    with pytest.warns(UserWarning, match=f"contamination={share:g} is not reached: .*{message}"):
+        detector = OneClassSVM(gamma=gamma, contamination=share).fit(X)
+    assert (detector.predict(X) == 1).all()
+
+
+def test_corners_of_a_cube_are_all_outside_or_none_and_that_is_told():
+    corners = np.array(list(product([-1.0, 1.0], repeat=5)))
+    with pytest.warns(UserWarning, match="rows score the same.*lie alike to all others: set another contamination"):
+        detector = OneClassSVM(gamma=0.1, contamination=0.1, tol=1e-9).fit(corners)
+    assert (detector.predict(corners) == 1).all()
+
+
+def test_contamination_counts_all_its_trainings_and_shares_its_seconds(monkeypatch):
+    X = scale(load_breast_cancer().data)
+    limits, iterations, seconds = [], [], []
+
+    def told(problem, gram, **arguments):
+        solution = solve(problem, gram, **arguments)
+        limits.append(arguments["limits"].max_seconds)
+        iterations.append(solution.n_iter)
+        seconds.append(solution.seconds)
+        return solution
+
+    monkeypatch.setattr("mercer.estimators.base.solve", told)
+    detector = OneClassSVM(gamma=0.1, contamination=0.02, max_seconds=60.0).fit(X)
+    certificate = detector.certificate_
+    assert len(limits) > 2
+    assert (detector.predict(X) == -1).sum() == 11
+    assert certificate.n_iter == detector.n_iter_ == sum(iterations)
+    np.testing.assert_allclose(certificate.seconds, sum(seconds))
+    assert limits[0] == 60.0
+    for spent, left in zip(np.cumsum(seconds), limits[1:], strict=False):
+        assert left <= 60.0 - spent
 
 
 def test_contamination_counts_weights():
