@@ -231,10 +231,22 @@ def test_nu_svc_is_libsvms(load, kernel):
     assert (mine.intercept_.shape, mine.dual_coef_.shape[0]) == (peer.intercept_.shape, peer.dual_coef_.shape[0])
     # Divided by rho it is the C-SVC with C = 1 / rho.
     if len(mine.classes_) == 2:
-        C = 1.0 / problems.half_width(mine.solution_.multipliers)
+        (C,) = mine.C_
+        assert 1.0 / problems.half_width(mine.solution_.multipliers) == C
         np.testing.assert_allclose(
             mine.decision_function(X), SVC(C=C, tol=1e-6, **parameters).fit(X, y).decision_function(X), atol=2e-3
         )
+
+
+def test_each_pair_of_nu_svc_is_a_c_svc_with_its_own_penalty():
+    X, y = load_wine(return_X_y=True)
+    X, weights = scale(X), np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    mine = NuSVC(nu=0.2, gamma=0.1, tol=1e-9, class_weight={1: 1.5}).fit(X, y, weights)
+    assert mine.C_.shape == mine.nu_.shape == (3,)
+    for C, own, pair in zip(mine.C_, mine.solution_, [(0, 1), (0, 2), (1, 2)], strict=True):
+        rows, heavier = np.isin(y, pair), {1: 1.5} if 1 in pair else None
+        other = SVC(C=C, gamma=0.1, tol=1e-9, class_weight=heavier).fit(X[rows], y[rows], weights[rows])
+        np.testing.assert_allclose(np.sort(abs(own.beta) * C), np.sort(abs(other.solution_.beta)), atol=1e-4 * C)
 
 
 def test_weights_and_class_weights_of_nu_svc_are_copies():
@@ -253,6 +265,7 @@ def test_classes_that_coincide_have_no_margin():
     with pytest.warns(ConvergenceWarning, match="the margin rho of 1 of 1 machines is 0.*larger nu"):
         machine = NuSVC(nu=0.5).fit(X, y)
     assert np.isfinite(machine.decision_function(X)).all()
+    assert np.isnan(machine.C_).all()
 
 
 # What one class looks like.
@@ -310,11 +323,9 @@ def test_contamination_that_ties_keep_from_being_reached_is_told(gamma, share, m
     assert (detector.predict(X) == 1).all()
 
 
-def test_corners_of_a_cube_are_all_outside_or_none_and_that_is_told():
+def test_corners_of_a_cube_lie_alike_and_nothing_is_wrong_with_gamma():
     corners = np.array(list(product([-1.0, 1.0], repeat=5)))
-    with pytest.warns(UserWarning, match="rows score the same.*lie alike to all others: set another contamination"):
-        detector = OneClassSVM(gamma=0.1, contamination=0.1, tol=1e-9).fit(corners)
-    assert (detector.predict(corners) == 1).all()
+    assert (OneClassSVM(gamma=0.1, contamination=0.1).fit_predict(corners) == 1).all()
 
 
 def test_contamination_counts_all_its_trainings_and_shares_its_seconds(monkeypatch):

@@ -47,7 +47,8 @@ class OneClassSVM(NoveltyDetector):
     contamination : float, optional
         Takes the place of `nu`, 0 < contamination <= 0.5, and is honoured: of the training rows, by weight, this share
         is outside and no more, down to the last row that fits. Rows that score the same share their side: equal rows,
-        and with an extreme gamma many different ones too, so that fewer are outside; a warning then says how many.
+        rows that lie alike to all others, and with an extreme gamma many more. Fewer are then outside; where it is for
+        gamma, a warning says so.
     tol_gap : float or None, default=1e-3
         Largest relative duality gap, besides `tol`. That alone leaves one of up to a tenth where gamma is large: sums
         of few kernel values are small, and `tol` is not.
@@ -84,7 +85,8 @@ class OneClassSVM(NoveltyDetector):
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
     UserWarning
-        Where `contamination` is not reached because different rows score the same, naming the share and the cause.
+        Where `contamination` is not reached because the kernel has different rows score the same: gamma is too large,
+        or too small. It names both shares.
 
     Notes
     -----
@@ -95,7 +97,10 @@ class OneClassSVM(NoveltyDetector):
     offset divides rows that score the same. So `contamination` starts from nu = contamination, and where the share
     ends among rows on the border, to the tolerance, it trains again with a nu that is larger by the share of rows
     that are missing outside or a multiple of it, up to 10 times. Each time costs n * n_SV kernel values besides the
-    training.
+    training. `max_seconds` is for all trainings together, `max_iter` for each.
+
+    A training costs some 2 to 10 times n * n_SV kernel values, nu n rows at least being support vectors; up to 2,048
+    rows, no less than n * n.
 
     References
     ----------
@@ -199,7 +204,7 @@ class OneClassSVM(NoveltyDetector):
         return self
 
     def _warn_of_ties(self, border: Border, share: float) -> None:
-        """Say that fewer rows are outside than `share` asks for, and why."""
+        """Say that fewer rows are outside than `share` asks for, where the kernel is why: rows may lie alike as well."""
         evidence = self._solutions[0].evidence
         assert evidence is not None
         gram = evidence.whole()
@@ -211,7 +216,7 @@ class OneClassSVM(NoveltyDetector):
         elif (np.abs(values[apart]) <= _NEAR_ZERO * scale[apart]).all():
             why = "kernel values between different rows are near 0: lower gamma"
         else:
-            why = "they lie alike to all others: set another contamination"
+            return
         warnings.warn(
             f"contamination={share:g} is not reached: {border.share:.3g} of the training rows, by weight, are outside, "
             f"for {border.tied.size} rows score the same, and no offset divides them. With {self.kernel_!r}, {why}.",

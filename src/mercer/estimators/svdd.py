@@ -85,6 +85,8 @@ class SVDD(NoveltyDetector):
     With a precomputed kernel, new rows have no k(x, x): it is taken to be that of the training rows, which must be the
     same for all of them.
 
+    Costs what :class:`OneClassSVM` costs with as many support vectors; few rows carry the ball where C is large.
+
     References
     ----------
     Tax & Duin (2004), Support vector data description, equations (8) to (14).
