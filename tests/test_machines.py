@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import sklearn.svm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import QuantileRegressor
 from sklearn.preprocessing import scale
 
@@ -453,7 +453,7 @@ GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
         (OneClassSVM(contamination=0.6), r"contamination must be a number > 0 and <= 0\.5, got 0\.6"),
         (
             SVDD(C=0.1),
-            r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be at least 1\.66666",
+            r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be at least 0\.167 \(got 0\.1\)\.$",
         ),
         (SVDD(C=-1.0), "C must be a number > 0"),
     ],
@@ -461,6 +461,25 @@ GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
 def test_parameters_out_of_their_range(machine, message):
     with pytest.raises(ValueError, match=message):
         machine.fit(*GOOD)
+
+
+@pytest.mark.parametrize("n", [6, 7, 569])
+@pytest.mark.parametrize("heavier", [1.0, 3.0])
+def test_the_penalty_that_svdd_names_is_enough_and_hardly_more(n, heavier):
+    X, weights = np.random.default_rng(0).normal(size=(n, 2)), np.where(np.arange(n) % 2, 1.0, heavier)
+    with pytest.raises(ValueError, match="C must be at least") as refused:
+        SVDD(C=1e-4).fit(X, sample_weight=weights)
+    least = float(str(refused.value).split("at least ")[-1].split(" (got 0.0001)")[0])
+    SVDD(C=least, tol=1e-6).fit(X, sample_weight=weights)
+    assert least * weights.sum() < 1.01
+
+
+def test_the_centre_of_a_curved_ball_is_a_function():
+    ball = SVDD().fit(load_iris().data)
+    with pytest.raises(AttributeError, match=r"center_ exists for the linear kernel only.*which function_ holds"):
+        _ = ball.center_
+    with pytest.raises(NotFittedError):
+        _ = SVDD().center_
 
 
 def test_an_infeasible_nu_names_the_feasible_ones():

@@ -204,7 +204,7 @@ class OneClassSVM(NoveltyDetector):
         return self
 
     def _warn_of_ties(self, border: Border, share: float) -> None:
-        """Say that fewer rows are outside than `share` asks for, where the kernel is why: rows may lie alike as well."""
+        """Say that fewer rows are outside than `share` asks for, where the kernel is why; rows may lie alike too."""
         evidence = self._solutions[0].evidence
         assert evidence is not None
         gram = evidence.whole()
