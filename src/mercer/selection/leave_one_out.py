@@ -1,4 +1,4 @@
-"""Exact leave-one-out: what the machine trained without a row says of it, for every row, at the price of few fits."""
+"""Exact leave-one-out: what the machine trained without a row says of it, for every row, without n fits."""
 
 from __future__ import annotations
 
