@@ -30,6 +30,17 @@ def describe(threads: int) -> dict[str, Any]:
     }
 
 
+def described(facts: dict[str, Any]) -> str:
+    """Return processor, cores and versions as a line of a page has them."""
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    return f"{facts['processor']}, {facts['cores']} cores; {versions}"
+
+
+def described_build(facts: dict[str, Any]) -> str:
+    """Return the hash of the installed package, and that it is one: it looks like a commit."""
+    return f"files of the package: {facts['build']} (a hash of them, no commit)"
+
+
 def _versions() -> dict[str, str]:
     found = {}
     for name in _PACKAGES:

@@ -51,8 +51,9 @@ def main() -> None:
 def _circumstances() -> str:
     facts = machine.describe(threads=2)
     return (
-        f"{facts['processor']}, {facts['cores']} cores; mercer {facts['versions']['mercer']}, {facts['isa']}, build "
-        f"{facts['build']}; NumPy {facts['versions']['numpy']} with {_blas()}. Medians, for a Gaussian kernel."
+        f"{facts['processor']}, {facts['cores']} cores; mercer {facts['versions']['mercer']}, {facts['isa']}; "
+        f"{machine.described_build(facts)}; NumPy {facts['versions']['numpy']} with {_blas()}. Medians, for a Gaussian "
+        "kernel."
     )
 
 

@@ -118,7 +118,8 @@ class Run:
             f"threads, at most {self.rules.limit:g} s for one fit.",
             f"{facts['processor']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['system']}; mercer used "
             f"{facts['isa']}.",
-            ", ".join(f"{name} {number}" for name, number in facts["versions"].items()) + f"; build {facts['build']}.",
+            ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+            + f"; {machine.described_build(facts)}.",
             f"Load average before a race: at most {max(one['load_average'] for one in self.records):.2f}, the races "
             f"before included. {idle}",
             "Import (beside NumPy, SciPy and scikit-learn) and first call, not part of any time below: "

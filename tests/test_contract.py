@@ -1,6 +1,9 @@
 """scikit-learn's own checks, all of them, of every public estimator, with nothing that is expected to fail."""
 
 import inspect
+import subprocess
+import sys
+from importlib import import_module
 
 import pytest
 from sklearn.base import BaseEstimator
@@ -122,3 +125,21 @@ def test_scikit_learn_contract(estimator, check):
 def test_no_public_estimator_is_left_out():
     public = [found for found in map(mercer.__getattr__, mercer.__all__[1:]) if inspect.isclass(found)]
     assert {found for found in public if issubclass(found, BaseEstimator)} == {type(found) for found in ESTIMATORS}
+
+
+def test_what_the_package_lists_is_there_in_a_fresh_process():
+    program = "import mercer; print(*(f'{name}={getattr(mercer, name).__name__}' for name in mercer._MODULES))"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert told
+    for name, module in (one.split("=") for one in told):
+        assert module == f"mercer.{name}"
+        public = [found for found in vars(import_module(module)) if not found.startswith("_")]
+        assert [found for found in public if not inspect.ismodule(getattr(import_module(module), found))]
+    assert set(mercer._MODULES) < set(dir(mercer))
+
+
+def test_a_kernel_that_stands_elsewhere_is_told_where():
+    with pytest.raises(AttributeError, match=r"no attribute 'Laplacian': it is in mercer\.kernels \(from mercer\.kern"):
+        _ = mercer.Laplacian
+    with pytest.raises(AttributeError, match=r"no attribute 'Laplace'$"):
+        _ = mercer.Laplace

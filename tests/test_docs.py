@@ -15,6 +15,7 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src/mercer"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MODULES = [m.name for m in pkgutil.walk_packages(mercer.__path__, "mercer.") if not m.name.endswith("._core")]
 
@@ -39,6 +40,15 @@ def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         assert re.match(r"https?:", target) or (page.parent / target).exists(), target
+
+
+def test_the_start_page_names_every_page_by_its_title():
+    start, front = ROOT / "docs/README.md", {(ROOT / "docs/README.md").resolve()}
+    named = {(start.parent / target).resolve(): title for title, target in LINK.findall(start.read_text())}
+    assert set((ROOT / "docs").resolve().rglob("*.md")) - front == {page for page in named if "docs" in page.parts}
+    for page, title in named.items():
+        if "docs" in page.parts:
+            assert re.sub(r"^\d+\. ", "", page.read_text().splitlines()[0].removeprefix("# ")) == title
 
 
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_linnerud, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
@@ -29,6 +30,7 @@ from mercer import (
     LeastSquaresClassifier,
     LeastSquaresSVC,
     NuSVC,
+    NuSVR,
     OneClassSVM,
     QuantileSVR,
     Spectrum,
@@ -222,7 +224,7 @@ def test_closed_forms_are_used(machine, weighted):
     [
         (make_pipeline(StandardScaler(), SVC()), "is a Pipeline: give its last step, and the rows as the steps before"),
         (KernelPerceptron(), "is a KernelPerceptron: cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit"),
-        (sklearn.svm.SVC(), "is a SVC: cross_val_predict"),
+        (sklearn.svm.SVC(), "but estimator is sklearn.svm.SVC: mercer.SVC takes its place."),
         (SVC, "estimator must be a machine, got the class SVC: SVC() is one."),
     ],
     ids=["pipeline", "perceptron", "scikit-learn's", "class"],
@@ -353,10 +355,22 @@ def test_results_do_not_depend_on_threads_or_memory():
     np.testing.assert_allclose(tight.decision, one.decision, atol=1e-6)
 
 
+class Subclass(SVC):
+    """A machine that could have another fit."""
+
+
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
-        (NuSVC(), TypeError, "estimator is a NuSVC, whose margin changes with every row left out; use SVC"),
+        (NuSVC(), TypeError, "NuSVC, whose margin changes with every row left out; use SVC(C=machine.C_[0])"),
+        (NuSVR(), TypeError, "NuSVR, whose tube changes with every row left out; use SVR(C=machine.C, epsilon=machine"),
+        (sklearn.svm.NuSVC(), TypeError, "machine being the fitted mercer.NuSVC: for two classes it predicts the same"),
+        (SklearnKernelRidge(), TypeError, "sklearn.kernel_ridge.KernelRidge: mercer.KernelRidge takes its place."),
+        (
+            Subclass(),
+            TypeError,
+            "a Subclass, a subclass of mercer.SVC, and a subclass may do anything: only the classes",
+        ),
         (SklearnLogisticRegression(), TypeError, "but estimator is a LogisticRegression: cross_val_predict"),
         (SVC(multi_class="joint"), ValueError, "machines for two classes each, but multi_class is 'joint'"),
         (OneClassSVM(contamination=0.1), ValueError, "needs contamination=None, got 0.1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ import scipy.sparse as sp
 import sklearn.svm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import QuantileRegressor
 from sklearn.preprocessing import scale
 
 import plain
 from mercer import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, Spectrum, Status, problems
+from mercer.solvers import solve
 
 TOL = 1e-6
 
@@ -229,10 +231,22 @@ def test_nu_svc_is_libsvms(load, kernel):
     assert (mine.intercept_.shape, mine.dual_coef_.shape[0]) == (peer.intercept_.shape, peer.dual_coef_.shape[0])
     # Divided by rho it is the C-SVC with C = 1 / rho.
     if len(mine.classes_) == 2:
-        C = 1.0 / problems.half_width(mine.solution_.multipliers)
+        (C,) = mine.C_
+        assert 1.0 / problems.half_width(mine.solution_.multipliers) == C
         np.testing.assert_allclose(
             mine.decision_function(X), SVC(C=C, tol=1e-6, **parameters).fit(X, y).decision_function(X), atol=2e-3
         )
+
+
+def test_each_pair_of_nu_svc_is_a_c_svc_with_its_own_penalty():
+    X, y = load_wine(return_X_y=True)
+    X, weights = scale(X), np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    mine = NuSVC(nu=0.2, gamma=0.1, tol=1e-9, class_weight={1: 1.5}).fit(X, y, weights)
+    assert mine.C_.shape == mine.nu_.shape == (3,)
+    for C, own, pair in zip(mine.C_, mine.solution_, [(0, 1), (0, 2), (1, 2)], strict=True):
+        rows, heavier = np.isin(y, pair), {1: 1.5} if 1 in pair else None
+        other = SVC(C=C, gamma=0.1, tol=1e-9, class_weight=heavier).fit(X[rows], y[rows], weights[rows])
+        np.testing.assert_allclose(np.sort(abs(own.beta) * C), np.sort(abs(other.solution_.beta)), atol=1e-4 * C)
 
 
 def test_weights_and_class_weights_of_nu_svc_are_copies():
@@ -251,6 +265,7 @@ def test_classes_that_coincide_have_no_margin():
     with pytest.warns(ConvergenceWarning, match="the margin rho of 1 of 1 machines is 0.*larger nu"):
         machine = NuSVC(nu=0.5).fit(X, y)
     assert np.isfinite(machine.decision_function(X)).all()
+    assert np.isnan(machine.C_).all()
 
 
 # What one class looks like.
@@ -292,6 +307,48 @@ def test_equal_rows_share_their_side():
         outside = OneClassSVM(contamination=share).fit_predict(X) == -1
         assert (outside.reshape(60, 5).sum(axis=1) % 5 == 0).all()
         assert 5 * int(60 * share + 1e-9) == outside.sum()
+
+
+@pytest.mark.parametrize(
+    ("gamma", "share", "message"),
+    [
+        (10.0, 0.1, r"0 of the training rows.*332 rows score the same.*between different rows are near 0: lower gamma"),
+        (1e-20, 0.1, r"569 rows score the same.*does not tell them apart: raise gamma"),
+    ],
+)
+def test_contamination_that_ties_keep_from_being_reached_is_told(gamma, share, message):
+    X = scale(load_breast_cancer().data)
+    with pytest.warns(UserWarning, match=f"contamination={share:g} is not reached: .*{message}"):
+        detector = OneClassSVM(gamma=gamma, contamination=share).fit(X)
+    assert (detector.predict(X) == 1).all()
+
+
+def test_corners_of_a_cube_lie_alike_and_nothing_is_wrong_with_gamma():
+    corners = np.array(list(product([-1.0, 1.0], repeat=5)))
+    assert (OneClassSVM(gamma=0.1, contamination=0.1).fit_predict(corners) == 1).all()
+
+
+def test_contamination_counts_all_its_trainings_and_shares_its_seconds(monkeypatch):
+    X = scale(load_breast_cancer().data)
+    limits, iterations, seconds = [], [], []
+
+    def told(problem, gram, **arguments):
+        solution = solve(problem, gram, **arguments)
+        limits.append(arguments["limits"].max_seconds)
+        iterations.append(solution.n_iter)
+        seconds.append(solution.seconds)
+        return solution
+
+    monkeypatch.setattr("mercer.estimators.base.solve", told)
+    detector = OneClassSVM(gamma=0.1, contamination=0.02, max_seconds=60.0).fit(X)
+    certificate = detector.certificate_
+    assert len(limits) > 2
+    assert (detector.predict(X) == -1).sum() == 11
+    assert certificate.n_iter == detector.n_iter_ == sum(iterations)
+    np.testing.assert_allclose(certificate.seconds, sum(seconds))
+    assert limits[0] == 60.0
+    for spent, left in zip(np.cumsum(seconds), limits[1:], strict=False):
+        assert left <= 60.0 - spent
 
 
 def test_contamination_counts_weights():
@@ -396,7 +453,7 @@ GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
         (OneClassSVM(contamination=0.6), r"contamination must be a number > 0 and <= 0\.5, got 0\.6"),
         (
             SVDD(C=0.1),
-            r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be at least 1\.66666",
+            r"\(n_samples = 6\) must sum to at least 1.* they sum to 0\.6: C must be at least 0\.167 \(got 0\.1\)\.$",
         ),
         (SVDD(C=-1.0), "C must be a number > 0"),
     ],
@@ -404,6 +461,25 @@ GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
 def test_parameters_out_of_their_range(machine, message):
     with pytest.raises(ValueError, match=message):
         machine.fit(*GOOD)
+
+
+@pytest.mark.parametrize("n", [6, 7, 569])
+@pytest.mark.parametrize("heavier", [1.0, 3.0])
+def test_the_penalty_that_svdd_names_is_enough_and_hardly_more(n, heavier):
+    X, weights = np.random.default_rng(0).normal(size=(n, 2)), np.where(np.arange(n) % 2, 1.0, heavier)
+    with pytest.raises(ValueError, match="C must be at least") as refused:
+        SVDD(C=1e-4).fit(X, sample_weight=weights)
+    least = float(str(refused.value).split("at least ")[-1].split(" (got 0.0001)")[0])
+    SVDD(C=least, tol=1e-6).fit(X, sample_weight=weights)
+    assert least * weights.sum() < 1.01
+
+
+def test_the_centre_of_a_curved_ball_is_a_function():
+    ball = SVDD().fit(load_iris().data)
+    with pytest.raises(AttributeError, match=r"center_ exists for the linear kernel only.*which function_ holds"):
+        _ = ball.center_
+    with pytest.raises(NotFittedError):
+        _ = SVDD().center_
 
 
 def test_an_infeasible_nu_names_the_feasible_ones():

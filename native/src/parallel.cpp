@@ -2,14 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
-
-#include "mercer/scratch.hpp"
 
 namespace mercer {
 namespace {
@@ -58,20 +54,6 @@ void parallel_for(int64_t count, int n_threads, Task task, void* context) {
     for (int n = loop->n_at_work.load(); n > 0; n = loop->n_at_work.load()) loop->n_at_work.wait(n);
     if (loop->failure) std::rethrow_exception(loop->failure);
 }
-
-// Aligned by hand: glibc (2.36, for one) asks for more than it gives, so that a piece that was freed is too small for
-// the next one of its size, and the process grows with every call.
-void* allocate_aligned(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 64;
-    void* whole = std::malloc(bytes + kAlignment + sizeof(void*));
-    if (whole == nullptr) throw std::bad_alloc();
-    const auto first = reinterpret_cast<std::uintptr_t>(whole) + sizeof(void*);
-    void* memory = reinterpret_cast<void*>((first + kAlignment - 1) / kAlignment * kAlignment);
-    static_cast<void**>(memory)[-1] = whole;
-    return memory;
-}
-
-void release_aligned(void* memory) noexcept { std::free(static_cast<void**>(memory)[-1]); }
 
 }  // namespace mercer
 

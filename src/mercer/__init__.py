@@ -140,7 +140,7 @@ _HOMES = {
     "StoppedError": "status",
     "tune_threshold": "thresholds",
 }
-_MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "selection", "solvers", "theory")
+_MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "solvers", "theory")
 __all__ = ["__version__", *_HOMES]
 
 
@@ -148,9 +148,16 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"mercer.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+        raise AttributeError(f"module 'mercer' has no attribute {name!r}{_whereabouts(name)}")
     value = globals()[name] = getattr(import_module(f"mercer.{_HOMES[name]}"), name)
     return value
+
+
+def _whereabouts(name: str) -> str:
+    """Where a name is that stands in `mercer.kernels` only."""
+    if name.startswith("_") or not hasattr(import_module("mercer.kernels"), name):
+        return ""
+    return f": it is in mercer.kernels (from mercer.kernels import {name})"
 
 
 def __dir__() -> list[str]:

@@ -91,7 +91,8 @@ class Certificate:
         Objectives; the primal one with the machine's own bias. For C = inf, that of the machine scaled until
         every margin is at least 1.
     gap, relative_gap : float
-        P - D >= 0 bounds how much better any other machine could be; relative: (P - D) / max(1, |P|, |D|).
+        P - D, >= 0 but for rounding, bounds how much better any other machine could be; relative:
+        (P - D) / max(1, |P|, |D|).
     kkt_violation : float
         LIBSVM's m(alpha) - M(alpha), at the true gradient.
     dual_infeasibility : float

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from typing import Any, Self, cast
 
@@ -315,12 +316,26 @@ class SingleMachine(DualMachine):
     warm_start: bool
     recipe_: DualRecipe
 
-    def _train(self, X: Any, y: Any, sample_weight: Any, recipe: DualRecipe) -> Data:
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        recipe: DualRecipe,
+        *,
+        earlier: Solution | None = None,
+        spent: float = 0.0,
+    ) -> Data:
         """Solve the recipe's problem for the rows whose weight is not 0, and keep the machine.
 
-        `y` is a target for each row, or "no_validation" where there is none.
+        `y` is a target for each row, or "no_validation" where there is none. Where the same fit has begun to train on
+        the same rows, `spent` seconds ago, the work of the `earlier` solution counts as this one's. Under a time limit
+        this one also starts there, which takes longer than a start of its own but leaves a machine at any time.
         """
         limits, listener = self._limits(), self._listener()
+        last = None
+        if limits.max_seconds is not None:
+            limits, last = replace(limits, max_seconds=max(0.0, limits.max_seconds - spent)), earlier
         spec, data = self._training_rows(X, y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
@@ -330,9 +345,11 @@ class SingleMachine(DualMachine):
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows)
         problem = recipe.problem(targets[rows], recipe.C * weights[rows], gram)
-        last = self._last_solution(problem, rows)
+        last = last or self._last_solution(problem, rows)
         start, before = (None, None) if last is None else (last.start_of(problem), last.product)
         solution = solve(problem, gram, limits=limits, start=start, callback=listener, before=before)
+        if earlier is not None:
+            solution = solution.after(earlier)
         self.recipe_, self.kernel_ = recipe, kernel
         self._targets, self._weights = targets, None if sample_weight is None else weights
         self._take(problem, Solutions.of([solution]), data, rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,13 +12,15 @@ import numpy as np
 
 from mercer import recipes
 from mercer.arguments import check_share
-from mercer.estimators.contamination import border_of, missing_below
+from mercer.estimators.contamination import Border, border_of, missing_below
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.told import check_sample_weight
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 
 _MOST_TRIES = 10  # of a larger nu, in longer and longer steps: up to nu = 1, where no row need be on the border
+_NEAR_ZERO = 1e-6  # of k(x, x), a kernel value that leaves rows to themselves
+_SAME = 1e-12  # of k(x, x), what tells no rows apart
 
 
 class OneClassSVM(NoveltyDetector):
@@ -42,7 +46,9 @@ class OneClassSVM(NoveltyDetector):
         See :class:`SVC`.
     contamination : float, optional
         Takes the place of `nu`, 0 < contamination <= 0.5, and is honoured: of the training rows, by weight, this share
-        is outside and no more, down to the last row that fits. Equal rows share their side.
+        is outside and no more, down to the last row that fits. Rows that score the same share their side: equal rows,
+        rows that lie alike to all others, and with an extreme gamma many more. Fewer are then outside; where it is for
+        gamma, a warning says so.
     tol_gap : float or None, default=1e-3
         Largest relative duality gap, besides `tol`. That alone leaves one of up to a tenth where gamma is large: sums
         of few kernel values are small, and `tol` is not.
@@ -64,7 +70,8 @@ class OneClassSVM(NoveltyDetector):
     shape_fit_
         See :class:`SVR`.
     solution_, certificate_
-        See :class:`SVR`; of the machine before `contamination` moved its offset.
+        See :class:`SVR`; of the machine before `contamination` moved its offset. Seconds, iterations and kernel values
+        are those of all its trainings together, and so is `n_iter_`.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -77,6 +84,9 @@ class OneClassSVM(NoveltyDetector):
     -----
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
+    UserWarning
+        Where `contamination` is not reached because the kernel has different rows score the same: gamma is too large,
+        or too small. It names both shares.
 
     Notes
     -----
@@ -87,7 +97,10 @@ class OneClassSVM(NoveltyDetector):
     offset divides rows that score the same. So `contamination` starts from nu = contamination, and where the share
     ends among rows on the border, to the tolerance, it trains again with a nu that is larger by the share of rows
     that are missing outside or a multiple of it, up to 10 times. Each time costs n * n_SV kernel values besides the
-    training.
+    training. `max_seconds` is for all trainings together, `max_iter` for each.
+
+    A training costs some 2 to 10 times n * n_SV kernel values, nu n rows at least being support vectors; up to 2,048
+    rows, no less than n * n.
 
     References
     ----------
@@ -169,6 +182,7 @@ class OneClassSVM(NoveltyDetector):
         nu = check_share("nu", self.nu, 1.0)
         share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
         recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
+        began = time.perf_counter()
         data = self._train(X, "no_validation", sample_weight, recipe)
         self.intercept_ += self._doubt
         if share is not None:
@@ -179,8 +193,33 @@ class OneClassSVM(NoveltyDetector):
                 if not missing or self.fit_status_ or recipe.nu == 1.0:
                     break
                 recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
-                self._train(X, "no_validation", sample_weight, recipe)
+                spent = time.perf_counter() - began
+                self._train(X, "no_validation", sample_weight, recipe, earlier=self._solutions[0], spent=spent)
                 self.intercept_ += self._doubt
-            self.intercept_ = np.array([-border_of(self._scores(data), weights, share, data)])
+            border = border_of(self._scores(data), weights, share, data)
+            self.intercept_ = np.array([-border.score])
+            if border.tied.size:
+                self._warn_of_ties(border, share)
         self.nu_, self.offset_ = recipe.nu, -self.intercept_
         return self
+
+    def _warn_of_ties(self, border: Border, share: float) -> None:
+        """Say that fewer rows are outside than `share` asks for, where the kernel is why; rows may lie alike too."""
+        evidence = self._solutions[0].evidence
+        assert evidence is not None
+        gram = evidence.whole()
+        values, lengths = gram.block(border.tied[:1], border.tied)[0], gram.diag()[border.tied]
+        scale = np.sqrt(np.abs(lengths[0] * lengths))
+        apart = np.abs(values - scale) > _SAME * scale
+        if not apart.any():
+            why = "the kernel does not tell them apart: raise gamma"
+        elif (np.abs(values[apart]) <= _NEAR_ZERO * scale[apart]).all():
+            why = "kernel values between different rows are near 0: lower gamma"
+        else:
+            return
+        warnings.warn(
+            f"contamination={share:g} is not reached: {border.share:.3g} of the training rows, by weight, are outside, "
+            f"for {border.tied.size} rows score the same, and no offset divides them. With {self.kernel_!r}, {why}.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import recipes
 from mercer.backends import HeldRows
 from mercer.data import Data, Precomputed
 from mercer.estimators.novelty import FloatArray, NoveltyDetector
 from mercer.estimators.parameters import check_penalty
-from mercer.kernels import Gamma, Kernel
+from mercer.kernels import Gamma, Kernel, Linear
 from mercer.solvers import Progress
 
 _SAME = 1e-9  # relative differences of k(x, x) that count as rounding
@@ -84,6 +85,8 @@ class SVDD(NoveltyDetector):
 
     With a precomputed kernel, new rows have no k(x, x): it is taken to be that of the training rows, which must be the
     same for all of them.
+
+    Costs what :class:`OneClassSVM` costs with as many support vectors; few rows carry the ball where C is large.
 
     References
     ----------
@@ -169,6 +172,12 @@ class SVDD(NoveltyDetector):
     @property
     def center_(self) -> FloatArray:
         """The centre, for the linear kernel."""
+        check_is_fitted(self, "kernel_")
+        if not isinstance(self.kernel_, Linear):
+            raise AttributeError(
+                "center_ exists for the linear kernel only; with others the centre is a function of the kernel's "
+                "space, which function_ holds."
+            )
         return self.coef_[0]
 
     def _scores(self, data: Data) -> FloatArray:

@@ -1,6 +1,6 @@
 """Read a table from a CSV, TSV, Parquet or svmlight file.
 
-The only module that imports pyarrow, which comes with the extra ``mercer[study]``.
+The only module that imports pyarrow, which comes with the extra ``study``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ try:
     import pyarrow.parquet as pq
 except ImportError as error:
     raise ImportError(
-        "reading tables needs pyarrow, which is not installed; install it with: pip install 'mercer[study]'"
+        "reading tables needs pyarrow, which is not installed; install it with: pip install pyarrow"
     ) from error
 
 MISSING = ("", "na", "nan", "null", "?", "n/a")

@@ -1,4 +1,4 @@
-"""Pictures, as matplotlib figures; needs the extra ``mercer[study]``."""
+"""Pictures, as matplotlib figures; needs the extra ``study``."""
 
 from mercer.plot.deviations import residual_distribution, residuals, tube
 from mercer.plot.evaluation import confusion_matrix, margin_distribution, roc_curves

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil, floor, log10
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,7 +46,7 @@ def one_class(weights: npt.ArrayLike, nu: float) -> Problem:
     return _of_sum("one-class", np.zeros(most.size), most, nu * float(most.sum()))
 
 
-def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
+def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike, unit: float | None = None) -> Problem:
     """Dual of support vector data description, the smallest ball that leaves few rows outside.
 
     **Solves** half of min R^2 + sum_i C_i max(0, ||phi(x_i) - c||^2 - R^2) over the centre c and R^2, through
@@ -60,6 +62,8 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
         k(x_i, x_i).
     C : float or array-like of shape (n,), > 0
         Penalty of each row; may be infinite. All together at least 1.
+    unit : float, optional
+        The penalty of a row of weight 1, by which the error says what would do; by default the largest.
 
     Raises
     ------
@@ -81,18 +85,24 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike) -> Problem:
     penalties[...] = C
     if not (penalties > 0.0).all():
         raise ValueError(f"C must be positive for every sample, got {penalties[~(penalties > 0.0)][0]}.")
-    total = float(penalties.sum())
+    total, unit = float(penalties.sum()), float(penalties.max()) if unit is None else unit
     if total < 1.0 - _ROUNDED:
         raise ValueError(
             f"the penalties of all rows (n_samples = {lengths.size}) must sum to at least 1, or the smallest ball is "
-            f"no ball at all, but they sum to {total:.6g}: C must be at least {1.0 / total!r} times as large, "
-            "1 / n_samples where no row has a weight."
+            f"no ball at all, but they sum to {total:.6g}: C must be at least {_rounded_up(unit / total)} (got "
+            f"{unit:g})."
         )
     # Without slack where C >= 1: no variable exceeds the sum of all. The minimum is the same as with the larger C.
     return _of_sum("SVDD", -0.5 * lengths, np.minimum(penalties, 1.0), min(1.0, total))
 
 
 _ROUNDED = 1e-12  # of a sum of penalties that was meant to be 1
+
+
+def _rounded_up(value: float) -> str:
+    """Three digits of a number that is no smaller."""
+    last = 10.0 ** (floor(log10(value)) - 2)
+    return f"{ceil(value / last * (1.0 - _ROUNDED)) * last:.3g}"
 
 
 def _of_sum(name: str, linear: FloatArray, most: FloatArray, total: float) -> Problem:

@@ -156,4 +156,4 @@ class ForSVDD(DualRecipe):
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`DualRecipe`."""
-        return problems.svdd(gram.diag(), penalties)
+        return problems.svdd(gram.diag(), penalties, self.C)

@@ -1,4 +1,4 @@
 """What a study found: in sentences (`prose`), and as one self-contained HTML page (`page`).
 
-The page needs the extra ``mercer[study]``, the sentences do not.
+The page needs the extra ``study``, the sentences do not.
 """

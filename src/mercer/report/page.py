@@ -24,7 +24,7 @@ try:
     from mercer.report.svg import inline_svg
 except ImportError as error:
     raise ImportError(
-        f"writing reports needs jinja2 and matplotlib ({error}); install them with: pip install 'mercer[study]'"
+        f"writing reports needs jinja2 and matplotlib ({error}); install them with: pip install jinja2 matplotlib"
     ) from error
 
 MAX_PARTS = 60

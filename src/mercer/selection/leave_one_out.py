@@ -1,4 +1,4 @@
-"""Exact leave-one-out: what the machine trained without a row says of it, for every row, at the price of few fits."""
+"""Exact leave-one-out: what the machine trained without a row says of it, for every row, without n fits."""
 
 from __future__ import annotations
 
@@ -317,26 +317,46 @@ class _Rules:
         return named
 
 
+_KINDS = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
+_FOLLOWED = frozenset(_KINDS.replace(" and", ",").split(", "))
+_INSTEAD_OF = {
+    "NuSVC": "margin changes with every row left out; use SVC(C=machine.C_[0]), machine being the fitted mercer.NuSVC: "
+    "for two classes it predicts the same (of several classes, C_ has one C for each pair)",
+    "NuSVR": "tube changes with every row left out; use SVR(C=machine.C, epsilon=machine.epsilon_), machine being the "
+    "fitted mercer.NuSVR: it predicts the same",
+}
+
+
 def _require_kind(estimator: Any) -> None:
-    kind = type(estimator).__name__
-    kinds = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
-    if kind in ("NuSVC", "NuSVR"):
-        raise TypeError(
-            f"leave_one_out follows machines of {kinds}, but estimator is a {kind}, whose margin changes with every "
-            f"row left out; use {kind[2:]} with the C or epsilon that it found."
-        )
     if isinstance(estimator, type):
         raise TypeError(
             f"estimator must be a machine, got the class {estimator.__name__}: {estimator.__name__}() is one."
         )
-    if not (type(estimator).__module__.startswith("mercer.") and kind in kinds.replace(" and", ",").split(", ")):
-        instead = (
-            "give its last step, and the rows as the steps before it have made them: leave_one_out(pipeline[-1], "
-            "pipeline[:-1].fit_transform(X), y)"
-            if hasattr(estimator, "steps")
-            else "cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit-learn fits any estimator n times"
-        )
-        raise TypeError(f"leave_one_out follows machines of {kinds}, but estimator is a {kind}: {instead}.")
+    kind, home = type(estimator).__name__, type(estimator).__module__
+    if not (home.startswith("mercer.") and kind in _FOLLOWED):
+        public = ".".join(part for part in home.split(".") if not part.startswith("_"))
+        followed = [one.__name__ for one in type(estimator).__mro__[1:] if one.__module__.startswith("mercer.")]
+        is_known = home.startswith(("mercer.", "sklearn."))
+        if is_known and kind in _INSTEAD_OF:
+            but = f"a {kind}, whose {_INSTEAD_OF[kind]}"
+        elif is_known and kind in _FOLLOWED:
+            but = f"{public}.{kind}: mercer.{kind} takes its place"
+        elif followed and followed[0] in _FOLLOWED:
+            but = (
+                f"a {kind}, a subclass of mercer.{followed[0]}, and a subclass may do anything: only the classes "
+                "themselves are followed"
+            )
+        elif hasattr(estimator, "steps"):
+            but = (
+                f"a {kind}: give its last step, and the rows as the steps before it have made them: "
+                "leave_one_out(pipeline[-1], pipeline[:-1].fit_transform(X), y)"
+            )
+        else:
+            but = (
+                f"a {kind}: cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit-learn fits any estimator n "
+                "times"
+            )
+        raise TypeError(f"leave_one_out follows machines of {_KINDS}, but estimator is {but}.")
     if getattr(estimator, "contamination", None) is not None:
         raise ValueError(
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border that it moves would "

@@ -21,7 +21,7 @@ from mercer.problems import Problems
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
-from mercer.solvers.batch_smo import EXACT_PROBLEM, WHOLE_PROBLEM, BatchSMO, all_at_once
+from mercer.solvers.batch_smo import EXACT_PROBLEM, BatchSMO
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560
@@ -275,14 +275,13 @@ class Solved:
         ended = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
         if n_iter == limits.max_iter and end == _LIMIT:
             ended = Status.MAX_ITER
-        most = WHOLE_PROBLEM if problem.n <= WHOLE_PROBLEM else SMALL_AMONG_MANY
         return Solution.evaluated(
             replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number)),
             evaluation,
             ended,
             limits=limits,
             solver=BatchSMO.name,
-            reason=all_at_once(problem.n, most, convex=True),
+            reason=_in_native_calls(problem.n),
             n_iter=int(n_iter),
             seconds=seconds,
             n_kernel_values=int(n_values),
@@ -295,6 +294,13 @@ class Solved:
         first, second = self.pairs[number].tolist()
         own = rows[starts[first] : starts[first + 1]]
         return own if second < 0 else np.concatenate([own, rows[starts[second] : starts[second + 1]]])
+
+
+def _in_native_calls(n: int) -> str:
+    """Say why a problem of `n` variables is solved so."""
+    most = SMALL_PROBLEM if n <= SMALL_PROBLEM else SMALL_AMONG_MANY
+    exact = ", exact Newton steps at the end" if n <= EXACT_PROBLEM else ""
+    return f"n = {n} <= {most}: in native calls, all variables at once{exact}"
 
 
 def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
