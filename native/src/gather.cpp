@@ -129,6 +129,14 @@ void complete(const SymmetricMatrix& matrix, const int64_t* missing, int64_t n_m
     parallel_for((n_missing + kRowsPerTask - 1) / kRowsPerTask, n_threads, complete_task, &job);
 }
 
+void scatter(const KeptRows<float>& kept, float* out, int64_t out_stride) {
+    for (int64_t i = kept.n_slots - 1; i >= 0; --i) {
+        const float* row = kept.values + kept.slots[i] * kept.stride;
+        float* to = out + i * out_stride;
+        for (int64_t j = kept.n_columns - 1; j >= 0; --j) to[kept.columns[j]] = row[j];
+    }
+}
+
 template <class Kept, class Real>
 void gather(const KeptRows<Kept>& kept, Real* out, int64_t out_stride, int n_threads) {
     GatherJob<Kept, Real> job{kept, out, out_stride};

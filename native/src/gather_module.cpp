@@ -48,6 +48,18 @@ void gather_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<
     gather(kept, out.data(), out.stride(0), n_threads);
 }
 
+void scatter_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices columns, MatrixOf<float> out) {
+    const auto n_columns = static_cast<int64_t>(columns.shape(0));
+    require(static_cast<int64_t>(values.shape(1)) == n_columns && out.shape(0) == slots.shape(0) &&
+                (out.shape(1) <= 1 || out.stride(1) == 1),
+            "values must have a column per column, out a row per slot and contiguous rows");
+    check_indices(columns.data(), n_columns, static_cast<int64_t>(out.shape(1)));
+    KeptRows<float> kept = make_kept<float>(values, slots, std::nullopt, 0);
+    kept.columns = columns.data();
+    nb::gil_scoped_release release;
+    scatter(kept, out.data(), out.stride(0));
+}
+
 template <class Kept>
 void combine_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
                   ConstDoubles weights, Doubles out, int n_threads) {
@@ -81,6 +93,8 @@ void bind_gather(nb::module_& m) {
     bind_gather_rows<float, float>(m);
     bind_combine_rows<double>(m);
     bind_combine_rows<float>(m);
+    m.def("scatter_rows", &scatter_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert(), nb::arg("out").noconvert());
     m.def("complete_square", &complete_square, nb::arg("matrix").noconvert(), nb::arg("missing").noconvert(),
           nb::arg("square").noconvert(), nb::arg("n_threads"));
 }

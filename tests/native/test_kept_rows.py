@@ -34,6 +34,39 @@ def test_gather_rows(sizes, threads, dtypes, every):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("n_rows", "width", "n_columns"), [(1, 1, 1), (4, 9, 0), (4, 9, 3), (5, 70, 69), (7, 33, 33)])
+def test_scatter_rows(n_rows, width, n_columns, in_place):
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.permutation(width)[:n_columns])
+    values = rng.normal(size=(n_rows, n_columns)).astype(np.float32)
+    out = rng.normal(size=(n_rows, width)).astype(np.float32)
+    slots = np.arange(n_rows) if in_place else rng.integers(0, n_rows, n_rows)
+    if in_place:
+        beginning = out.reshape(-1)[: values.size].reshape(values.shape)
+        beginning[:] = values
+    expected = _reference.scatter_rows(values, slots, columns, out)
+    _core.scatter_rows(beginning if in_place else values, slots, columns, out)
+    np.testing.assert_array_equal(out[:, columns], expected[:, columns])
+    if not in_place:
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_scattered_rows_are_checked():
+    out = np.zeros((2, 4), dtype=np.float32)
+    values = np.ones((3, 2), dtype=np.float32)
+    for slots, columns, message in (
+        ([0, 3], [1, 2], "slots must be those of kept rows"),
+        ([0, -1], [1, 2], "slots must be those of kept rows"),
+        ([0, 1], [1, 4], "indices must lie between"),
+        ([0, 1], [1], "values must have a column per column"),
+        ([0], [1, 2], "out a row per slot"),
+    ):
+        with pytest.raises((ValueError, IndexError), match=message):
+            _core.scatter_rows(values, np.array(slots), np.array(columns), out)
+    assert not out.any()
+
+
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -13,6 +13,7 @@ from mercer._reference.joint import joint_steps as joint_steps
 from mercer._reference.kept_rows import combine_rows as combine_rows
 from mercer._reference.kept_rows import complete_square as complete_square
 from mercer._reference.kept_rows import gather_rows as gather_rows
+from mercer._reference.kept_rows import scatter_rows as scatter_rows
 from mercer._reference.kkt import conditions as conditions
 from mercer._reference.kkt import largest_violation as largest_violation
 from mercer._reference.left_out import leave_out as leave_out

@@ -19,6 +19,13 @@ def combine_rows(values: FloatArray, slots: IndexArray, columns: IndexArray | No
     return weights @ gather_rows(values, slots, columns)
 
 
+def scatter_rows(values: FloatArray, slots: IndexArray, columns: IndexArray, out: FloatArray) -> FloatArray:
+    """Return `out` with the chosen rows of a matrix at the chosen columns."""
+    spread = out.copy()
+    spread[:, columns] = values[slots]
+    return spread
+
+
 def complete_square(matrix: FloatArray, missing: IndexArray, square: FloatArray) -> FloatArray:
     """Return a symmetric matrix whose missing rows come from its columns and, among themselves, from `square`."""
     complete = matrix.copy()

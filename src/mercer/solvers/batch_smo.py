@@ -175,11 +175,11 @@ def takes_everything(gram: Gram) -> bool:
     return gram.n <= min(WHOLE_PROBLEM, working_sets(gram)[-1])
 
 
-def all_at_once(n: int, most: int, *, convex: bool) -> str:
-    """Say why all of `n` variables are the working set, where that is so up to `most`."""
+def all_at_once(n: int, *, convex: bool) -> str:
+    """Say why all of `n` variables are the working set."""
     if n <= EXACT_PROBLEM and convex:
         return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
-    return f"n = {n} <= {most}: all variables at once"
+    return f"n = {n} <= {WHOLE_PROBLEM}: all variables at once"
 
 
 @final
@@ -191,7 +191,7 @@ class BatchSMO(Solver[BatchState]):
     One round: choose a working set W (the free variables of the last one, then violators that have been in none, from
     all over the table, then the worst violators), evaluate K[W, W], solve the problem restricted to W, and update the
     gradient with the columns of the variables that moved.
-    On W, pairs move as in sequential minimal optimisation (lecture B; second index by second order); where that
+    On W, pairs move as in sequential minimal optimisation (Platt 1998; second index by second order); where that
     drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
 
     Beyond 300 variables, kernel values are first evaluated in single precision, about twice as fast. They only steer:

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import complete_square, gather_rows
+from mercer._core import complete_square, gather_rows, scatter_rows
 from mercer.gram import Gram, combined
 
 Array = npt.NDArray[np.floating]
@@ -16,8 +16,8 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 _SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
+_PIECE_BYTES = 6 << 20  # of values evaluated at a time, which then go to their places
 _FEW_NEW = 0.5  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
-_PIECE_BYTES = 16 << 20  # of columns evaluated at a time, which then go to their places
 
 
 @final
@@ -107,12 +107,12 @@ class RowCache:
             if others is None:
                 yield from self._gram.fill_block(rows, cols[part], None)
             else:
-                narrow = np.empty((part.size, others.size), dtype=np.float32)
+                narrow = rows.reshape(-1)[: part.size * others.size].reshape(part.size, others.size)
                 yield from self._gram.fill_block(narrow, cols[part], others)
-                rows[:, others] = narrow
+                scatter_rows(narrow, np.arange(part.size), others, rows)
             if known is not None:
                 chosen, at, square = known
-                rows[:, chosen] = square[at[part]]
+                scatter_rows(square, at[part], chosen, rows)
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
             self._used += part.size
             self._claimed = max(self._claimed, self._used)
