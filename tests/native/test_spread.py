@@ -1,4 +1,4 @@
-"""How rows are spread: means and largest distances of native code, beside their twins."""
+"""How rows are spread, and their sparse form: native code beside its twins."""
 
 import numpy as np
 import pytest
@@ -26,6 +26,27 @@ def test_spread(shape, layout, dtype):
     for centre in (means, means + 1.0, np.zeros(shape[1])):
         found = _core.furthest_row(stored, centre)
         assert found == pytest.approx(_reference.furthest_row(table, centre), rel=1e-11, abs=0.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), *SHAPES], ids=str)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_sparse_rows(shape, layout, dtype, share):
+    rng = np.random.default_rng(0)
+    shift = rng.normal(size=shape[1])
+    table = np.where(rng.random(shape) < share, rng.normal(size=shape), shift).astype(dtype)
+    found = _core.sparse_rows(LAYOUTS[layout](table), shift)
+    for one, twin in zip(found, _reference.sparse_rows(table, shift), strict=True):
+        assert one.dtype == twin.dtype
+        np.testing.assert_array_equal(one, twin)
+
+
+def test_sparse_rows_are_checked():
+    with pytest.raises(ValueError, match="the shift must have a number for each column"):
+        _core.sparse_rows(np.zeros((2, 3)), np.zeros(2))
+    with pytest.raises(TypeError, match="float32 or float64"):
+        _core.sparse_rows(np.zeros((2, 3), dtype=np.int64), np.zeros(3))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])

@@ -56,6 +56,7 @@ void bind_leave_out(nb::module_& module);
 void bind_machines(nb::module_& module);
 void bind_points(nb::module_& module);
 void bind_solvers(nb::module_& module);
+void bind_sparse_form(nb::module_& module);
 void bind_spread(nb::module_& module);
 void bind_strings(nb::module_& module);
 void bind_tiles(nb::module_& module);

@@ -1,4 +1,4 @@
-"""How the rows of a dense table are spread."""
+"""How the rows of a dense table are spread, and what they are in sparse form."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
 
 
 def column_means(table: npt.NDArray[np.floating]) -> FloatArray:
@@ -16,3 +17,16 @@ def column_means(table: npt.NDArray[np.floating]) -> FloatArray:
 def furthest_row(table: npt.NDArray[np.floating], centre: FloatArray) -> float:
     """Return the largest squared distance of a row to the centre; NaN where there is one."""
     return float(np.square(table - centre).sum(axis=1).max(initial=0.0))
+
+
+def sparse_rows(
+    table: npt.NDArray[np.floating], shift: FloatArray
+) -> tuple[IndexArray, npt.NDArray[np.int32], FloatArray]:
+    """Return where rows end, and the columns and numbers in which they differ from the shift in the table's precision.
+
+    The numbers are differences, in double precision.
+    """
+    differs = table != shift.astype(table.dtype)
+    columns = np.nonzero(differs)[1]
+    values = (table.astype(np.float64) - shift)[differs]
+    return np.concatenate([[0], np.cumsum(differs.sum(axis=1))]), columns.astype(np.int32), values

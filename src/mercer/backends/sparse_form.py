@@ -7,10 +7,10 @@ from typing import final
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._core import sparse_rows
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.native import NativeBackend
 from mercer.data import CSR, Data, Dense
-from mercer.data.base import parts
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import View
 
@@ -131,17 +131,7 @@ def prevailing_values(program: Program, data: Data, memory_limit: int | None) ->
 
 def sparse_form(data: Dense, shift: FloatArray) -> CSR:
     """Return the rows minus `shift`, in double precision, without what is 0."""
-    values, columns, ends = [], [], [np.zeros(1, dtype=np.int64)]
-    for part in parts(data.n, data.p):
-        block = np.ascontiguousarray(data.array[part])
-        differs = block != shift.astype(block.dtype)
-        counts = np.count_nonzero(differs, axis=1)
-        at = np.flatnonzero(differs)
-        column = at - np.repeat(np.arange(0, differs.size, data.p), counts)
-        values.append(block.ravel()[at] - shift[column])
-        columns.append(column)
-        ends.append(ends[-1][-1] + np.cumsum(counts))
-    indptr = np.concatenate(ends)
-    index = np.int32 if indptr[-1] < 2**31 else np.int64
-    stored = np.concatenate(values), np.concatenate(columns).astype(index), indptr.astype(index)
+    ends, columns, values = sparse_rows(data.array, shift)
+    index = np.int32 if ends[-1] < 2**31 else np.int64
+    stored = values, columns.astype(index, copy=False), ends.astype(index)
     return CSR(sp.csr_array(stored, shape=data.shape))
