@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t kRowsPerTask = 16;
 constexpr int64_t kColumnsPerTask = 1024;
 constexpr int64_t kColumnsAtATime = 64;
+constexpr int64_t kColumnsAhead = 24;
+constexpr int64_t kAskedApart = 4;   // of 16 rows that lie side by side or some way apart
 constexpr int64_t kRowsAtATime = 4;  // an index is looked up once for so many rows
 
 constexpr int64_t kSpread = 2;  // of so many columns side by side, one by one takes longer than all of them
@@ -108,6 +110,11 @@ void complete_task(void* context, int64_t task) {
         const int64_t width = std::min(kColumnsAtATime, job.matrix.size - left);
         for (int64_t c = 0; c < width; ++c) {  // columns outside: a cache line of row j serves several rows
             const float* column = job.matrix.values + (left + c) * job.matrix.stride;
+            if (left + c + kColumnsAhead < job.matrix.size) {  // which no processor foresees
+                const float* far = column + kColumnsAhead * job.matrix.stride;
+                for (int64_t a = 0; a < n; a += kAskedApart) __builtin_prefetch(far + missing[a]);
+                __builtin_prefetch(far + missing[n - 1]);
+            }
             const int64_t b = job.place[static_cast<std::size_t>(left + c)];
             if (b < 0)
                 for (int64_t a = 0; a < n; ++a) turned[a][c] = column[missing[a]];
