@@ -916,7 +916,7 @@ def test_fits_under_way_end_when_a_callback_raises():
 
 
 def test_memory_that_is_used_again_is_one_threads_alone():
-    memory, interval = Memory(), sys.getswitchinterval()
+    memory, interval = Memory(100), sys.getswitchinterval()
 
     def work(number):
         for k in range(3000):
@@ -931,6 +931,19 @@ def test_memory_that_is_used_again_is_one_threads_alone():
             assert list(pool.map(work, range(4))) == [None] * 4
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_memory_is_given_up_for_another_size_only_where_it_must_be():
+    memory = Memory(4 * 9 + 8 * 9)
+    single = memory.square(3, np.float32)
+    place = single.ctypes.data
+    del single
+    double = memory.square(3, np.float64)  # both are within the limit
+    assert memory.square(3, np.float32).ctypes.data == place
+    assert [len(idle) for idle in memory._idle.values()] == [1, 0]
+    other = memory.square(2, np.float32)  # these are not
+    assert [len(idle) for idle in memory._idle.values()] == [0, 0, 0]
+    del double, other
 
 
 def _held_by_matrices(monkeypatch):

@@ -132,7 +132,7 @@ class SharedFits:
             For each estimator in order, those of all folds, as soon as they are there; none where the search was
             stopped before that. No more come from sequences that it was stopped before.
         """
-        folds, memory, ready = range(len(self._folds)), Memory(), PriorityQueue[Turn]()
+        folds, memory, ready = range(len(self._folds)), Memory(self._limit), PriorityQueue[Turn]()
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
             begun: deque[Path] = deque()

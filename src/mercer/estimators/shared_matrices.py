@@ -17,21 +17,32 @@ from mercer.kernels import Kernel
 
 
 class Memory:
-    """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it."""
+    """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    most : int
+        Bytes beyond which what nobody needs now is given up for a matrix of another size.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._taken = most, 0
         self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}  # by size
+        self._lock = Lock()
 
     def square(self, n: int, dtype: type[np.floating]) -> npt.NDArray[np.floating]:
         """Return an uninitialised matrix, whose memory comes back when nothing refers to it any more."""
         wanted = n * n * np.dtype(dtype).itemsize
-        idle = self._idle.setdefault(wanted, [])
-        try:
-            memory = idle.pop()  # after a look, another thread might have had it
-        except IndexError:
-            for others in list(self._idle.values()):  # what nobody needs now is not held beside it
-                others.clear()
-            memory = np.empty(wanted, dtype=np.uint8)
+        with self._lock:
+            idle = self._idle.setdefault(wanted, [])
+            if idle:
+                memory = idle.pop()
+            else:
+                for others in self._idle.values() if self._taken + wanted > self._most else ():
+                    while others:
+                        self._taken -= others.pop().nbytes
+                self._taken += wanted
+                memory = np.empty(wanted, dtype=np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
         weakref.finalize(matrix, idle.append, memory).atexit = False
         return matrix
