@@ -19,6 +19,7 @@ constexpr int64_t kStoredGroups = 4;       // where values are stored: processor
 constexpr int64_t kNearBytes = 4 << 20;    // of a matrix that stays near
 constexpr int64_t kMirroredTerms = 64;     // beyond that, copied rather than evaluated from so long rows on
 constexpr int64_t kEntryTerms = 3;         // that an entry of a sparse row counts for
+constexpr int64_t kMirroredAlone = 1024;   // rows that are mirrored before another thread has started
 constexpr int64_t kPackedAlone = 1 << 15;  // elements of columns that are packed before another thread has started
 constexpr int64_t kSparseRows = 128;       // of a task, at least: lists are set up for each task
 constexpr int64_t kMostSparseRows = 512;   // and at most: packed they stay in the cache
@@ -620,7 +621,8 @@ void run(const TileRequest& request, const Sink<Real>& sink) {
     }
     if (!asked.symmetric || sink.stored == nullptr) return;
     MirrorJob<Real> job{sink, request.left.count};
-    parallel_for(divide_up(job.size, kMirrored<Real>), request.n_threads, mirror_task<Real>, &job);
+    const int n_threads = job.size < kMirroredAlone ? 1 : request.n_threads;
+    parallel_for(divide_up(job.size, kMirrored<Real>), n_threads, mirror_task<Real>, &job);
 }
 
 template <class Real>
