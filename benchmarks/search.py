@@ -104,11 +104,13 @@ def _is_at_hand(table: str) -> bool:
 
 
 def _document(measured: dict[str, Any]) -> str:
+    facts = machine.describe(N_JOBS)
     absent = [table for table in TABLES if not _is_at_hand(table) and f"{table}/mercer" not in measured]
     lines = [
         "# make bench-search: time of a whole search",
         "",
-        f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {described_machine()}",
+        f"- {datetime.now(UTC).isoformat(timespec='seconds')}; {machine.described(facts)}; "
+        f"{machine.described_build(facts)}.",
         f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; C from "
         f"{VALUES_OF_C[0]:g} to {VALUES_OF_C[-1]:g}, gamma from {TIMES_USUAL[0]:g} to {TIMES_USUAL[-1]:g} times 1 / (p "
         "variance). liquidSVM: its own grid and folds. mercer: the median of several runs; the others: one.",
@@ -164,12 +166,6 @@ def _rows(table: str) -> tuple[Any, Any, Any, Any, float]:
         X, y, X_new, y_new = both.X[:n], both.y[:n], both.X[n:], both.y[n:]
     X, X_new = (np.ascontiguousarray(rows, dtype=np.float32) for rows in (X, X_new))
     return X, y, X_new, y_new, 1.0 / (X.shape[1] * float(X.var()))
-
-
-def described_machine() -> str:
-    facts = machine.describe(N_JOBS)
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    return f"{facts['processor']}, {facts['cores']} cores; {versions}; build {facts['build']}."
 
 
 def _price(table: str) -> float:

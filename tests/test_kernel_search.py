@@ -14,6 +14,7 @@ from copy import deepcopy
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.kernel_ridge
 import sklearn.svm
 from scipy import sparse
 from sklearn import config_context
@@ -931,6 +932,23 @@ def test_memory_that_is_used_again_is_one_threads_alone():
             assert list(pool.map(work, range(4))) == [None] * 4
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_kernels_of_other_libraries_are_theirs_to_know():
+    X, y = _diabetes()
+    axes = {"gamma": [0.1, 1.0], "cv": 3}
+    search = KernelSearchCV(sklearn.kernel_ridge.KernelRidge(kernel="additive_chi2"), **axes)
+    assert search.param_grid == [{"gamma": [0.1, 1.0]}]
+    own = KernelSearchCV(sklearn.kernel_ridge.KernelRidge(kernel=lambda a, b: np.exp(-((a - b) ** 2).sum())), **axes)
+    assert set(own.fit(X, y).cv_results_["params"][0]) == {"gamma"}
+
+
+def test_a_share_that_is_not_reached_is_told_once():
+    X, y = _cancer()
+    search = KernelSearchCV(OneClassSVM(contamination=0.1), gamma=[1e6, 1e7], cv=3, scoring="accuracy")
+    with pytest.warns(UserWarning, match="contamination=0.1 is not reached") as told:
+        search.fit(X, np.where(y == 1, 1, -1))
+    assert len([one for one in told if "contamination" in str(one.message)]) == 1
 
 
 def test_memory_is_given_up_for_another_size_only_where_it_must_be():

@@ -362,8 +362,16 @@ class Subclass(SVC):
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
-        (NuSVC(), TypeError, "NuSVC, whose margin changes with every row left out; use SVC(C=machine.C_[0])"),
-        (NuSVR(), TypeError, "NuSVR, whose tube changes with every row left out; use SVR(C=machine.C, epsilon=machine"),
+        (
+            NuSVC(),
+            TypeError,
+            "margin changes with every row left out; use SVC with the same kernel and weights and C=machine.C_[0]",
+        ),
+        (
+            NuSVR(),
+            TypeError,
+            "NuSVR, whose tube changes with every row left out; use SVR with the same kernel and weights, C=machine.C",
+        ),
         (sklearn.svm.NuSVC(), TypeError, "machine being the fitted mercer.NuSVC: for two classes it predicts the same"),
         (SklearnKernelRidge(), TypeError, "sklearn.kernel_ridge.KernelRidge: mercer.KernelRidge takes its place."),
         (

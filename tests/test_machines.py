@@ -20,6 +20,7 @@ from sklearn.preprocessing import scale
 
 import plain
 from mercer import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, Spectrum, Status, problems
+from mercer.kernels import RBF, Matern
 from mercer.solvers import solve
 
 TOL = 1e-6
@@ -310,16 +311,23 @@ def test_equal_rows_share_their_side():
 
 
 @pytest.mark.parametrize(
-    ("gamma", "share", "message"),
+    ("kernel", "share", "message"),
     [
-        (10.0, 0.1, r"0 of the training rows.*332 rows score the same.*between different rows are near 0: lower gamma"),
-        (1e-20, 0.1, r"569 rows score the same.*does not tell them apart: raise gamma"),
+        (
+            RBF(gamma=10.0),
+            0.1,
+            r"0 of the training rows.*332 rows score the same.*between different rows are near 0: lower gamma",
+        ),
+        (RBF(gamma=1e-20), 0.1, r"569 rows score the same.*does not tell them apart: raise gamma"),
+        (Matern(nu=1.5, length_scale=1e-6), 0.1, r"between different rows are near 0: take a wider kernel"),
+        (Matern(nu=2.5, length_scale=1e12), 0.1, r"does not tell them apart: take a narrower one"),
     ],
+    ids=str,
 )
-def test_contamination_that_ties_keep_from_being_reached_is_told(gamma, share, message):
+def test_contamination_that_ties_keep_from_being_reached_is_told(kernel, share, message):
     X = scale(load_breast_cancer().data)
     with pytest.warns(UserWarning, match=f"contamination={share:g} is not reached: .*{message}"):
-        detector = OneClassSVM(gamma=gamma, contamination=share).fit(X)
+        detector = OneClassSVM(kernel=kernel, contamination=share).fit(X)
     assert (detector.predict(X) == 1).all()
 
 

@@ -136,11 +136,11 @@ void complete(const SymmetricMatrix& matrix, const int64_t* missing, int64_t n_m
     parallel_for((n_missing + kRowsPerTask - 1) / kRowsPerTask, n_threads, complete_task, &job);
 }
 
-void scatter(const KeptRows<float>& kept, float* out, int64_t out_stride) {
+void scatter(const KeptRows<float>& kept, const int64_t* places, float* out, int64_t out_stride) {
     for (int64_t i = kept.n_slots - 1; i >= 0; --i) {
         const float* row = kept.values + kept.slots[i] * kept.stride;
         float* to = out + i * out_stride;
-        for (int64_t j = kept.n_columns - 1; j >= 0; --j) to[kept.columns[j]] = row[j];
+        for (int64_t j = kept.n_columns - 1; j >= 0; --j) to[places[j]] = row[j];
     }
 }
 

@@ -54,10 +54,9 @@ void scatter_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices
                 (out.shape(1) <= 1 || out.stride(1) == 1),
             "values must have a column per column, out a row per slot and contiguous rows");
     check_indices(columns.data(), n_columns, static_cast<int64_t>(out.shape(1)));
-    KeptRows<float> kept = make_kept<float>(values, slots, std::nullopt, 0);
-    kept.columns = columns.data();
+    const KeptRows<float> kept = make_kept<float>(values, slots, std::nullopt, 0);
     nb::gil_scoped_release release;
-    scatter(kept, out.data(), out.stride(0));
+    scatter(kept, columns.data(), out.data(), out.stride(0));
 }
 
 template <class Kept>

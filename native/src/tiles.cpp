@@ -1,8 +1,6 @@
 // Kernel tiles, compiled once per instruction set (see simd.hpp).
 #include "mercer/tiles.hpp"
 
-#include <utility>
-
 #include "mercer/dense_panels.hpp"
 #include "mercer/interpreter.hpp"
 #include "mercer/parallel.hpp"
@@ -612,7 +610,7 @@ void run(const TileRequest& request, const Sink<Real>& sink) {
         run_dense(asked, sink);
     } else if (sink.stored != nullptr && request.left.count < request.right.count) {
         // Columns cost more to set up than rows: the fewer ones are columns.
-        std::swap(asked.left, asked.right);
+        asked.left = request.right, asked.right = request.left;
         Sink<Real> columns = sink;
         columns.turned = true;
         run_sparse(asked, columns, request.right.csr.places, request.right.csr.n_common);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def __getattr__(name: str) -> Any:
 
 def _whereabouts(name: str) -> str:
     """Where a name is that stands in `mercer.kernels` only."""
-    if name.startswith("_") or not hasattr(import_module("mercer.kernels"), name):
+    found = None if name.startswith("_") else getattr(import_module("mercer.kernels"), name, None)
+    if found is None or isinstance(found, ModuleType):
         return ""
     return f": it is in mercer.kernels (from mercer.kernels import {name})"
 

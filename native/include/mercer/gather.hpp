@@ -23,9 +23,9 @@ void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads)
 template <class Kept>
 void combine(const KeptRows<Kept>&, const double* weights, double* out, int n_threads);
 
-// out[i][columns[j]] = kept[slots[i]][j], from the last element to the first: where slots and columns rise, the kept rows
-// may be the beginning of the same memory. There must be columns.
-void scatter(const KeptRows<float>&, float* out, int64_t out_stride);
+// out[i][places[j]] = kept[slots[i]][j], from the last element to the first: where slots and places rise, the kept rows
+// may be the beginning of the same memory.
+void scatter(const KeptRows<float>&, const int64_t* places, float* out, int64_t out_stride);
 
 // Completes a symmetric matrix that lacks some rows: square[a][b] = matrix[missing[a]][missing[b]], and what is left of
 // these rows is copied from their columns.

@@ -261,7 +261,7 @@ class PairSteps {
     // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
     // Decreases are compared without dividing, which takes longer than all the rest; as shares of the largest
     // difference, so that products neither overflow nor vanish. Curvature next to that of equal rows counts as theirs:
-    // only rows as long as row i come so close to it.
+    // where the kernel is positive semidefinite, only rows as long as row i come so close to it.
     template <bool masked>
     int64_t select_among(int64_t first, int64_t last, const Extremes& e) const {
         const Real* matrix_row = row(e.up);

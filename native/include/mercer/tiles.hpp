@@ -11,7 +11,7 @@ struct TileRequest {
     RowsView left, right;
     const double* centre;  // subtracted from every row before distances are taken; may be null; 0 in columns of passes
                            // that are neither products nor differences
-    bool symmetric;        // left and right are the same rows: one triangle is evaluated and stands for both
+    bool symmetric;        // left and right are the same rows: one triangle may be evaluated and stand for both
     int n_threads;
     int64_t part = 0, parts = 1;  // of sums: which of so many summands is wanted; together they are the product
 };

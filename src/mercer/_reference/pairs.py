@@ -93,10 +93,11 @@ def _pair_move(
     i = int(np.argmin(np.where(member & can_grow, gradient, np.inf)))
     diagonal = np.diagonal(matrix)
     scale = diagonal[i] + diagonal
-    curvature = np.maximum(scale - 2.0 * matrix[i], FLAT * scale)
     difference = gradient - gradient[i]
-    gain = np.where(member & can_shrink & (difference > 0), difference**2 / curvature, -1.0)
+    flat = np.maximum(scale - 2.0 * matrix[i], 2.0 * FLAT * abs(diagonal[i]))
+    gain = np.where(member & can_shrink & (difference > 0), difference**2 / flat, -1.0)
     j = int(np.argmax(gain))
+    curvature = np.maximum(scale - 2.0 * matrix[i], FLAT * abs(scale))
     room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
     step = min(difference[j] / curvature[j], room_i, room_j)
     return [

@@ -62,7 +62,8 @@ class NuSVC(MarginClassifier):
         Of the machines divided by rho, in LIBSVM's layout; see :class:`SVC`.
     C_ : ndarray of shape (n_machines,)
         1 / rho of each machine: the penalty with which :class:`SVC` predicts the same for its two classes, before what
-        a `class_weight` that makes `nu` infeasible moves; NaN where rho is 0. For two classes, ``SVC(C=C_[0])``.
+        a `class_weight` that makes `nu` infeasible moves; NaN where rho is 0. For two classes, ``SVC(C=C_[0])`` with
+        the same kernel and weights.
     nu_ : ndarray of shape (n_machines,)
         What nu each machine took: `nu`, or the largest that `class_weight` leaves feasible.
     solution_, certificate_

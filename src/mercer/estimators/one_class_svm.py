@@ -85,8 +85,8 @@ class OneClassSVM(NoveltyDetector):
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
     UserWarning
-        Where `contamination` is not reached because the kernel has different rows score the same: gamma is too large,
-        or too small. It names both shares.
+        Where `contamination` is not reached because the kernel, too narrow or too wide, has different rows score the
+        same. It names both shares.
 
     Notes
     -----
@@ -198,7 +198,7 @@ class OneClassSVM(NoveltyDetector):
                 self.intercept_ += self._doubt
             border = border_of(self._scores(data), weights, share, data)
             self.intercept_ = np.array([-border.score])
-            if border.tied.size:
+            if border.tied.size and not self._silent:
                 self._warn_of_ties(border, share)
         self.nu_, self.offset_ = recipe.nu, -self.intercept_
         return self
@@ -211,15 +211,18 @@ class OneClassSVM(NoveltyDetector):
         values, lengths = gram.block(border.tied[:1], border.tied)[0], gram.diag()[border.tied]
         scale = np.sqrt(np.abs(lengths[0] * lengths))
         apart = np.abs(values - scale) > _SAME * scale
+        has_gamma = hasattr(self.kernel_, "gamma")
         if not apart.any():
-            why = "the kernel does not tell them apart: raise gamma"
+            why, mend = "the kernel does not tell them apart", "raise gamma" if has_gamma else "take a narrower one"
         elif (np.abs(values[apart]) <= _NEAR_ZERO * scale[apart]).all():
-            why = "kernel values between different rows are near 0: lower gamma"
+            why = "kernel values between different rows are near 0"
+            mend = "lower gamma" if has_gamma else "take a wider kernel"
         else:
             return
         warnings.warn(
             f"contamination={share:g} is not reached: {border.share:.3g} of the training rows, by weight, are outside, "
-            f"for {border.tied.size} rows score the same, and no offset divides them. With {self.kernel_!r}, {why}.",
+            f"for {border.tied.size} rows score the same, and no offset divides them. With {self.kernel_!r}, {why}: "
+            f"{mend}.",
             UserWarning,
             stacklevel=3,
         )

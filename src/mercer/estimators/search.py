@@ -218,14 +218,15 @@ class KernelSearchCV(BaseSearchCV):
                 f"{type(machine).__name__} has no parameter {missing[0]!r} to search over: the axes here are kernels, "
                 "C, gamma, epsilon and nu; for other parameters take scikit-learn's GridSearchCV."
             )
-        if axes["gamma"] is not None and "kernel" in known:
+        is_own = type(machine).__module__.startswith("mercer.") and "kernel" in known
+        if axes["gamma"] is not None and is_own:
             _require_gamma(known["kernel"], kernels, axes["gamma"][0])
         grids = []
         for kernel in kernels or [known.get("kernel")]:
             grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
             if kernels is not None:
                 grid[path + "kernel"] = [kernel]
-            name = _gamma_of(kernel) if "kernel" in known else "gamma"
+            name = _gamma_of(kernel) if is_own else "gamma"
             if axes["gamma"] is not None and name:
                 grid[path + name] = axes["gamma"]
             grids.append(grid)

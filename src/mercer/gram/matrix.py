@@ -295,7 +295,7 @@ class Gram:
         """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
 
         Where `out` is float32, values may be evaluated in single precision. Where `rows` and `cols` are the same
-        object, only half of them are.
+        object, half of them may be copied.
         """
         if out.size == 0:
             return

@@ -320,10 +320,11 @@ class _Rules:
 _KINDS = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
 _FOLLOWED = frozenset(_KINDS.replace(" and", ",").split(", "))
 _INSTEAD_OF = {
-    "NuSVC": "margin changes with every row left out; use SVC(C=machine.C_[0]), machine being the fitted mercer.NuSVC: "
-    "for two classes it predicts the same (of several classes, C_ has one C for each pair)",
-    "NuSVR": "tube changes with every row left out; use SVR(C=machine.C, epsilon=machine.epsilon_), machine being the "
-    "fitted mercer.NuSVR: it predicts the same",
+    "NuSVC": "margin changes with every row left out; use SVC with the same kernel and weights and C=machine.C_[0], "
+    "machine being the fitted mercer.NuSVC: for two classes it predicts the same, unless class weights have lowered nu "
+    "(of several classes, C_ has one C for each pair)",
+    "NuSVR": "tube changes with every row left out; use SVR with the same kernel and weights, C=machine.C and "
+    "epsilon=machine.epsilon_, machine being the fitted mercer.NuSVR: it predicts the same",
 }
 
 

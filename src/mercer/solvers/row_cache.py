@@ -109,7 +109,7 @@ class RowCache:
             else:
                 narrow = rows.reshape(-1)[: part.size * others.size].reshape(part.size, others.size)
                 yield from self._gram.fill_block(narrow, cols[part], others)
-                scatter_rows(narrow, np.arange(part.size), others, rows)
+                scatter_rows(narrow, np.arange(part.size), others, rows)  # in place, for `others` rise
             if known is not None:
                 chosen, at, square = known
                 scatter_rows(square, at[part], chosen, rows)
