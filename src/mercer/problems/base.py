@@ -202,7 +202,8 @@ class Problem:
         """Return the problem of every `step`-th row, which stands for those left out, and its variables.
 
         Boxes are wider by as much as they are fewer: its solution has about the decision values of this problem's. Of
-        each group there is a variable at least. For sums that are fixed, and without a ridge.
+        each group there is a variable at least. It starts from 0 where this one does. For sums that are fixed, and
+        without a ridge.
         """
         assert self.n_outputs == 1
         assert self.ridge is None
@@ -229,7 +230,9 @@ class Problem:
             self.loss.part(chosen),
             rows,
         )
-        return replace(part, start=part.vertex(part.linear, self._totals)), chosen
+        if self.start.any():
+            part = replace(part, start=part.vertex(part.linear, self._totals))
+        return part, chosen
 
     def vertex(self, gradient: FloatArray, totals: FloatArray) -> FloatArray:
         """Return the point with these group totals and the least gradient' beta."""

@@ -56,7 +56,7 @@ _INNER_SHARE = 0.1  # a working set is solved to this share of the violation tha
 _NEWTON_WORK = 1e8  # multiplications in one native call of Newton steps in double precision
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
-_MOSTLY_FREE = 0.75  # of the support vectors of the part: its decision values then say little about bounds
+_AGREED = 0.8  # of what the part's solution gains on its start: the least that its rule must gain there
 _ROUGH = (
     1e-3  # of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves
 )
@@ -162,12 +162,13 @@ def largest_value(problem: Problem, gram: Gram) -> float:
     return gram.largest_diagonal * width
 
 
-def _is_crowded(state: BatchState) -> bool:
-    """Whether so many variables are not 0 at the start that another start pays."""
+def _asks_for_a_start(state: BatchState) -> bool:
+    """Whether a part of the rows may know a better start: many variables are at bounds, or will be."""
     problem = state.problem
-    crowded = _CROWDED * np.count_nonzero(problem.start) >= problem.n and not state.takes_everything
+    n_moved = np.count_nonzero(problem.start)
+    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and largest_value(problem, state.gram) < _SOFT)
     bounded = problem.groups is not None and problem.ridge is None and np.isfinite(problem.upper - problem.lower).all()
-    return bool(crowded and bounded)
+    return bool(crowded and bounded and not state.takes_everything)
 
 
 def takes_everything(gram: Gram) -> bool:
@@ -198,6 +199,10 @@ class BatchSMO(Solver[BatchState]):
     when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
     evaluates the point in float64, and the steps go on from the true gradient, where changes and so noise are small.
     After the second time, or when a round fails to raise the dual objective, everything is float64.
+
+    Where many variables will be at bounds (soft margins, the start of nu machines), an eighth of the rows is solved
+    first, and all variables go to the bounds that its decision values speak for, if that is nearly the part's own
+    solution too: half of the rounds, for a few more kernel values.
 
     Variables at a bound that violate nothing are left out until the true gradient is known. Once W has room for all
     that are left, it takes them, and no kernel value is evaluated until then.
@@ -280,7 +285,7 @@ class BatchSMO(Solver[BatchState]):
 
     def _place(self, state: BatchState) -> Iterator[None]:
         """Begin where the machine of a part of the rows would have all, if that pays, and make the gradient true."""
-        if state.begins_anew and _is_crowded(state):
+        if state.begins_anew and _asks_for_a_start(state):
             yield from self._guess(state)
         moved = np.flatnonzero(state.beta)
         if moved.size:
@@ -291,14 +296,19 @@ class BatchSMO(Solver[BatchState]):
                 state.gradient += state.problem.ridge * state.beta
 
     def _guess(self, state: BatchState) -> Iterator[None]:
-        """Move to the bounds that the decision values of a machine on a part of the rows speak for, if they do."""
+        """Move to the bounds that the decision values of a machine on a part of the rows speak for, if they do.
+
+        They do where the same rule finds most of the part's own dual objective: where many variables are free, or few
+        rows have many others close by, it puts whole neighbourhoods at their bounds.
+        """
         problem = state.problem
         thinned, chosen = problem.thinned(_THINNED)
         part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
         part.max_iter, part.stop = state.max_iter, state.stop
 
         def solve() -> Iterator[None]:
-            yield from self._place(part)
+            if thinned.start.any():
+                yield from self._place(part)
             self._survey(part)
             part.tol = _ROUGH * part.violation
             yield from self._rounds(part)
@@ -306,9 +316,11 @@ class BatchSMO(Solver[BatchState]):
         for _ in solve():
             state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
             yield
-        gradient, used = problem.linear.copy(), np.flatnonzero(part.beta)
-        if part.n_free > _MOSTLY_FREE * used.size:
+        least = yield from _dual_at(part, thinned.start)
+        found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.group_totals(thinned.start)))
+        if not found - least >= _AGREED * (part.dual - least):  # nor where it is no number
             return
+        gradient, used = problem.linear.copy(), np.flatnonzero(part.beta)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
         state.beta[:] = problem.vertex(gradient, problem.group_totals(problem.start))
         state.ledger = Ledger(state.values, state.rows, state.beta)
@@ -489,6 +501,13 @@ class BatchSMO(Solver[BatchState]):
                 end = yield from block.newton_steps(block.rounding if exact else newton_tol)
             if end == _SOLVED or (end == _STALLED and (exact or not block.is_single)):
                 return
+
+
+def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, float]:
+    """The dual objective at another point than the state's."""
+    gradient, used = state.problem.linear.copy(), np.flatnonzero(point)
+    yield from state.gram.accumulate(gradient, used, point[used], single=state.single)
+    return -0.5 * inner(point, gradient + state.problem.linear)
 
 
 def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, changes: FloatArray) -> FloatArray:
