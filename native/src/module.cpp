@@ -20,6 +20,7 @@ NB_MODULE(_core, m) {
     bind_solvers(m);
     bind_machines(m);
     bind_leave_out(m);
+    bind_lists(m);
     bind_sparse_form(m);
     bind_spread(m);
     m.def("thread_limit", &mercer_get_num_threads);

@@ -47,10 +47,10 @@ void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
 }
 
 template <class Real>
-std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
-                                             Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
-                                             ConstIndices group_starts, double tol, int64_t max_iter, int n_threads,
-                                             nb::object stop) {
+std::tuple<int, int64_t, double, int64_t> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
+                                                      Doubles beta, Doubles gradient, ConstDoubles lower,
+                                                      ConstDoubles upper, ConstIndices group_starts, double tol,
+                                                      int64_t max_iter, int n_threads, nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0));
     check_padded(matrix, size);
     require(static_cast<int64_t>(gradient.shape(0)) == size && static_cast<int64_t>(lower.shape(0)) == size &&
@@ -86,7 +86,10 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
         result = solver(problem, tol, max_iter);
     }
     if (stopping.raised) std::rethrow_exception(stopping.raised);
-    return {static_cast<int>(result.end), result.n_iter, result.violation};
+    int64_t n_free = 0;
+    for (int64_t u = 0; u < size; ++u)
+        n_free += (beta.data()[u] > lower.data()[u]) & (beta.data()[u] < upper.data()[u]);
+    return {static_cast<int>(result.end), result.n_iter, result.violation, n_free};
 }
 
 template <class Real>

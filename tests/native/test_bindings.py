@@ -287,7 +287,7 @@ def test_nothing_to_solve(isa, newton):
         arguments = qp_arguments(isa=isa, newton=newton, group_starts=np.array(starts))
         arguments |= {name: empty.copy() for name in ("beta", "gradient", "lower", "upper")}
         arguments["matrix"] = np.zeros((0, 0))
-        assert _core.solve_block(**arguments) == (0, 0, 0.0)
+        assert _core.solve_block(**arguments) == (0, 0, 0.0, 0)
 
 
 @pytest.mark.parametrize("newton", [False, True])
@@ -301,7 +301,7 @@ def test_numbers_that_are_none_end_the_work(isa, newton, bad, where):
     else:
         arguments[where] = arguments[where].copy()
         arguments[where].flat[0] = bad
-    end, n_iter, _ = _core.solve_block(**arguments)
+    end, n_iter, *_ = _core.solve_block(**arguments)
     assert end in (0, 1, 2)
     assert n_iter <= 1000
 

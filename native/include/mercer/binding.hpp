@@ -53,6 +53,7 @@ nb::ndarray<nb::numpy, Value, nb::ndim<1>> owned(std::vector<Value> values) {
 
 void bind_gather(nb::module_& module);
 void bind_leave_out(nb::module_& module);
+void bind_lists(nb::module_& module);
 void bind_machines(nb::module_& module);
 void bind_points(nb::module_& module);
 void bind_solvers(nb::module_& module);

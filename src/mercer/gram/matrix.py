@@ -10,7 +10,7 @@ from typing import TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import gather_rows
+from mercer._core import add_at, gather_rows
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Precomputed
 from mercer.gram.arena import Arena
@@ -358,9 +358,11 @@ class Gram:
                 at = row_idx
                 if height < n_rows:
                     at = np.arange(piece.start, piece.stop) if row_idx is None else row_idx[piece]
-                out[piece if rows is None else rows[piece]] += self._store.combine(
-                    at, col_idx[part], weights[part], single
-                )
+                change = self._store.combine(at, col_idx[part], weights[part], single)
+                if rows is not None and out.ndim == 1:
+                    add_at(out, rows[piece], change)
+                else:
+                    out[piece if rows is None else rows[piece]] += change
                 yield
 
     def matvec(

@@ -31,18 +31,18 @@ def inner(a: FloatArray, b: FloatArray) -> float:
     return float(a @ b) if a.size < _SHORT else float(np.einsum("i,i->", a, b))
 
 
-def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float) -> FloatArray:
+def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.longdouble) -> FloatArray:
     """Return what fills the `room` of the first in `order`, up to `total`: a point at bounds, but for one variable."""
-    point = np.zeros(room.size)
-    before = np.cumsum(room[order]) - room[order]
-    point[order] = np.clip(total - before, 0.0, room[order])
+    point, rooms = np.zeros(room.size), room[order].astype(np.longdouble)
+    before = np.cumsum(rooms) - rooms  # with digits to spare, so that rounding leaves nobody between its bounds
+    point[order] = np.clip(total - before, 0.0, rooms)
     return point
 
 
 def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
     """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable."""
     room = upper - lower
-    above = filled(np.argsort(gradient, kind="stable"), room, total - float(lower.sum()))
+    above = filled(np.argsort(gradient, kind="stable"), room, total - lower.sum(dtype=np.longdouble))
     return np.where(above < room, lower + above, upper)
 
 

@@ -12,14 +12,14 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import combine_rows, gather_rows, select_working_set, solve_block, survey
+from mercer._core import add_at, combine_rows, gather_rows, select_working_set, solve_block, survey, take_each, without
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver, State
 from mercer.solvers.ledger import Ledger
-from mercer.solvers.row_cache import RowCache, without
+from mercer.solvers.row_cache import RowCache
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
@@ -100,6 +100,7 @@ class BatchState(State):
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     n_moved: int = _ENOUGH  # in the last round
     ledger: Ledger | None = None  # until the first true gradient
+    isa: str = field(default_factory=select_isa)  # of the native code
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
     takes_everything: bool = field(init=False)  # whether the working set is all variables, in every round
     values: Gram = field(init=False)  # of each row once, where some have two variables
@@ -336,10 +337,11 @@ class BatchSMO(Solver[BatchState]):
                 return
             chosen = self._everything(state) if everything else self._select(state)
             matrix = yield from self._matrix(state, chosen)
-            before, gradient_before = state.beta[chosen], state.gradient[chosen]
-            yield from self._solve_block(state, chosen, matrix)
-            del matrix  # the next may take its place
-            change = state.beta[chosen] - before
+            block = _Block(state, chosen, matrix)
+            gradient_before = block.gradient.copy()
+            yield from self._solve_block(state, block)
+            change = block.change
+            del matrix, block  # the next may take its place
             moved = np.flatnonzero(change)
             state.n_moved = moved.size
             stuck = moved.size == 0 or everything
@@ -356,9 +358,9 @@ class BatchSMO(Solver[BatchState]):
         cols, weights = chosen[moved], change[moved]
         state.moved += inner(change, change)
         if state.ledger is not None:
-            state.ledger.move(cols, state.beta)
+            state.ledger.move(cols, state.beta[cols], weights)
         if state.covered is not None:
-            state.gradient[chosen] += _times_changes(state, chosen, moved, weights)
+            add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
             return
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         rows, own = state.active_rows, state.rows_of(chosen)
@@ -370,7 +372,7 @@ class BatchSMO(Solver[BatchState]):
             state.count_memory()
         else:
             if bare and (rows is not None or own.size * moved.size > _WORTH_A_LIST * state.values.n):
-                rise[own] += _times_changes(state, chosen, moved, weights)
+                rise[own] += _times_changes(state, chosen, moved, weights)  # once, where both variables of a row are in
                 rows = without(own, rows, state.values.n)
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
         if state.rows is not None:
@@ -381,7 +383,7 @@ class BatchSMO(Solver[BatchState]):
             else:
                 state.gradient += rise[state.rows]
         if state.problem.ridge is not None:
-            state.gradient[chosen] += state.problem.ridge[chosen] * change
+            add_at(state.gradient, chosen, state.problem.ridge[chosen] * change)
 
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
@@ -471,9 +473,8 @@ class BatchSMO(Solver[BatchState]):
             state.covered = chosen
         return state.matrix
 
-    def _solve_block(self, state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
-        """Solve the problem restricted to `chosen`; when everything is chosen, the gradient is updated as well."""
-        block = _Block(state, chosen, matrix)
+    def _solve_block(self, state: BatchState, block: _Block) -> Iterator[None]:
+        """Solve the problem restricted to a working set; when that is everything, the gradient is updated as well."""
         end_tol = 0.5 * state.tol
         tol = max(end_tol, 0.0 if block.is_everything else _INNER_SHARE * state.violation)
         # Where nobody else violates, Newton steps go on to the end: the last ones cost least.
@@ -543,14 +544,16 @@ class _Block:
     def __init__(self, state: BatchState, chosen: IndexArray, matrix: Array) -> None:
         problem = state.problem
         self._state, self._chosen, self._matrix = state, chosen, matrix
-        self._beta, self._gradient = state.beta[chosen], state.gradient[chosen]
-        self._lower, self._upper = problem.lower[chosen], problem.upper[chosen]
+        self._beta, self.gradient, self._lower, self._upper, self._linear = take_each(
+            [state.beta, state.gradient, problem.lower, problem.upper, problem.linear], chosen
+        )
         if state.groups is None:
             self._starts = np.zeros(1, dtype=np.int64)
         else:
             self._starts = np.searchsorted(state.groups[chosen], np.arange(problem.n_groups + 1))
         self.is_everything = state.takes_everything
         self._before = self._beta.copy()
+        self.n_free = self._count_free()
         self._newton_calls = 0
         self.violation = state.violation
         self._is_hidden, self._is_small = False, False
@@ -570,23 +573,23 @@ class _Block:
     def in_smaller_boxes(self, violation: float) -> _Block:
         """Return the problem in smaller boxes, all variables at 0, and the violation that these have there."""
         smaller = copy(self)
-        smaller._beta, smaller._gradient = np.zeros(self.size), self._linear.copy()
+        smaller._beta, smaller.gradient = np.zeros(self.size), self._linear.copy()
         smaller._lower, smaller._upper = self._lower / _SMALLER, self._upper / _SMALLER
-        smaller.violation, smaller._is_small = violation, True
+        smaller.violation, smaller._is_small, smaller.n_free = violation, True, smaller._count_free()
         return smaller
 
     def begin_at(self, smaller: _Block) -> None:
         """Go to the point that has been found in smaller boxes, in proportion."""
         self._beta = _SMALLER * smaller._beta
-        self._gradient = self._linear + _SMALLER * (smaller._gradient - self._linear)
-        self._is_hidden = True
+        self.gradient = self._linear + _SMALLER * (smaller.gradient - self._linear)
+        self._is_hidden, self.n_free = True, self._count_free()
 
     @property
-    def _linear(self) -> FloatArray:
-        return self._state.problem.linear[self._chosen]
+    def change(self) -> FloatArray:
+        """By how much each variable has moved."""
+        return self._beta - self._before
 
-    @property
-    def n_free(self) -> int:
+    def _count_free(self) -> int:
         return int(np.count_nonzero((self._beta > self._lower) & (self._beta < self._upper)))
 
     @property
@@ -640,7 +643,7 @@ class _Block:
         """About the violation below which single precision cannot bring the block."""
         if not self.is_single:
             return 0.0
-        change = self._beta - self._before
+        change = self.change
         return _NOISE * self._state.largest * inner(change, change) ** 0.5
 
     def newton_steps(self, tol: float) -> Generator[None, None, int]:
@@ -667,12 +670,12 @@ class _Block:
         return steps if allowed < 0 else max(0, min(steps, allowed - self._state.n_iter))
 
     def _run(self, *, newton: bool, tol: float, max_iter: int) -> int:
-        end, n_iter, violation = solve_block(
-            select_isa(),
+        end, n_iter, self.violation, self.n_free = solve_block(
+            self._state.isa,
             newton,
             self._matrix,
             self._beta,
-            self._gradient,
+            self.gradient,
             self._lower,
             self._upper,
             self._starts,
@@ -681,16 +684,16 @@ class _Block:
             self._state.gram.n_threads,
             self._state.stop,
         )
-        state, self.violation = self._state, violation
+        state = self._state
         state.n_iter += n_iter
         if self._is_small:
             return end
         if self.is_everything:
-            dual = -0.5 * inner(self._beta, self._gradient + self._linear)
+            dual = -0.5 * inner(self._beta, self.gradient + self._linear)
             if self._is_hidden and dual <= state.dual:
                 return end
             self._is_hidden = False
-            state.gradient[self._chosen] = self._gradient
-            state.violation, state.dual = violation, dual
+            state.gradient[self._chosen] = self.gradient
+            state.violation, state.dual = self.violation, dual
         state.beta[self._chosen] = self._beta
         return end

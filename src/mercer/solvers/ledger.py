@@ -54,10 +54,9 @@ class Ledger:
         arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
         return arrays + self._bytes_of_moves
 
-    def move(self, cols: IndexArray, beta: FloatArray) -> None:
-        """Note that the coefficients `cols` have become those of the point `beta`."""
-        change = beta[cols] - self.beta[cols]
-        self.beta[cols] = beta[cols]
+    def move(self, cols: IndexArray, beta: FloatArray, change: FloatArray) -> None:
+        """Note that the coefficients `cols` have become `beta`, each by a `change`."""
+        self.beta[cols] = beta
         self._moves.append((cols, change))
         self._bytes_of_moves += cols.nbytes + change.nbytes
         self.travelled[cols] += np.abs(change)

@@ -301,7 +301,7 @@ class _Path:
             steps = int(min(2000, max(8, _WORK / (4.0 * n_free * n_free + n_free * chosen.size + 1.0))))
             if self.limits.max_iter >= 0:
                 steps = min(steps, self.limits.max_iter - self.n_iter)
-            end, n_iter, _ = solve_block(
+            end, n_iter, *_ = solve_block(
                 select_isa(), True, matrix, block, gradient, lower, upper, starts, tol, steps, gram.n_threads
             )
             self.n_iter += n_iter

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import complete_square, gather_rows, scatter_rows
+from mercer._core import add_at, complete_square, gather_rows, scatter_rows, without
 from mercer.gram import Gram, combined
 
 Array = npt.NDArray[np.floating]
@@ -75,7 +75,7 @@ class RowCache:
             if active is None:
                 out += change
             else:
-                out[active] += change
+                add_at(out, active, change)
             yield
         if not kept.all():
             yield from self._gram.accumulate(out, cols[~kept], weights[~kept], rows=active, single=True)
@@ -116,11 +116,3 @@ class RowCache:
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
             self._used += part.size
             self._claimed = max(self._claimed, self._used)
-
-
-def without(own: IndexArray, rows: IndexArray | None, n: int) -> IndexArray:
-    """Return those of `rows`, or of all n, that are not among `own`."""
-    others = np.zeros(n, dtype=bool)
-    others[slice(None) if rows is None else rows] = True
-    others[own] = False
-    return np.flatnonzero(others)

@@ -1,0 +1,64 @@
+// Bindings of what is read and written at lists of places, where NumPy would go over them once for each array.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "mercer/binding.hpp"
+
+namespace mercer {
+namespace {
+
+// The elements at these places of each array, a row for each.
+nb::ndarray<nb::numpy, double, nb::ndim<2>> take_each(const std::vector<ConstDoubles>& arrays, ConstIndices places) {
+    const std::size_t count = places.shape(0);
+    auto* kept = new std::vector<double>(arrays.size() * count);
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    double* out = kept->data();
+    for (const ConstDoubles& array : arrays) {
+        check_indices(places.data(), static_cast<int64_t>(count), static_cast<int64_t>(array.shape(0)));
+        for (std::size_t k = 0; k < count; ++k) *out++ = array.data()[places.data()[k]];
+    }
+    return nb::ndarray<nb::numpy, double, nb::ndim<2>>(kept->data(), {arrays.size(), count}, owner);
+}
+
+// out[places] += values; of a place that is named twice both count.
+void add_at(Doubles out, ConstIndices places, ConstDoubles values) {
+    const auto count = static_cast<int64_t>(places.shape(0));
+    require(values.shape(0) == places.shape(0), "values must have one number per place");
+    check_indices(places.data(), count, static_cast<int64_t>(out.shape(0)));
+    for (int64_t k = 0; k < count; ++k) out.data()[places.data()[k]] += values.data()[k];
+}
+
+// Those of `places`, or of 0 to n - 1, that are not among `own`, rising.
+nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::optional<ConstIndices> places, int64_t n) {
+    require(n >= 0, "n must not be negative");
+    check_indices(own.data(), static_cast<int64_t>(own.shape(0)), n);
+    if (places) check_indices(places->data(), static_cast<int64_t>(places->shape(0)), n);
+    std::vector<char> wanted(static_cast<std::size_t>(n), places ? 0 : 1);
+    if (places)
+        for (std::size_t k = 0; k < places->shape(0); ++k) wanted[static_cast<std::size_t>(places->data()[k])] = 1;
+    for (std::size_t k = 0; k < own.shape(0); ++k) wanted[static_cast<std::size_t>(own.data()[k])] = 0;
+    std::vector<int64_t> left(static_cast<std::size_t>(n) + 1);  // with a place for what is not wanted
+    std::size_t size = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        left[size] = i;
+        size += wanted[static_cast<std::size_t>(i)] ? 1 : 0;
+    }
+    left.resize(size);
+    return owned(std::move(left));
+}
+
+}  // namespace
+
+void bind_lists(nb::module_& m) {
+    m.def("take_each", &take_each, nb::arg("arrays").noconvert(), nb::arg("places").noconvert());
+    m.def("add_at", &add_at, nb::arg("out").noconvert(), nb::arg("places").noconvert(), nb::arg("values").noconvert());
+    m.def("without", &without, nb::arg("own").noconvert(), nb::arg("places").noconvert().none(), nb::arg("n"));
+}
+
+}  // namespace mercer

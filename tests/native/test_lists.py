@@ -1,0 +1,49 @@
+"""What is read and written at lists of places, against NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mercer import _core
+
+SOME = st.lists(st.integers(0, 19), max_size=30).map(lambda places: np.array(places, dtype=np.int64))
+
+
+@given(SOME, st.integers(0, 4))
+def test_elements_of_each_array_come_in_rows(places, n_arrays):
+    arrays = [np.random.default_rng(k).normal(size=20 + k) for k in range(n_arrays)]
+    taken = _core.take_each(arrays, places)
+    assert taken.shape == (n_arrays, places.size)
+    for row, array in zip(taken, arrays, strict=True):
+        np.testing.assert_array_equal(row, array[places])
+
+
+@given(SOME)
+def test_every_mention_of_a_place_counts(places):
+    rng = np.random.default_rng(0)
+    out, values = rng.integers(-9, 9, 20).astype(float), rng.integers(-9, 9, places.size).astype(float)
+    expected = out + np.bincount(places, values, 20)
+    _core.add_at(out, places, values)
+    np.testing.assert_array_equal(out, expected)
+
+
+@given(SOME, st.none() | SOME)
+def test_what_is_left_without_some(own, places):
+    left = _core.without(own, places, 20)
+    np.testing.assert_array_equal(left, np.setdiff1d(np.arange(20) if places is None else places, own))
+
+
+@pytest.mark.parametrize("bad", [-1, 3])
+def test_places_that_are_not_there_are_refused(bad):
+    places, three = np.array([bad]), np.zeros(3)
+    for call in (
+        lambda: _core.take_each([three], places),
+        lambda: _core.add_at(three, places, np.ones(1)),
+        lambda: _core.without(places, None, 3),
+        lambda: _core.without(np.array([0]), places, 3),
+        lambda: _core.add_at(three, np.array([0]), np.ones(2)),
+        lambda: _core.without(np.zeros(0, dtype=np.int64), None, -1),
+    ):
+        with pytest.raises(ValueError, match=r"rows|place|negative"):
+            call()
