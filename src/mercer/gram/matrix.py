@@ -227,7 +227,8 @@ class Gram:
         if once.size == self._idx.size:
             return None
         view = object.__new__(Gram)
-        view._store, view._idx, view.folded = self._store, once, None
+        view._store, view.folded = self._store, None
+        view._idx = None if np.array_equal(once, np.arange(self.data.n)) else once
         return view, which
 
     def with_repeats(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import add_at
 from mercer.gram import Gram
 from mercer.settled import Plan
 
@@ -40,7 +41,7 @@ class Ledger:
     """
 
     def __init__(self, gram: Gram, rows: IndexArray | None, beta: FloatArray) -> None:
-        self._gram, self._rows = gram, np.arange(gram.n) if rows is None else rows
+        self._gram, self._rows, self._is_plain = gram, np.arange(gram.n) if rows is None else rows, rows is None
         self.beta = beta.copy()
         self._moves: list[tuple[IndexArray, FloatArray]] = []
         self._bytes_of_moves = 0
@@ -76,17 +77,19 @@ class Ledger:
         strays = np.flatnonzero(beta != self.beta)
         moves = [*self._moves, (strays, beta[strays] - self.beta[strays])]
         last = np.where(self._left < 0, len(self._moves), self._left)
-        latest = np.argsort(last, kind="stable")  # of a row's variables the one that was followed longest
-        speaker = np.empty(self._gram.n, dtype=np.int64)
-        speaker[self._rows[latest]] = latest
-        chosen = np.zeros(self._gram.n, dtype=bool)
-        chosen[self._rows[wanted]] = True
+        speaker, chosen = self._rows, wanted
+        if not self._is_plain:
+            latest = np.argsort(last.astype(np.min_scalar_type(len(moves))), kind="stable")
+            speaker = np.empty(self._gram.n, dtype=np.int64)  # of a row's variables the one that was followed longest
+            speaker[self._rows[latest]] = latest
+            chosen = np.zeros(self._gram.n, dtype=bool)
+            chosen[self._rows[wanted]] = True
         since = np.where(chosen, last[speaker], -1)
         steps: list[tuple[IndexArray, IndexArray, FloatArray]] = []
         net, end = np.zeros(self._gram.n), len(moves)
         for began in np.unique(since[chosen])[::-1].tolist():
             for cols, change in moves[began:end]:
-                np.add.at(net, self._rows[cols], change)
+                add_at(net, self._rows[cols], change)
             end = began
             moved = np.flatnonzero(net)
             if moved.size:
