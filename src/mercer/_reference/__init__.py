@@ -17,6 +17,9 @@ from mercer._reference.kept_rows import scatter_rows as scatter_rows
 from mercer._reference.kkt import conditions as conditions
 from mercer._reference.kkt import largest_violation as largest_violation
 from mercer._reference.left_out import leave_out as leave_out
+from mercer._reference.lists import add_at as add_at
+from mercer._reference.lists import take_each as take_each
+from mercer._reference.lists import without as without
 from mercer._reference.newton import newton_steps as newton_steps
 from mercer._reference.pairs import pair_steps as pair_steps
 from mercer._reference.spread import column_means as column_means

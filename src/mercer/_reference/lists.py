@@ -1,0 +1,28 @@
+"""What is read and written at lists of places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+def take_each(arrays: Sequence[FloatArray], places: IndexArray) -> FloatArray:
+    """Return the elements at these places of each array, a row for each."""
+    return np.array([array[places] for array in arrays]).reshape(len(arrays), places.size)
+
+
+def add_at(out: FloatArray, places: IndexArray, values: FloatArray) -> FloatArray:
+    """Return `out` with values added at these places; of a place that is named twice both count."""
+    total = out.copy()
+    np.add.at(total, places, values)
+    return total
+
+
+def without(own: IndexArray, places: IndexArray | None, n: int) -> IndexArray:
+    """Return those of `places`, or of 0 to n - 1, that are not among `own`, rising."""
+    return np.setdiff1d(np.arange(n) if places is None else places, own)
