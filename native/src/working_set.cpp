@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLanes = 8;
-constexpr int64_t kMostInBlock = 16;  // places whose worst violator is noted
+constexpr int64_t kMostInBlock = 16;  // places whose worst violation is noted
 constexpr int64_t kBlocks = 4;        // for each one that is wanted: most of these are in blocks of their own then
 constexpr int64_t kPart = 512;        // places that are gone through at a time: they stay in the nearest cache
 constexpr int kHalvings = 12;         // of the interval that a bar is looked for in
