@@ -38,9 +38,7 @@ class Rounds {
         : native_(native), p_(problem), limits_(limits), workspace_(workspace), room_(room) {
         const auto size = static_cast<std::size_t>(problem.size);
         gradient_.resize(size);
-        everybody_.resize(size);
         for (std::size_t u = 0; u < size; ++u) {
-            everybody_[u] = static_cast<int64_t>(u);
             largest_ = std::max(largest_, std::fabs(static_cast<double>(p_.matrix[p_.rows[u] * (p_.stride + 1)])));
         }
     }
@@ -51,23 +49,23 @@ class Rounds {
         double last = std::numeric_limits<double>::infinity();  // violation, where everybody who matters was at work
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
-            const Survey found = survey(variables(everybody_));
-            result.violation = found.violation;
-            if (found.violation <= limits_.tol) {
+            found_.look(variables());
+            result.violation = found_.violation();
+            if (found_.violation() <= limits_.tol) {
                 result.end = BlockEnd::solved;
                 return result;
             }
             if (result.n_iter >= most || work_ >= limits_.max_work || stopped_) return result;
-            if (found.violation > kProgress * last) {
+            if (found_.violation() > kProgress * last) {
                 result.end = BlockEnd::stalled;
                 return result;
             }
-            const int64_t size = std::clamp(found.n_free + found.n_free / 4 + kSpare, kLeastBlock, limits_.max_block);
-            const auto n_kept = static_cast<int64_t>(found.kept.size());
-            const int64_t bound = std::min(size, n_kept);
+            const int64_t size =
+                std::clamp(found_.n_free() + found_.n_free() / 4 + kSpare, kLeastBlock, limits_.max_block);
+            const int64_t bound = std::min(size, found_.n_kept());
             result.wanted = bound * padded(bound) * (result.precise ? 8 : 4);
             if (result.wanted > room_) return result;
-            choose(found, size);
+            choose(size);
             const double rise = result.precise ? round<double>(result, most) : round<float>(result, most);
             last = result.precise && holds_all_ ? result.violation : std::numeric_limits<double>::infinity();
             if (rise > 0.0 || stopped_ || result.n_iter >= most) continue;
@@ -80,10 +78,8 @@ class Rounds {
     }
 
   private:
-    Variables variables(const std::vector<int64_t>& active) const {
-        return {p_.size,     p_.beta,       gradient_.data(),
-                p_.lower,    p_.upper,      p_.groups,
-                p_.n_groups, active.data(), static_cast<int64_t>(active.size())};
+    Variables variables() const {
+        return {p_.size, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.groups, p_.n_groups, nullptr, p_.size};
     }
 
     double gradient_of(int64_t u) const {
@@ -91,11 +87,10 @@ class Rounds {
     }
 
     // All that may matter, or a working set of them; by group.
-    void choose(const Survey& found, int64_t size) {
-        const auto n_kept = static_cast<int64_t>(found.kept.size());
-        holds_all_ = n_kept <= size;
+    void choose(int64_t size) {
+        holds_all_ = found_.n_kept() <= size;
         if (holds_all_) {
-            chosen_ = found.kept;
+            chosen_ = found_.kept();
             if (p_.n_groups > 1)
                 std::stable_sort(chosen_.begin(), chosen_.end(),
                                  [&](int64_t a, int64_t b) { return p_.groups[a] < p_.groups[b]; });
@@ -105,8 +100,8 @@ class Rounds {
                 if (p_.seen[u] == 2) previous.push_back(u);
             seen_.assign(p_.seen, p_.seen + p_.size);
             for (char& flag : seen_) flag = flag != 0;
-            chosen_ = select_working_set(variables(found.kept), reinterpret_cast<const bool*>(seen_.data()),
-                                         previous.data(), static_cast<int64_t>(previous.size()), size);
+            chosen_ = found_.select(reinterpret_cast<const bool*>(seen_.data()), previous.data(),
+                                    static_cast<int64_t>(previous.size()), size);
             holds_all_ = static_cast<int64_t>(chosen_.size()) < size;
         }
         leave_out_twins();
@@ -347,8 +342,9 @@ class Rounds {
     const HeldLimits& limits_;
     void* workspace_;
     int64_t room_;
+    Survey found_;
     std::vector<double> gradient_, before_;
-    std::vector<int64_t> everybody_, chosen_;
+    std::vector<int64_t> chosen_;
     std::vector<char> seen_;
     double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal
     int repeats_ = -1;

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
+#include <array>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -37,6 +38,35 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
             n_active};
 }
 
+// A survey, and the arrays that it goes on reading.
+class SurveyOfArrays {
+  public:
+    void look(ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
+              std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
+        survey_.look(make_variables(beta, gradient, lower, upper, groups, n_groups, active));
+        bounds_ = {beta, lower, upper};
+        indices_ = {groups, active};
+    }
+
+    double violation() const { return survey_.violation(); }
+    int64_t n_free() const { return survey_.n_free(); }
+    int64_t n_kept() const { return survey_.n_kept(); }
+    auto kept() const { return owned(survey_.kept()); }
+
+    auto select(ConstFlags seen, ConstIndices previous, int64_t limit) {
+        const auto n_previous = static_cast<int64_t>(previous.shape(0));
+        check_indices(previous.data(), n_previous, survey_.size());
+        require(static_cast<int64_t>(seen.shape(0)) == survey_.size(), "seen must have a flag per variable");
+        require(limit >= 0, "limit must not be negative");
+        return owned(survey_.select(seen.data(), previous.data(), n_previous, limit));
+    }
+
+  private:
+    Survey survey_;
+    std::array<ConstDoubles, 3> bounds_;
+    std::array<std::optional<ConstIndices>, 2> indices_;
+};
+
 std::tuple<nb::ndarray<nb::numpy, double, nb::ndim<1>>,
            std::tuple<double, double, double, double, double, int64_t, int64_t>>
 conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDoubles lower, ConstDoubles upper,
@@ -64,32 +94,17 @@ void bind_points(nb::module_& m) {
           nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
-    m.def(
-        "survey",
-        [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
-           std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
-            Survey found = survey(make_variables(beta, gradient, lower, upper, groups, n_groups, active));
-            return std::make_tuple(found.violation, found.n_free, owned(std::move(found.kept)));
-        },
-        nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
-        nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
-        nb::arg("active").noconvert().none());
-    m.def(
-        "select_working_set",
-        [](ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
-           std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active, ConstFlags seen,
-           ConstIndices previous, int64_t limit) {
-            const Variables v = make_variables(beta, gradient, lower, upper, groups, n_groups, active);
-            const auto n_previous = static_cast<int64_t>(previous.shape(0));
-            check_indices(previous.data(), n_previous, v.size);
-            require(static_cast<int64_t>(seen.shape(0)) == v.size, "seen must have a flag per variable");
-            require(limit >= 0, "limit must not be negative");
-            return owned(select_working_set(v, seen.data(), previous.data(), n_previous, limit));
-        },
-        nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
-        nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("n_groups"),
-        nb::arg("active").noconvert().none(), nb::arg("seen").noconvert(), nb::arg("previous").noconvert(),
-        nb::arg("limit"));
+    nb::class_<SurveyOfArrays>(m, "Survey")
+        .def(nb::init<>())
+        .def("look", &SurveyOfArrays::look, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+             nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(),
+             nb::arg("n_groups"), nb::arg("active").noconvert().none())
+        .def_prop_ro("violation", &SurveyOfArrays::violation)
+        .def_prop_ro("n_free", &SurveyOfArrays::n_free)
+        .def("n_kept", &SurveyOfArrays::n_kept)
+        .def("kept", &SurveyOfArrays::kept)
+        .def("select", &SurveyOfArrays::select, nb::arg("seen").noconvert(), nb::arg("previous").noconvert(),
+             nb::arg("limit"));
 }
 
 }  // namespace mercer

@@ -1,93 +1,56 @@
 #include "mercer/working_set.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <memory>
-#include <type_traits>
+#include <bit>
+#include <numeric>
+#include <span>
 #include <utility>
 
 namespace mercer {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kLanes = 8;
+constexpr int64_t kMostInBlock = 16;  // places whose worst violation is noted
+constexpr int64_t kBlocks = 4;        // for each one that is wanted: most of these are in blocks of their own then
+constexpr int64_t kPart = 512;        // places that are gone through at a time: they stay in the nearest cache
+constexpr int kHalvings = 12;         // of the interval that a bar is looked for in
 
-struct Level {
-    double least = kInfinity;  // m: smallest gradient among the variables that can grow
-    double most = -kInfinity;  // M: largest among those that can shrink
-    double sum = 0.0;          // of the gradients of free variables
-    int64_t n_free = 0;
-    double middle = 0.0;  // their mean; or else between m and M
-};
+int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
-bool can_grow(const Variables& v, int64_t u) { return v.beta[u] < v.upper[u]; }
-bool can_shrink(const Variables& v, int64_t u) { return v.beta[u] > v.lower[u]; }
-
-// `yes` or `no`, looked up: of a conditional expression compilers make a branch, and which way it goes is hard to
-// predict.
-double pick(bool which, double yes, double no) {
-    const double both[] = {no, yes};
-    return both[which];
-}
-
+// visit(first, last) for one part of the places after the other.
 template <class Visit>
-void for_each_active(const Variables& v, Visit visit) {
-    if (v.active == nullptr)
-        for (int64_t u = 0; u < v.size; ++u) visit(u);
-    else
-        for (int64_t k = 0; k < v.n_active; ++k) visit(v.active[k]);
+void for_each_part(int64_t n_places, Visit visit) {
+    for (int64_t first = 0; first < n_places; first += kPart) visit(first, std::min(first + kPart, n_places));
 }
 
-class Levels {
-  public:
-    explicit Levels(const Variables& v) : v_(v) {
-        levels_.resize(v.groups == nullptr ? 1 : static_cast<std::size_t>(v.n_groups));
-        // Without branches: which way a variable can go is hard to predict.
-        visit_active(levels_, [](Level& level, const Variables& some, int64_t u) {
-            const bool grows = can_grow(some, u), shrinks = can_shrink(some, u);
-            const double g = some.gradient[u];
-            level.least = std::min(level.least, pick(grows, g, kInfinity));
-            level.most = std::max(level.most, pick(shrinks, g, -kInfinity));
-            level.sum += pick(grows & shrinks, g, 0.0);
-            level.n_free += grows & shrinks;
-        });
-        for (Level& level : levels_) {
-            n_free_ += level.n_free;
-            violation_ = std::max(violation_,
-                                  v.groups == nullptr ? std::max(-level.least, level.most) : level.most - level.least);
-            level.middle =
-                level.n_free > 0 ? level.sum / static_cast<double>(level.n_free) : 0.5 * level.least + 0.5 * level.most;
-            // Without equality constraints every multiplier is 0: growing violates when g < 0, shrinking when g > 0.
-            if (v.groups == nullptr) level.least = level.most = level.middle = 0.0;
+// For how many numbers below n this is true. In lanes of doubles, for GCC 12 vectorises no other count of comparisons.
+template <class Is>
+int64_t count(int64_t n, Is is) {
+    double counts[kLanes] = {};
+    int64_t k = 0;
+    for (; k + kLanes <= n; k += kLanes)
+        for (int64_t lane = 0; lane < kLanes; ++lane) counts[lane] += is(k + lane) ? 1.0 : 0.0;
+    for (; k < n; ++k) counts[0] += is(k) ? 1.0 : 0.0;
+    return static_cast<int64_t>(std::accumulate(counts, counts + kLanes, 0.0));
+}
+
+// Writes the numbers below n for which this is true, in order, and returns how many they are; `list` has room for one
+// more. Without branches.
+template <class Is>
+int64_t list_if(int64_t n, std::vector<int64_t>& list, Is is) {
+    int64_t* end = list.data();
+    for (int64_t first = 0; first < n; first += kPart) {
+        double flags[kPart];  // for as such they are vectorised
+        const int64_t last = std::min(first + kPart, n);
+        for (int64_t k = first; k < last; ++k) flags[k - first] = is(k) ? 1.0 : 0.0;
+        for (int64_t k = first; k < last; ++k) {
+            *end = k;
+            end += static_cast<int64_t>(flags[k - first]);
         }
     }
-
-    // visit(level of its group, variables, u) for each active variable u.
-    template <class Visit>
-    void for_each_active(Visit visit) const {
-        visit_active(levels_, visit);
-    }
-
-    double violation() const { return violation_; }
-    int64_t n_free() const { return n_free_; }
-
-  private:
-    template <class Some, class Visit>
-    void visit_active(Some& levels, Visit visit) const {
-        const Variables v = v_;  // in registers, as is the level of a single group: nothing else can change them
-        if (levels.size() == 1) {
-            auto level = levels[0];
-            mercer::for_each_active(v, [&](int64_t u) { visit(level, v, u); });
-            if constexpr (!std::is_const_v<Some>) levels[0] = level;
-        } else {
-            mercer::for_each_active(v, [&](int64_t u) { visit(levels[static_cast<std::size_t>(v.groups[u])], v, u); });
-        }
-    }
-
-    const Variables& v_;
-    std::vector<Level> levels_;
-    double violation_ = 0.0;
-    int64_t n_free_ = 0;
-};
+    return end - list.data();
+}
 
 struct Candidate {
     double violation;
@@ -97,163 +60,324 @@ struct Candidate {
     }
 };
 
-// The first `limit` of the candidates it has seen.
+// The gradient of each variable where it can grow and where it can shrink; without branches, for which way it can go is
+// hard to predict.
+template <class At>
+void note_gradients(const Variables& v, int64_t first, int64_t last, double* __restrict growing,
+                    double* __restrict shrinking, At at) {
+    const double *beta = v.beta, *gradient = v.gradient, *lower = v.lower, *upper = v.upper;
+    for (int64_t k = first; k < last; ++k) {
+        const int64_t u = at(k);
+        const double b = beta[u], g = gradient[u], least = lower[u], most = upper[u];
+        growing[k] = b < most ? g : kInfinity;
+        shrinking[k] = b > least ? g : -kInfinity;
+    }
+}
+
+// What eight variables side by side have been, so far.
+struct Lanes {
+    double least[kLanes], most[kLanes], sum[kLanes] = {}, n_free[kLanes] = {};
+
+    Lanes() {
+        std::fill(least, least + kLanes, kInfinity);
+        std::fill(most, most + kLanes, -kInfinity);
+    }
+
+    void see(const double* __restrict growing, const double* __restrict shrinking, int64_t count) {
+        for (int64_t k = 0; k < count; k += kLanes)
+#pragma GCC unroll 1  // or it would not be vectorised
+            for (int64_t lane = 0; lane < kLanes; ++lane) {
+                const double grower = growing[k + lane], shrinker = shrinking[k + lane];
+                least[lane] = grower < least[lane] ? grower : least[lane];
+                most[lane] = shrinker > most[lane] ? shrinker : most[lane];
+                sum[lane] += grower == shrinker ? grower : 0.0;
+                n_free[lane] += grower == shrinker ? 1.0 : 0.0;
+            }
+    }
+};
+
+// The larger one of each pair.
+void merge_pairs(const double* __restrict from, int64_t n_pairs, double* __restrict to) {
+    for (int64_t k = 0; k < n_pairs; ++k) to[k] = from[2 * k] > from[2 * k + 1] ? from[2 * k] : from[2 * k + 1];
+}
+
+// The worst violators: who they are is looked for among blocks of places whose worst violation is as large.
+template <class ViolationOf>
 class Worst {
   public:
-    explicit Worst(int64_t limit)
-        : limit_(static_cast<std::ptrdiff_t>(limit)), held_(2 * static_cast<std::size_t>(limit)) {}
-
-    void see(bool counts, Candidate candidate) {
-        held_[n_held_] = candidate;  // without a branch; there is a place
-        n_held_ += counts & (candidate.violation >= bar_.violation) & (candidate < bar_);
-        if (n_held_ == held_.size()) cut();
-    }
-
-    std::vector<Candidate> in_order() && {
-        if (n_held_ > static_cast<std::size_t>(limit_)) cut();
-        held_.resize(n_held_);
-        std::sort(held_.begin(), held_.end());
-        return std::move(held_);
-    }
-
-  private:
-    void cut() {
-        const auto end = held_.begin() + static_cast<std::ptrdiff_t>(n_held_);
-        std::nth_element(held_.begin(), held_.begin() + (limit_ - 1), end);
-        n_held_ = static_cast<std::size_t>(limit_);
-        bar_ = held_[n_held_ - 1];
-    }
-
-    std::ptrdiff_t limit_;
-    std::vector<Candidate> held_;
-    std::size_t n_held_ = 0;
-    Candidate bar_{0.0, -1};  // whoever violates nothing is not before it
-};
-
-// Indices, one after the other; there is room for all.
-class List {
-  public:
-    explicit List(int64_t room) : indices_(std::make_unique_for_overwrite<int64_t[]>(static_cast<std::size_t>(room))) {}
-
-    void add_if(bool wanted, int64_t u) {  // without a branch
-        indices_[size_] = u;
-        size_ += wanted ? 1 : 0;
-    }
-
-    int64_t operator[](int64_t k) const { return indices_[static_cast<std::size_t>(k)]; }
-    int64_t size() const { return static_cast<int64_t>(size_); }
-
-  private:
-    std::unique_ptr<int64_t[]> indices_;
-    std::size_t size_ = 0;
-};
-
-// The working set as it fills.
-class Chosen {
-  public:
-    Chosen(const Variables& v, int64_t limit) : v_(v), limit_(limit), taken_(static_cast<std::size_t>(v.size), 0) {}
-
-    void take_free(const int64_t* previous, int64_t n_previous) {
-        for (int64_t k = 0; k < n_previous && room() > limit_ - limit_ / 2; ++k)
-            if (can_grow(v_, previous[k]) && can_shrink(v_, previous[k])) take(previous[k]);
-    }
-
-    void take_unseen(const Levels& levels, const bool* seen) {
-        const int64_t places = room() - 2;  // for the two worst of all: without them nothing might move
-        if (places <= 0) return;
-        List growing(v_.n_active + 1), shrinking(v_.n_active + 1);
-        levels.for_each_active([&, taken = taken_.data()](const Level& level, const Variables& v, int64_t u) {
-            const bool counts = !seen[u] & !taken[u];
-            const double g = v.gradient[u];
-            growing.add_if(counts & can_grow(v, u) & (g < level.middle), u);
-            shrinking.add_if(counts & can_shrink(v, u) & (g > level.middle), u);
+    // violation_of(place); blocks are so small that there are some for each one that is wanted.
+    Worst(int64_t n_places, int64_t n_wanted, ViolationOf violation_of)
+        : n_places_(n_places), violation_of_(violation_of) {
+        while (block_ < kMostInBlock && 2 * block_ * kBlocks * n_wanted <= n_places) block_ *= 2;
+        for_each_part(n_places, [&](int64_t first, int64_t last) {
+            double one[kPart], other[kPart / 2], *violations = one, *spare = other;
+            const int64_t count = rounded_up(last - first, block_);
+            for (int64_t k = first; k < last; ++k) one[k - first] = violation_of(k);
+            std::fill(one + (last - first), one + count, 0.0);
+            for (int64_t size = 2; size <= block_; size *= 2, std::swap(violations, spare))
+                merge_pairs(violations, count / size, spare);
+            worst_.insert(worst_.end(), violations, violations + count / block_);
         });
-        const int64_t growers = std::min(growing.size(), std::max(places / 2, places - shrinking.size()));
-        take_evenly(growing, growers);
-        take_evenly(shrinking, std::min(shrinking.size(), places - growers));
     }
 
-    // Half of the places for either side; returns whether there may be more for places that are left.
-    bool take_worst(const Levels& levels) {
-        const int64_t half = (room() + 1) / 2;
-        if (half <= 0) return false;
-        Worst growers(half), shrinkers(half);
-        levels.for_each_active([&, taken = taken_.data()](const Level& level, const Variables& v, int64_t u) {
-            const bool counts = !taken[u];
-            const double g = v.gradient[u];
-            growers.see(counts & can_grow(v, u), {level.most - g, u});
-            shrinkers.see(counts & can_shrink(v, u), {g - level.least, u});
-        });
-        const std::vector<Candidate> growing = std::move(growers).in_order();
-        const std::vector<Candidate> shrinking = std::move(shrinkers).in_order();
-        const std::size_t longer = std::max(growing.size(), shrinking.size());
-        for (std::size_t k = 0; k < longer; ++k) {
-            if (k < growing.size()) take(growing[k].index);
-            if (k < shrinking.size()) take(shrinking[k].index);
+    // The next `count` of them that are not left out, or all; the last one of so many is at the end.
+    template <class IndexOf, class IsOut>
+    std::vector<Candidate> next(int64_t count, IndexOf index_of, IsOut is_out) {
+        const auto size = static_cast<std::size_t>(count);
+        std::vector<Candidate> found;
+        n_asked_ += count;
+        double bar = kInfinity;
+        for (int64_t n = n_asked_; found.size() < size && bar > 0.0; n += (n + 1) / 2) {
+            bar = find_bar(n);
+            found = beyond(bar, index_of, is_out);
         }
-        return static_cast<int64_t>(longer) == half;
+        if (found.size() < size) return found;
+        std::nth_element(found.begin(), found.begin() + (count - 1), found.end());
+        found.resize(size);
+        return found;
     }
 
-    std::vector<int64_t> sorted() && {
+  private:
+    // What at least `count` blocks violate by more than, where there are as many, and not many more do; or else 0.
+    double find_bar(int64_t count) const {
+        double low = 0.0;
+        if (n_beyond(low) <= count) return low;
+        double high = *std::max_element(worst_.begin(), worst_.end());
+        for (int k = 0; k < kHalvings; ++k) {
+            const double middle = 0.5 * low + 0.5 * high;
+            const int64_t n = n_beyond(middle);
+            (n >= count ? low : high) = middle;
+            if (n >= count && n <= count + count / 8) break;
+        }
+        return low;
+    }
+
+    // Those beyond the bar that are not left out.
+    template <class IndexOf, class IsOut>
+    std::vector<Candidate> beyond(double bar, IndexOf index_of, IsOut is_out) const {
+        std::vector<Candidate> found(static_cast<std::size_t>(n_beyond(bar) * block_) + 1);
         std::size_t size = 0;
-        chosen_.push_back(0);  // a place for what is not taken
-        for (int64_t u = 0; u < v_.size; ++u) {
-            chosen_[size] = u;
-            size += has(u) ? 1 : 0;
+        for (std::size_t b = 0; b < worst_.size(); ++b) {
+            if (!(worst_[b] > bar)) continue;
+            const int64_t first = static_cast<int64_t>(b) * block_, last = std::min(first + block_, n_places_);
+            for (int64_t k = first; k < last; ++k) {
+                const Candidate candidate{violation_of_(k), index_of(k)};
+                const bool is_in = !is_out(candidate.index);
+                found[size] = candidate;  // without a branch; there is a place
+                size += is_in & (candidate.violation > bar) ? 1 : 0;
+            }
         }
-        chosen_.resize(size);
-        if (v_.n_groups > 1)
-            std::stable_sort(chosen_.begin(), chosen_.end(),
-                             [&](int64_t a, int64_t b) { return v_.groups[a] < v_.groups[b]; });
-        return std::move(chosen_);
+        found.resize(size);
+        return found;
     }
 
-  private:
-    int64_t room() const { return limit_ - static_cast<int64_t>(chosen_.size()); }
-
-    bool has(int64_t u) const { return taken_[static_cast<std::size_t>(u)] != 0; }
-
-    void take(int64_t u) {
-        if (has(u) || room() <= 0) return;
-        taken_[static_cast<std::size_t>(u)] = 1;
-        chosen_.push_back(u);
+    int64_t n_beyond(double bar) const {
+        return count(static_cast<int64_t>(worst_.size()),
+                     [bar, worst = worst_.data()](int64_t b) { return worst[b] > bar; });
     }
 
-    void take_evenly(const List& from, int64_t count) {
-        for (int64_t k = 0; k < count; ++k) take(from[k * from.size() / count]);
-    }
-
-    const Variables& v_;
-    int64_t limit_;
-    std::vector<char> taken_;
-    std::vector<int64_t> chosen_;
+    int64_t n_places_, block_ = 1, n_asked_ = 0;
+    ViolationOf violation_of_;
+    std::vector<double> worst_;
 };
 
 }  // namespace
 
-Survey survey(const Variables& v) {
-    const Levels levels(v);
-    Survey found{levels.violation(), levels.n_free(), std::vector<int64_t>(static_cast<std::size_t>(v.n_active) + 1)};
-    std::size_t n_kept = 0;
-    levels.for_each_active([&](const Level& level, const Variables& some, int64_t u) {
-        const bool grows = can_grow(some, u), shrinks = can_shrink(some, u);
-        const double g = some.gradient[u];
-        const bool kept = (grows & (shrinks | (g <= level.most))) | (!grows & (g >= level.least));
-        found.kept[n_kept] = u;
-        n_kept += kept ? 1 : 0;
-    });
-    found.kept.resize(n_kept);
-    return found;
+template <class Visit>
+auto Survey::with_levels(Visit visit) const {
+    if (levels_.size() == 1) return visit([level = levels_[0]](int64_t) { return level; });
+    return visit([this](int64_t place) { return levels_[static_cast<std::size_t>(v_.groups[at(place)])]; });
 }
 
-std::vector<int64_t> select_working_set(const Variables& v, const bool* seen, const int64_t* previous,
-                                        int64_t n_previous, int64_t limit) {
-    const Levels levels(v);
-    Chosen chosen(v, limit);
-    chosen.take_free(previous, n_previous);
-    chosen.take_unseen(levels, seen);
-    while (chosen.take_worst(levels)) {
+void Survey::look(const Variables& variables) {
+    v_ = variables;
+    n_free_ = 0, violation_ = 0.0;
+    levels_.assign(v_.groups == nullptr ? 1 : static_cast<std::size_t>(v_.n_groups), Level{});
+    const auto room = static_cast<std::size_t>(rounded_up(v_.n_active, kLanes));
+    growing_.resize(room), shrinking_.resize(room);
+    std::fill(growing_.begin() + v_.n_active, growing_.end(), kInfinity);
+    std::fill(shrinking_.begin() + v_.n_active, shrinking_.end(), -kInfinity);
+    if (levels_.size() == 1)
+        measure_one();
+    else
+        measure_each();
+    for (Level& level : levels_) {
+        n_free_ += level.n_free;
+        violation_ =
+            std::max(violation_, v_.groups == nullptr ? std::max(-level.least, level.most) : level.most - level.least);
+        level.middle =
+            level.n_free > 0 ? level.sum / static_cast<double>(level.n_free) : 0.5 * level.least + 0.5 * level.most;
+        // Without equality constraints every multiplier is 0: growing violates when g < 0, shrinking when g > 0.
+        if (v_.groups == nullptr) level.least = level.most = level.middle = 0.0;
     }
+}
+
+void Survey::note(int64_t first, int64_t last) {
+    if (v_.active == nullptr)
+        note_gradients(v_, first, last, growing_.data(), shrinking_.data(), [](int64_t k) { return k; });
+    else
+        note_gradients(v_, first, last, growing_.data(), shrinking_.data(),
+                       [active = v_.active](int64_t k) { return active[k]; });
+}
+
+void Survey::measure_one() {
+    Lanes lanes;
+    for_each_part(v_.n_active, [&](int64_t first, int64_t last) {
+        note(first, last);
+        lanes.see(growing_.data() + first, shrinking_.data() + first, last - first);
+    });
+    Level& level = levels_[0];
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+        level.least = std::min(level.least, lanes.least[lane]);
+        level.most = std::max(level.most, lanes.most[lane]);
+        level.sum += lanes.sum[lane];
+        level.n_free += static_cast<int64_t>(lanes.n_free[lane]);
+    }
+}
+
+void Survey::measure_each() {
+    note(0, v_.n_active);
+    for (int64_t k = 0; k < v_.n_active; ++k) {
+        Level& level = levels_[static_cast<std::size_t>(v_.groups[at(k)])];
+        const double grower = growing_[static_cast<std::size_t>(k)], shrinker = shrinking_[static_cast<std::size_t>(k)];
+        level.least = std::min(level.least, grower);
+        level.most = std::max(level.most, shrinker);
+        level.sum += grower == shrinker ? grower : 0.0;
+        level.n_free += grower == shrinker ? 1 : 0;
+    }
+}
+
+// visit(keeps): whether the variable at a place is worth keeping.
+template <class Visit>
+auto Survey::with_keeping(Visit visit) const {
+    return with_levels([&](auto level_of) {
+        return visit([level_of, growing = growing_.data(), shrinking = shrinking_.data()](int64_t k) {
+            const double grower = growing[k], shrinker = shrinking[k];
+            return (grower == shrinker) | (grower <= level_of(k).most) | (shrinker >= level_of(k).least);
+        });
+    });
+}
+
+int64_t Survey::n_kept() const {
+    return with_keeping([this](auto keeps) { return count(v_.n_active, keeps); });
+}
+
+std::vector<int64_t> Survey::kept() const {
+    std::vector<int64_t> kept(static_cast<std::size_t>(n_kept()) + 1);
+    with_keeping([&](auto keeps) {
+        list_if(v_.n_active, kept, keeps);
+        kept.pop_back();
+        if (v_.active != nullptr)
+            for (int64_t& k : kept) k = v_.active[k];
+    });
+    return kept;
+}
+
+// The working set as it fills.
+class Survey::Chosen {
+  public:
+    Chosen(Survey& survey, int64_t limit)
+        : survey_(survey), room_(limit), taken_(static_cast<std::size_t>(survey.v_.size / 64 + 1), 0) {}
+
+    void take_free(const int64_t* previous, int64_t n_previous) {
+        const Variables& v = survey_.v_;
+        const int64_t least_room = room_ - room_ / 2;
+        for (int64_t k = 0; k < n_previous && room_ > least_room; ++k) {
+            const int64_t u = previous[k];
+            if (v.lower[u] < v.beta[u] && v.beta[u] < v.upper[u]) take(u);
+        }
+    }
+
+    void take_unseen(const bool* seen) {
+        const int64_t places = room_ - 2;  // for the two worst of all: without them nothing might move
+        if (places <= 0) return;
+        std::vector<int64_t> growing, shrinking;
+        survey_.with_levels([&](auto level_of) {
+            const double *grower = survey_.growing_.data(), *shrinker = survey_.shrinking_.data();
+            const int64_t n_off = list_if(survey_.v_.n_active, survey_.off_, [=](int64_t k) {
+                return (grower[k] < level_of(k).middle) | (shrinker[k] > level_of(k).middle);
+            });
+            const auto off = std::span(survey_.off_).first(static_cast<std::size_t>(n_off));
+            std::size_t n_new = 0;
+            for (const int64_t k : off) {
+                off[n_new] = k;  // without a branch
+                n_new += seen[survey_.at(k)] ? 0 : 1;
+            }
+            for (const int64_t k : off.first(n_new)) {
+                const int64_t u = survey_.at(k);
+                if (!has(u)) (grower[k] < level_of(k).middle ? growing : shrinking).push_back(u);
+            }
+        });
+        const auto n_growing = static_cast<int64_t>(growing.size()),
+                   n_shrinking = static_cast<int64_t>(shrinking.size());
+        const int64_t growers = std::min(n_growing, std::max(places / 2, places - n_shrinking));
+        take_evenly(growing, growers);
+        take_evenly(shrinking, std::min(n_shrinking, places - growers));
+    }
+
+    // By turns the worst of either side, for half of the places each, while there are places and violators.
+    void take_worst() {
+        survey_.with_levels([this](auto level_of) {
+            const auto by_growing = [&, growing = survey_.growing_.data()](int64_t k) {
+                return level_of(k).most - growing[k];
+            };
+            const auto by_shrinking = [&, shrinking = survey_.shrinking_.data()](int64_t k) {
+                return shrinking[k] - level_of(k).least;
+            };
+            const int64_t n_wanted = (room_ + 1) / 2;
+            Worst growing(survey_.v_.n_active, n_wanted, by_growing);
+            Worst shrinking(survey_.v_.n_active, n_wanted, by_shrinking);
+            const auto index_of = [this](int64_t place) { return survey_.at(place); };
+            const auto is_taken = [this](int64_t u) { return has(u); };
+            for (bool more = true; more && room_ > 0;) {
+                const int64_t half = (room_ + 1) / 2;
+                const std::vector<Candidate> growers = growing.next(half, index_of, is_taken);
+                const std::vector<Candidate> shrinkers = shrinking.next(half, index_of, is_taken);
+                // Where one place is missing it is that of the last one that shrinks.
+                for (const Candidate& candidate : growers) take(candidate.index);
+                for (const Candidate& candidate : shrinkers) take(candidate.index);
+                more = static_cast<int64_t>(std::max(growers.size(), shrinkers.size())) == half;
+            }
+        });
+    }
+
+    std::vector<int64_t> sorted() && {
+        const Variables& v = survey_.v_;
+        std::vector<int64_t> chosen;
+        for (std::size_t word = 0; word < taken_.size(); ++word)
+            for (uint64_t left = taken_[word]; left != 0; left &= left - 1)
+                chosen.push_back(static_cast<int64_t>(64 * word) + std::countr_zero(left));
+        if (v.n_groups > 1)
+            std::stable_sort(chosen.begin(), chosen.end(),
+                             [&](int64_t a, int64_t b) { return v.groups[a] < v.groups[b]; });
+        return chosen;
+    }
+
+  private:
+    bool has(int64_t u) const { return taken_[static_cast<std::size_t>(u / 64)] >> (u % 64) & 1; }
+
+    void take(int64_t u) {
+        if (has(u) || room_ <= 0) return;
+        taken_[static_cast<std::size_t>(u / 64)] |= uint64_t{1} << (u % 64);
+        --room_;
+    }
+
+    void take_evenly(const std::vector<int64_t>& from, int64_t count) {
+        const auto size = static_cast<int64_t>(from.size());
+        for (int64_t k = 0; k < count; ++k) take(from[static_cast<std::size_t>(k * size / count)]);
+    }
+
+    Survey& survey_;
+    int64_t room_;
+    std::vector<uint64_t> taken_;  // a bit for each variable
+};
+
+std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, int64_t n_previous, int64_t limit) {
+    off_.resize(growing_.size() + 1);
+    Chosen chosen(*this, limit);
+    chosen.take_free(previous, n_previous);
+    chosen.take_unseen(seen);
+    chosen.take_worst();
     return std::move(chosen).sorted();
 }
 

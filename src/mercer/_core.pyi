@@ -170,27 +170,27 @@ def solve_machines(
     workspace: _Float,
     n_threads: int,
 ) -> _Float: ...
-def survey(
-    beta: _Float,
-    gradient: _Float,
-    lower: _Float,
-    upper: _Float,
-    groups: _Index | None,
-    n_groups: int,
-    active: _Index | None,
-) -> tuple[float, int, _Index]: ...
-def select_working_set(
-    beta: _Float,
-    gradient: _Float,
-    lower: _Float,
-    upper: _Float,
-    groups: _Index | None,
-    n_groups: int,
-    active: _Index | None,
-    seen: npt.NDArray[np.bool_],
-    previous: _Index,
-    limit: int,
-) -> _Index: ...
+
+class Survey:
+    def __init__(self) -> None: ...
+    @property
+    def violation(self) -> float: ...
+    @property
+    def n_free(self) -> int: ...
+    def look(
+        self,
+        beta: _Float,
+        gradient: _Float,
+        lower: _Float,
+        upper: _Float,
+        groups: _Index | None,
+        n_groups: int,
+        active: _Index | None,
+    ) -> None: ...
+    def n_kept(self) -> int: ...
+    def kept(self) -> _Index: ...
+    def select(self, seen: npt.NDArray[np.bool_], previous: _Index, limit: int) -> _Index: ...
+
 def leave_out(
     n_basic: int,
     values: _Float,

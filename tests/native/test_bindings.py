@@ -341,26 +341,35 @@ VARIABLES = {
 def test_variables_that_are_refused(what):
     arguments = variables(**VARIABLES[what])
     with pytest.raises((TypeError, ValueError)):
-        _core.survey(**arguments)
-    with pytest.raises((TypeError, ValueError)):
-        _core.select_working_set(**arguments, seen=UNSEEN, previous=EMPTY, limit=2)
+        _core.Survey().look(**arguments)
+
+
+def survey():
+    found = _core.Survey()
+    found.look(**variables())
+    return found
 
 
 @pytest.mark.parametrize("previous", [np.array([4]), np.array([-1]), np.array([0], dtype=np.int32), np.array([0.0])])
 def test_working_sets_before_that_are_refused(previous):
     with pytest.raises((TypeError, ValueError)):
-        _core.select_working_set(**variables(), seen=UNSEEN, previous=previous, limit=2)
+        survey().select(seen=UNSEEN, previous=previous, limit=2)
 
 
 @pytest.mark.parametrize("seen", [np.zeros(3, dtype=bool), np.zeros(4, dtype=np.int64)])
 def test_flags_that_are_refused(seen):
     with pytest.raises((TypeError, ValueError)):
-        _core.select_working_set(**variables(), seen=seen, previous=EMPTY, limit=2)
+        survey().select(seen=seen, previous=EMPTY, limit=2)
 
 
 def test_a_limit_below_0_is_refused():
     with pytest.raises(ValueError, match="limit"):
-        _core.select_working_set(**variables(), seen=UNSEEN, previous=EMPTY, limit=-1)
+        survey().select(seen=UNSEEN, previous=EMPTY, limit=-1)
+
+
+def test_nothing_is_chosen_before_a_look():
+    with pytest.raises(ValueError, match="seen"):
+        _core.Survey().select(seen=UNSEEN, previous=EMPTY, limit=2)
 
 
 def test_sparse_tables_of_any_index_type_agree():

@@ -1,5 +1,7 @@
 """Which variables the next working set holds: decisions on hand-made numbers, then against the twin."""
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -22,6 +24,21 @@ def variables(beta, gradient, groups=None, lower=0.0, upper=1.0):
         groups,
         0 if groups is None else int(groups.max(initial=-1)) + 1,
     )
+
+
+def survey(given_, active=None):
+    """What the native survey finds: the largest violation, the number of free variables, and who is kept."""
+    found = _core.Survey()
+    found.look(*given_, active)
+    kept = found.kept()
+    assert found.n_kept() == kept.size
+    return found.violation, found.n_free, kept
+
+
+def select(given_, active, seen, previous, limit):
+    found = _core.Survey()
+    found.look(*given_, active)
+    return found.select(seen, previous, limit)
 
 
 # In a box from 0 to 1: variables 0, 1 and 4 can only grow, 3 can only shrink, 2 is free.
@@ -56,7 +73,7 @@ TIES = variables([0.5] * 5, [-1, 1, -1, 1, 0], groups=[0] * 5)
     ],
 )
 def test_largest_violation(given_, expected):
-    assert _core.survey(*given_, None)[0] == expected
+    assert survey(given_)[0] == expected
     assert _reference.survey(*given_, None)[0] == expected
 
 
@@ -74,12 +91,14 @@ def test_largest_violation(given_, expected):
         (TWO_GROUPS, None, (4.0, 0, [0, 1, 2, 3, 4])),
         (TIES, None, (2.0, 5, [0, 1, 2, 3, 4])),
         (TIES, [], (0.0, 0, [])),
+        # 1 cannot move, whatever its gradient.
+        (variables([0, 0, 1], [-1, 3, 1], groups=[0] * 3, upper=[1, 0, 1]), None, (2.0, 0, [0, 2])),
+        (variables([0, 0, 1], [-1, 3, 1], upper=[1, 0, 1]), None, (1.0, 0, [0, 2])),
     ],
 )
 def test_what_is_left_out(given_, active, expected):
     active = None if active is None else np.array(active, dtype=np.int64)
-    for module in (_core, _reference):
-        violation, n_free, kept = module.survey(*given_, active)
+    for violation, n_free, kept in (survey(given_, active), _reference.survey(*given_, active)):
         assert (violation, n_free, kept.tolist()) == expected
 
 
@@ -121,7 +140,7 @@ def test_what_is_left_out(given_, active, expected):
 )
 def test_working_sets(given_, previous, limit, expected):
     previous, seen = np.array(previous, dtype=np.int64), np.ones(given_[0].size, dtype=bool)
-    assert _core.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
+    assert select(given_, None, seen, previous, limit).tolist() == expected
     assert _reference.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
 
 
@@ -156,8 +175,9 @@ def test_who_has_not_been_seen_comes_before_the_worst(given_, active, seen, prev
     active = None if active is None else np.array(active, dtype=np.int64)
     flags = np.isin(np.arange(given_[0].size), seen)
     previous = np.array(previous, dtype=np.int64)
-    for module in (_core, _reference):
-        assert module.select_working_set(*given_, active, flags, previous, limit).tolist() == sorted(expected)
+    assert select(given_, active, flags, previous, limit).tolist() == sorted(expected)
+    chosen = _reference.select_working_set(*given_, active, flags, previous, limit)
+    assert chosen.tolist() == sorted(expected)
 
 
 @st.composite
@@ -177,10 +197,10 @@ def test_native_is_the_twin(given_, random, previous, limit):
     previous = np.array([u for u in previous if u < n], dtype=np.int64)
     seen = np.array([random.random() < 0.5 for _ in range(n)], dtype=bool)
     active = np.flatnonzero([random.random() < 0.7 for _ in range(n)]) if random.random() < 0.5 else None
-    chosen = _core.select_working_set(*given_, active, seen, previous, limit)
+    chosen = select(given_, active, seen, previous, limit)
     np.testing.assert_array_equal(chosen, _reference.select_working_set(*given_, active, seen, previous, limit))
     assert chosen.dtype == np.int64
-    found, expected = _core.survey(*given_, active), _reference.survey(*given_, active)
+    found, expected = survey(given_, active), _reference.survey(*given_, active)
     assert found[:2] == expected[:2]
     np.testing.assert_array_equal(found[2], expected[2])
 
@@ -188,13 +208,60 @@ def test_native_is_the_twin(given_, random, previous, limit):
 @given(any_variables(), st.booleans(), st.integers(2, 40))
 def test_a_violation_is_never_left_out(given_, all_seen, limit):
     """Two variables are enough to hold the worst pair: where there is a violation, the set holds one as large."""
-    whole = _core.survey(*given_, None)[0]
-    chosen = _core.select_working_set(*given_, None, np.full(given_[0].size, all_seen), NOTHING, limit)
+    whole = survey(given_)[0]
+    chosen = select(given_, None, np.full(given_[0].size, all_seen), NOTHING, limit)
     beta, gradient, lower, upper, groups, n_groups = given_
     part = (beta[chosen], gradient[chosen], lower[chosen], upper[chosen])
-    found = _core.survey(*part, None if groups is None else groups[chosen], n_groups, None)[0]
+    found = survey((*part, None if groups is None else groups[chosen], n_groups))[0]
     if n_groups > 1:  # where groups are equally far off, the worst of one may meet the worst of another
         can_grow, can_shrink = beta < upper, beta > lower
         m, M = levels(gradient, can_grow, can_shrink, groups, n_groups)
         assume(np.count_nonzero(np.maximum(M - m, 0.0) == whole) == 1)
     assert found == whole
+
+
+@pytest.mark.parametrize("n_groups", [0, 1, 2])
+@pytest.mark.parametrize("n_values", [5, 40, 100_000])  # gradients: many alike, some, none
+@pytest.mark.parametrize("limit", [3, 64, 511, 2000])
+def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
+    """Blocks of every size, bars that are looked for again, whole lanes and parts of them."""
+    rng = np.random.default_rng([n_groups, n_values, limit])
+    found = _core.Survey()
+    for n, free in ((1, 0.5), (1031, 0.9), (3000, 0.02), (517, 0.0), (2048, 0.3)):
+        beta = np.where(rng.random(n) < free, 0.5, rng.integers(0, 2, n))
+        # Such as a sum in any order gives exactly; outliers, so that bars are looked for in long intervals.
+        gradient = np.round(rng.standard_normal(n) * n_values) / 2.0**10 * np.where(rng.random(n) < 0.01, 2.0**20, 1.0)
+        upper = np.where(rng.random(n) < 0.1, np.inf, 1.0)
+        groups = rng.integers(0, n_groups, n) if n_groups else None
+        given_ = (beta, gradient, np.zeros(n), upper, groups, n_groups)
+        active = np.flatnonzero(rng.random(n) < 0.7) if rng.random() < 0.5 else None
+        previous = rng.permutation(n)[: n // 10]
+        for share in (0.0, 0.5, 1.0):
+            seen = rng.random(n) < share
+            found.look(*given_, active)
+            chosen = found.select(seen, previous, limit)
+            expected = _reference.select_working_set(*given_, active, seen, previous, limit)
+            np.testing.assert_array_equal(chosen, expected)
+        np.testing.assert_array_equal(found.kept(), _reference.survey(*given_, active)[2])
+
+
+def test_a_survey_holds_after_the_list_becomes_shorter():
+    """Who is left out would not be chosen: the set is the one that a look at the shorter list gives."""
+    rng = np.random.default_rng(0)
+    beta, gradient = rng.integers(0, 3, 3000) / 2, rng.integers(-500, 500, 3000) / 4
+    given_ = variables(beta, gradient, groups=rng.integers(0, 2, 3000))
+    seen = rng.random(3000) < 0.5
+    kept = survey(given_)[2]
+    assert kept.size < 3000
+    chosen = select(given_, None, seen, NOTHING, 400)
+    np.testing.assert_array_equal(chosen, select(given_, kept, seen, NOTHING, 400))
+
+
+def test_a_survey_keeps_the_arrays_that_it_reads():
+    found, beta = _core.Survey(), np.full(1000, 0.5)
+    found.look(beta, np.zeros(1000), np.zeros(1000), np.ones(1000), None, 0, None)
+    beta = weakref.ref(beta)
+    assert beta() is not None
+    found.look(*ONE_GROUP, None)
+    assert beta() is None
+    assert found.select(np.ones(5, dtype=bool), NOTHING, 2).tolist() == [0, 3]

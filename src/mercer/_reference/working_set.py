@@ -26,12 +26,12 @@ def survey(
     """Return the largest violation, the number of free variables, and the active variables worth keeping.
 
     A variable at a bound that is on the right side of everybody who can move the other way is not: it would not be
-    chosen soon.
+    chosen soon. Nor is one that cannot move at all.
     """
     at = np.arange(beta.size) if active is None else active
     group, g, can_grow, can_shrink, m, M, _ = _known(beta, gradient, lower, upper, groups, n_groups, at)
     part = gradient[at], lower[at], upper[at], None if groups is None else groups[at], n_groups
-    keep = np.where(can_grow, can_shrink | (g <= M[group]), g >= m[group])
+    keep = (can_grow & (can_shrink | (g <= M[group]))) | (can_shrink & (g >= m[group]))
     return largest_violation(beta[at], *part), int(np.count_nonzero(can_grow & can_shrink)), at[keep]
 
 

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import add_at, combine_rows, gather_rows, select_working_set, solve_block, survey, take_each, without
+from mercer._core import Survey, add_at, combine_rows, gather_rows, solve_block, take_each, without
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
@@ -101,6 +101,7 @@ class BatchState(State):
     n_moved: int = _ENOUGH  # in the last round
     ledger: Ledger | None = None  # until the first true gradient
     isa: str = field(default_factory=select_isa)  # of the native code
+    survey: Survey = field(default_factory=Survey)  # of this round
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
     takes_everything: bool = field(init=False)  # whether the working set is all variables, in every round
     values: Gram = field(init=False)  # of each row once, where some have two variables
@@ -391,10 +392,12 @@ class BatchSMO(Solver[BatchState]):
 
     def _survey(self, state: BatchState) -> None:
         """Measure the violation, and leave out what is at a bound and violates nothing until the next true gradient."""
-        state.violation, state.n_free, kept = survey(*_variables(state))
-        n_active = state.problem.n if state.active is None else state.active.size
-        if not state.takes_everything and kept.size <= _SHRUNK * n_active:
-            state.leave_out_all_but(kept)
+        found, p = state.survey, state.problem
+        found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
+        state.violation, state.n_free = found.violation, found.n_free
+        n_active = p.n if state.active is None else state.active.size
+        if not state.takes_everything and found.n_kept() <= _SHRUNK * n_active:
+            state.leave_out_all_but(found.kept())
 
     def _everything(self, state: BatchState) -> IndexArray:
         """All active variables, by group."""
@@ -408,7 +411,7 @@ class BatchSMO(Solver[BatchState]):
         if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
             state.holds_all = True
             return self._everything(state)
-        chosen = select_working_set(*_variables(state), state.seen, state.previous, size)
+        chosen = state.survey.select(state.seen, state.previous, size)
         state.seen[chosen] = True
         state.holds_all = chosen.size < size
         if state.problem.rows is not None:
@@ -521,17 +524,9 @@ def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, cha
 
 def _violation_of(state: BatchState, chosen: IndexArray) -> float:
     """Measure the violation among some of the variables."""
-    p = state.problem
-    return survey(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)[0]
-
-
-_Variables = tuple[FloatArray, FloatArray, FloatArray, FloatArray, IndexArray | None, int, IndexArray | None]
-
-
-def _variables(state: BatchState) -> _Variables:
-    """What :func:`survey` and :func:`select_working_set` look at."""
-    p = state.problem
-    return state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active
+    p, found = state.problem, Survey()
+    found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)
+    return found.violation
 
 
 @final
