@@ -50,7 +50,7 @@ from mercer.problems import (
     quantile,
     svdd,
 )
-from mercer.solvers import batch_smo, small
+from mercer.solvers import sizes, small
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
 """Instruction sets that this machine has native code for."""
@@ -67,9 +67,9 @@ def going(way: str) -> Iterator[None]:
             patch.setattr(small, "SMALL_PROBLEM", 0)
             patch.setattr(small, "SMALL_AMONG_MANY", 0)
         if way == "working sets":
-            patch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
-            patch.setattr(batch_smo, "EXACT_PROBLEM", 8)
-            patch.setattr(batch_smo, "_WORKING_SETS", (24,))
+            patch.setattr(sizes, "WHOLE_PROBLEM", 16)
+            patch.setattr(sizes, "EXACT_PROBLEM", 8)
+            patch.setattr(sizes, "_WORKING_SETS", (24,))
         yield
 
 

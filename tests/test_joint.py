@@ -20,7 +20,7 @@ from cases import ISAS
 from mercer import SVC, Status, _core, _reference
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import joint
-from mercer.solvers import batch_smo, joint_newton
+from mercer.solvers import joint_newton, sizes
 
 
 def machine(**parameters):
@@ -493,8 +493,8 @@ def test_working_sets():
 def test_all_at_once_and_working_sets_meet(monkeypatch):
     X, y = table(400, 4)
     one = machine(gamma=0.2).fit(X, y)
-    monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
-    monkeypatch.setattr(batch_smo, "_WORKING_SETS", (64,))
+    monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 16)
+    monkeypatch.setattr(sizes, "_WORKING_SETS", (64,))
     other = machine(gamma=0.2).fit(X, y)
     assert other.certificate_.dual == pytest.approx(one.certificate_.dual, rel=1e-8)
     np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), atol=1e-4)

@@ -11,8 +11,8 @@ import pytest
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF
-from mercer.solvers.batch_smo import working_sets
 from mercer.solvers.row_cache import RowCache
+from mercer.solvers.sizes import working_sets
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="the system does not tell the peak of a process"

@@ -16,7 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, Limits, auto, batch_smo, small, solve
+from mercer.solvers import Interruption, Limits, auto, sizes, small, solve
 from mercer.solvers.driver import drive
 from mercer.status import Status
 
@@ -281,8 +281,8 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, monkeypatc
     """Unshared it would be 1.8 of them by pairs, 10 against the rest; certificates are counted in."""
     if way == "large":  # the ways that problems take which are too many or too large for one native call
         monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
-        monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 100)
-        monkeypatch.setattr(batch_smo, "_WORKING_SETS", (128, 256))
+        monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 100)
+        monkeypatch.setattr(sizes, "_WORKING_SETS", (128, 256))
     rng = np.random.default_rng(0)
     labels = np.arange(900) % 10
     rows = rng.normal(size=(10, p))[labels] + rng.normal(size=(900, p))

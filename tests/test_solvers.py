@@ -24,7 +24,18 @@ from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.problems import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, quantile
-from mercer.solvers import BatchSMO, HardMargin, Interruption, Limits, Solver, batch_smo, select_solver, solve
+from mercer.solvers import (
+    BatchSMO,
+    HardMargin,
+    Interruption,
+    Limits,
+    Solver,
+    batch_smo,
+    block,
+    select_solver,
+    sizes,
+    solve,
+)
 from mercer.solvers.base import State
 from mercer.solvers.driver import _best, _Patience, drive
 from mercer.status import InseparableError, Status
@@ -95,7 +106,7 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
     rounding = 1e-5 * by_smaller.trace[-1].dual  # of single precision
     assert all(a.dual <= b.dual + rounding for a, b in pairwise(by_smaller.trace))
 
-    monkeypatch.setattr(batch_smo, "_ASTRAY", math.inf)
+    monkeypatch.setattr(block, "_ASTRAY", math.inf)
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
     assert by_smaller.n_iter < 0.7 * at_once.n_iter
@@ -107,7 +118,7 @@ def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeyp
     y = np.where(X[:, 0] + 0.7 * rng.normal(size=1000) > 0.0, 1.0, -1.0)
     kernel, C, limits = RBF(gamma=0.05), 1e6, Limits(tol=1e-3)
     by_smaller = solved(X, y, C, kernel, limits)
-    monkeypatch.setattr(batch_smo, "_ASTRAY", math.inf)
+    monkeypatch.setattr(block, "_ASTRAY", math.inf)
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
     assert by_smaller.n_iter < 0.7 * at_once.n_iter
@@ -381,7 +392,7 @@ def hard_problem(n=3000):
 def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
     X, y = blobs(600)
     if way == "working sets":
-        monkeypatch.setattr(batch_smo, "WHOLE_PROBLEM", 16)
+        monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 16)
     solver, gram = BatchSMO(), Gram(RBF(gamma=0.5), as_data(X))
     state = solver.init(c_svc(y, 1.0), gram, 1e-3, None)
     steered = []

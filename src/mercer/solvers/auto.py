@@ -15,13 +15,14 @@ from mercer.gram import Gram
 from mercer.problems import Problem, Problems
 from mercer.solution import Limits, Product, Solution, Solutions
 from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solver
-from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO, all_at_once, takes_everything
+from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.held_problems import HeldProblems, takes_held
 from mercer.solvers.held_rounds import HeldRounds
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.joint import JointRows
+from mercer.solvers.sizes import WHOLE_PROBLEM, all_at_once, takes_everything
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 

@@ -16,7 +16,7 @@ from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.solution import Product
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
-from mercer.solvers.batch_smo import single_precision_helps
+from mercer.solvers.single import single_precision_helps
 
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms

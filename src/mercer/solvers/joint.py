@@ -16,8 +16,8 @@ from mercer.isa import select_isa
 from mercer.problems import JointHinge, Problem, inner
 from mercer.solvers import joint_newton
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
-from mercer.solvers.batch_smo import EXACT_PROBLEM, takes_everything, working_sets
 from mercer.solvers.row_cache import RowCache
+from mercer.solvers.sizes import EXACT_PROBLEM, takes_everything, working_sets
 
 Array = npt.NDArray[np.floating]
 

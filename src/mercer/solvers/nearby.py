@@ -19,10 +19,11 @@ from mercer.problems.base import filled
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.auto import remaining, select_solver, solve
 from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
-from mercer.solvers.batch_smo import WHOLE_PROBLEM, BatchSMO
+from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption
+from mercer.solvers.sizes import WHOLE_PROBLEM
 from mercer.status import Status
 
 _EXACT = 1e-10

@@ -21,7 +21,8 @@ from mercer.problems import Problems
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
-from mercer.solvers.batch_smo import EXACT_PROBLEM, BatchSMO
+from mercer.solvers.batch_smo import BatchSMO
+from mercer.solvers.sizes import EXACT_PROBLEM
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560

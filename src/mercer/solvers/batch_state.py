@@ -1,0 +1,85 @@
+"""The state of the batch solver: the problem at hand, and the work in progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import Survey
+from mercer.gram import Gram
+from mercer.isa import select_isa
+from mercer.problems import Problem
+from mercer.solvers.base import State
+from mercer.solvers.ledger import Ledger
+from mercer.solvers.row_cache import RowCache
+from mercer.solvers.sizes import takes_everything
+
+Array = npt.NDArray[np.floating]
+IndexArray = npt.NDArray[np.int64]
+
+
+@dataclass
+class BatchState(State):
+    """State of :class:`mercer.solvers.BatchSMO`."""
+
+    problem: Problem = field(kw_only=True)
+    gram: Gram = field(kw_only=True)
+    tol: float = field(kw_only=True)
+    groups: IndexArray | None = field(kw_only=True)
+    work: Iterator[None] = field(default_factory=lambda: iter(()))
+    max_iter: int = -1
+    matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
+    cache: RowCache | None = None
+    begins_anew: bool = False  # at the problem's own start
+    active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
+    active_rows: IndexArray | None = None  # of `values` that these belong to
+    covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
+    single: bool = False  # whether kernel values are evaluated in single precision
+    sizes: tuple[int, ...] = ()  # of working sets
+    largest: float = 0.0  # of |k(x, x)|
+    moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
+    n_refreshes: int = 0
+    n_free: int = 0  # of the active variables
+    holds_all: bool = False  # whether the working set holds all free variables and all violators
+    drags: bool = False  # whether Newton steps have been needed in single precision
+    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    n_moved: float = math.inf  # in the last round
+    ledger: Ledger | None = None  # until the first true gradient
+    isa: str = field(default_factory=select_isa)  # of the native code
+    survey: Survey = field(default_factory=Survey)  # of this round
+    seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
+    takes_everything: bool = field(init=False)  # whether the working set is all variables, in every round
+    values: Gram = field(init=False)  # of each row once, where some have two variables
+    rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
+    is_doubled: bool = field(init=False)  # whether these are all rows in order, and again
+
+    def __post_init__(self) -> None:
+        self.seen = np.zeros(self.problem.n, dtype=bool)
+        self.takes_everything = takes_everything(self.gram)
+        self.values, self.rows = self.gram.folded or (self.gram, None)
+        self.is_doubled = self.rows is not None and np.array_equal(self.rows, np.tile(np.arange(self.values.n), 2))
+
+    def rows_of(self, variables: IndexArray) -> IndexArray:
+        """Return which rows of `values` these variables belong to."""
+        return variables if self.rows is None else self.rows[variables]
+
+    def leave_out_all_but(self, active: IndexArray | None) -> None:
+        """Note whose gradient is kept up to date from now on."""
+        self.active = self.active_rows = active
+        if self.ledger is not None and active is not None:
+            self.ledger.leave_out_all_but(active)
+        if self.rows is not None and active is not None:
+            wanted = np.zeros(self.values.n, dtype=bool)
+            wanted[self.rows[active]] = True
+            self.active_rows = np.flatnonzero(wanted)
+
+    def count_memory(self, more: int = 0) -> None:
+        """Note what blocks of kernel values take now, and `more` bytes beside them."""
+        held = self.gram.arena.nbytes
+        held += 0 if self.cache is None else self.cache.nbytes
+        held += 0 if self.ledger is None else self.ledger.nbytes
+        self.peak_bytes = max(self.peak_bytes, held + more)

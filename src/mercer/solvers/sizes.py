@@ -1,0 +1,56 @@
+"""How large what is solved at a time is."""
+
+from __future__ import annotations
+
+from mercer.gram import Gram
+
+WHOLE_PROBLEM = 2048
+"""Up to this many variables the working set is everything."""
+
+EXACT_PROBLEM = 300
+"""Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
+
+EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
+_WORKING_SETS = (512, 1024, 2048, 4096, 6144)
+# Beyond so many rows, and up to this C k(x, x), sets are no larger: 150 MB and twice the input do for 50,000 rows.
+_MANY_ROWS, _SOFT = 20_000, 10.0
+_SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
+
+
+def working_sets(gram: Gram) -> tuple[int, ...]:
+    """Return the sizes of working sets whose matrix in double precision takes half of the room; one at least.
+
+    In single precision it takes a quarter; half is for rows that are kept then, and a quarter for the factor of the
+    free variables. In double precision that has the other half.
+    """
+    return tuple(s for s in _WORKING_SETS if 16 * s * s <= gram.room) or _WORKING_SETS[:1]
+
+
+def soft_working_sets(sizes: tuple[int, ...], n: int, largest: float, *, beside_rows: bool) -> tuple[int, ...]:
+    """Return the sizes for n rows and a C k(x, x) of `largest`; `beside_rows` that are kept they are smaller."""
+    if n <= _MANY_ROWS or largest > _SOFT:
+        return sizes
+    most = _SOFT_SET_BESIDE_ROWS if beside_rows else _SOFT_SET
+    return tuple(min(size, most) for size in sizes)
+
+
+def takes_everything(gram: Gram) -> bool:
+    """Whether all variables at once are the working set: there are few, and their matrix is within the memory limit."""
+    return gram.n <= min(WHOLE_PROBLEM, working_sets(gram)[-1])
+
+
+def all_at_once(n: int, *, convex: bool) -> str:
+    """Say why all of `n` variables are the working set."""
+    if n <= EXACT_PROBLEM and convex:
+        return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
+    return f"n = {n} <= {WHOLE_PROBLEM}: all variables at once"
+
+
+def ends_exactly(n: int, n_free: int) -> bool:
+    """Whether Newton steps on n variables, all chosen, of which so many are free, go on to the limit of float64."""
+    return n <= EXACT_PROBLEM or n_free <= EXACT_FREE
+
+
+def least_set() -> int:
+    """Return the size of the smallest working sets."""
+    return _WORKING_SETS[0]
