@@ -32,9 +32,10 @@ _MILD = 10.0  # C k(x, x) from which on few variables are at bounds in the end
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
 _AGREED = 0.8  # of what the part's solution gains on its start: the least that its rule must gain there
-_ROUGH = (
-    1e-3  # of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves
-)
+# Of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves.
+_ROUGH = 1e-3
+_SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
+_MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
 _SINGLE_REFRESHES = 2
 _MOVED_ROWS = 256  # of a matrix that is compacted, at a time
 
@@ -165,20 +166,12 @@ class BatchSMO(Solver[BatchState]):
         rows have many others close by, it puts whole neighbourhoods at their bounds.
         """
         problem = state.problem
-        thinned, chosen = problem.thinned(_THINNED)
-        part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
-        part.max_iter, part.stop = state.max_iter, state.stop
-
-        def solve() -> Iterator[None]:
-            if thinned.start.any():
-                yield from self._place(part)
-            self._survey(part)
-            part.tol = _ROUGH * part.violation
-            yield from self._rounds(part)
-
-        for _ in solve():
-            state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
-            yield
+        if not problem.start.any():
+            sample, _ = yield from self._part(state, _SAMPLED, _ROUGH_SAMPLE)
+            if sample.n_free > _MOSTLY_FREE * np.count_nonzero(sample.beta):
+                return
+        part, chosen = yield from self._part(state, _THINNED, _ROUGH)
+        thinned = part.problem
         least = yield from _dual_at(part, thinned.start)
         found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.group_totals(thinned.start)))
         if not found - least >= _AGREED * (part.dual - least):  # nor where it is no number
@@ -187,6 +180,25 @@ class BatchSMO(Solver[BatchState]):
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
         state.beta[:] = problem.vertex(gradient, problem.group_totals(problem.start))
         state.ledger = Ledger(state.values, state.rows, state.beta)
+
+    def _part(self, state: BatchState, step: int, rough: float) -> Generator[None, None, tuple[BatchState, IndexArray]]:
+        """Solve the problem of every `step`-th row to a share of the violation at its start; return it, and its rows."""
+        thinned, chosen = state.problem.thinned(step)
+        part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
+        part.max_iter, part.stop, part.n_iter = state.max_iter, state.stop, state.n_iter
+
+        def solve() -> Iterator[None]:
+            if thinned.start.any():
+                yield from self._place(part)
+            self._survey(part)
+            part.tol = rough * part.violation
+            yield from self._rounds(part)
+
+        part.work = iter(())  # what is there would keep the part, and the memory of its matrix
+        for _ in solve():
+            state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
+            yield
+        return part, chosen
 
     def _rounds(self, state: BatchState) -> Iterator[None]:
         everything = state.takes_everything
