@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mercer.backends import HeldRows
 from mercer.estimators.fold_rows import Rows
 from mercer.estimators.single_precision import error_of
-from mercer.gram import Gram
+from mercer.gram import Gram, claimed
 from mercer.kernels import Kernel
 
 
@@ -42,7 +42,7 @@ class Memory:
                     while others:
                         self._taken -= others.pop().nbytes
                 self._taken += wanted
-                memory = np.empty(wanted, dtype=np.uint8)
+                memory = claimed(wanted, np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
         weakref.finalize(matrix, idle.append, memory).atexit = False
         return matrix

@@ -1,20 +1,15 @@
-"""Memory for blocks of kernel values that goes from one problem to the next, and from one fit to the next.
-
-The system clears every page of fresh memory when it is first touched; on virtual machines that takes longer than to
-fill it with kernel values.
-"""
+"""Memory for blocks of kernel values that goes from one problem to the next, and from one fit to the next."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
-
-_KEPT_BYTES, _KEPT = 16 << 20, 2  # memory that stays with the process for the next fit: so large, so many
-_idle: list[Bytes] = []
+from mercer.gram.pieces import Piece, give_back, taken
 
 
 @final
@@ -35,20 +30,18 @@ class Arena:
     def __init__(self) -> None:
         self.nbytes = 0
         self._content: object = None
-        try:
-            self._memory = _idle.pop()
-        except IndexError:
-            self._memory = np.empty(0, dtype=np.uint8)
+        self._piece: Piece | None = None
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return `size` numbers, uninitialised; whatever was returned before is given up."""
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
         self.nbytes = max(self.nbytes, wanted)
-        if wanted > self._memory.nbytes:
-            self._memory = np.empty(0, dtype=np.uint8)  # the old one goes before the new one comes
-            self._memory = np.empty(wanted, dtype=np.uint8)
-        return self._memory[:wanted].view(dtype)
+        if self._piece is None or wanted > self._piece.memory.nbytes:
+            self._give_back()  # before another one comes
+            self._piece = taken(wanted)
+        self._piece.touched = max(self._piece.touched, wanted)
+        return self._piece.memory[:wanted].view(dtype)
 
     def holds(self, content: object) -> bool:
         """Whether what was returned last has been declared to hold `content`, and nothing was asked for since."""
@@ -60,9 +53,15 @@ class Arena:
 
     def again(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return the array that was returned last, which must have been of this size and type."""
-        return self._memory[: size * np.dtype(dtype).itemsize].view(dtype)
+        assert self._piece is not None
+        return self._piece.memory[: size * np.dtype(dtype).itemsize].view(dtype)
 
-    def __del__(self, idle: list[Bytes] = _idle, most: int = _KEPT_BYTES, kept: int = _KEPT) -> None:
-        # Bound here, for at the end of the process the module's own names are gone before the last objects are.
-        if 0 < self._memory.nbytes <= most and len(idle) < kept:
-            idle.append(self._memory)
+    def _give_back(self) -> None:
+        if self._piece is not None:
+            give_back(self._piece)
+            self._piece = None
+
+    def __del__(self, is_over: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Bound here, for at the end of the process the modules' own names are gone before the last objects are.
+        if not is_over():
+            self._give_back()

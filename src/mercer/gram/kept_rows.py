@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows
+from mercer.gram.pieces import claimed
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -57,7 +58,7 @@ class KeptRows:
     def _take(self, missing: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> None:
         """Evaluate rows, in the places of others."""
         if self._values is None:
-            self._values = np.empty((self.capacity, self._n))
+            self._values = claimed((self.capacity, self._n), np.float64)
         free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
         evicted = self._owners[free]
         self._slots[evicted[evicted >= 0]] = -1

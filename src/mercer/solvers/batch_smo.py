@@ -182,7 +182,7 @@ class BatchSMO(Solver[BatchState]):
         state.ledger = Ledger(state.values, state.rows, state.beta)
 
     def _part(self, state: BatchState, step: int, rough: float) -> Generator[None, None, tuple[BatchState, IndexArray]]:
-        """Solve the problem of every `step`-th row to a share of the violation at its start; return it, and its rows."""
+        """Solve the problem of every `step`-th row to a share of its first violation; return it, and its variables."""
         thinned, chosen = state.problem.thinned(step)
         part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
         part.max_iter, part.stop, part.n_iter = state.max_iter, state.stop, state.n_iter

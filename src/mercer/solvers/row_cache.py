@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import add_at, complete_square, gather_rows, scatter_rows, without
-from mercer.gram import Gram, combined
+from mercer.gram import Gram, claimed, combined
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ class RowCache:
         self._gram = gram
         limit = min(gram.room // 2, _SPARE_BYTES + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
-        self._arena = np.empty((self._capacity, gram.n), dtype=np.float32)  # pages are claimed when they are written
+        self._arena = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
         self._used = self._claimed = 0
 
@@ -89,7 +89,7 @@ class RowCache:
             return
         gather_rows(self._arena, slots, chosen, out, self._gram.n_threads)
         yield
-        square = np.empty((new.size, new.size), dtype=np.float32)
+        square = claimed((new.size, new.size), np.float32)
         fresh = chosen[new]
         yield from self._gram.fill_block(square, fresh, fresh)
         complete_square(out, new, square, self._gram.n_threads)

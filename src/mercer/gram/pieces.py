@@ -1,0 +1,163 @@
+"""Pieces of memory for kernel values that go from one user to the next, and stay with the process in between.
+
+The system clears every page of fresh memory when it is first touched; on virtual machines that takes longer than to
+fill it with kernel values. Large pieces that nobody uses are the system's to take back whenever it is short of memory;
+until then, who comes next finds their pages as they are.
+"""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from math import prod
+from typing import TypeVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Number = TypeVar("Number", bound=np.generic)
+
+_LARGE_BYTES = 4 << 20  # from here on, pieces are mapped; the allocator is quick about smaller ones
+_SMALL_SIZE, _LARGE_SIZE = 4000 << 10, 512 << 20  # least ones of pieces: users that need more than the last fit in
+_HUGE_PAGE = 2 << 20
+_IDLE_BYTES, _IDLE_SMALL_BYTES = 256 << 20, 8 << 20  # that nobody uses, at most, of mapped pieces and of small ones
+_IDLE_UNMAPPED_BYTES = 32 << 20  # where the system cannot take back what nobody uses
+
+
+@final
+class Piece:
+    """Memory for one user at a time; only what has been touched of it takes pages.
+
+    Attributes
+    ----------
+    memory : ndarray of uint8
+        May be larger than what was asked for.
+    touched : int
+        Bytes from its beginning that users have written, at most.
+    """
+
+    def __init__(self, mapping: mmap.mmap | None, memory: Bytes) -> None:
+        self.mapping, self.memory, self.touched = mapping, memory, 0
+
+
+@final
+class Pieces:
+    """Pieces that nobody uses now; safe in several threads, without a lock that a fork could find held.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a piece of so many bytes or more.
+    size : int
+        Least size of a new piece.
+    most_bytes : int
+        Most that idle pieces have been touched, together; those that have been idle for longest are given up.
+    """
+
+    def __init__(self, make: Callable[[int], Piece], size: int, most_bytes: int) -> None:
+        self._make, self._size, self._most_bytes = make, size, most_bytes
+        self._idle: list[Piece] = []
+
+    @property
+    def idle_bytes(self) -> int:
+        """Bytes that idle pieces have been touched."""
+        return sum([piece.touched for piece in self._idle])
+
+    def clear(self) -> None:
+        """Give up all that nobody uses."""
+        self._idle.clear()
+
+    def take(self, wanted: int) -> Piece:
+        """Take the smallest idle piece that has been touched that far, else the largest that has not, or make one."""
+        return self._take_idle(wanted) or self._make_new(wanted)
+
+    def _take_idle(self, wanted: int) -> Piece | None:
+        for piece in sorted(self._idle, key=lambda one: (one.touched < wanted, abs(one.touched - wanted))):
+            if piece.memory.nbytes >= wanted:
+                try:
+                    self._idle.remove(piece)
+                except ValueError:  # another thread has taken it
+                    continue
+                return piece
+        return None
+
+    def _make_new(self, wanted: int) -> Piece:
+        try:
+            return self._make(max(wanted, self._size))
+        except MemoryError:  # addresses may be short where memory is not
+            self.clear()
+            return self._make(wanted)
+
+    def put_back(self, piece: Piece) -> None:
+        """Keep a piece that nobody uses for the next user, unless it is too large."""
+        if piece.touched > self._most_bytes:
+            return
+        if piece.mapping is not None:
+            piece.mapping.madvise(mmap.MADV_FREE, 0, piece.touched)
+        self._idle.append(piece)
+        while self.idle_bytes > self._most_bytes:
+            with suppress(IndexError):  # another thread has taken them
+                self._idle.pop(0)
+
+
+def taken(n_bytes: int) -> Piece:
+    """Return a piece with room for so many bytes, for one user, who gives it back."""
+    return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes)
+
+
+def give_back(piece: Piece) -> None:
+    """Let others have a piece; nobody may refer to its memory any more."""
+    (LARGE if piece.memory.nbytes >= _LARGE_BYTES else SMALL).put_back(piece)
+
+
+def claimed(shape: int | tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Number]:
+    """Return an uninitialised array in memory that may have been used before, and will be again.
+
+    Its memory goes to another user when neither the array nor a view of it is left. Raises a MemoryError where there is
+    not enough.
+    """
+    wanted = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
+    if not wanted:
+        return np.empty(shape, dtype=dtype)
+    piece = taken(wanted)
+    piece.touched = max(piece.touched, wanted)
+    array = np.frombuffer(memoryview(piece.memory.data)[:wanted], dtype=np.uint8)  # views of it refer to it
+    weakref.finalize(array, give_back, piece).atexit = False
+    return array.view(dtype).reshape(shape)
+
+
+def _allocated(n_bytes: int) -> Piece:
+    return Piece(None, np.empty(n_bytes, dtype=np.uint8))
+
+
+def _mapped(n_bytes: int) -> Piece:
+    try:
+        mapping = mmap.mmap(-1, -(-n_bytes // _HUGE_PAGE) * _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(
+            f"the system does not give {n_bytes} bytes of memory for kernel values: lower memory_limit"
+        ) from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # of systems without them
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return Piece(mapping, np.frombuffer(mapping, dtype=np.uint8))
+
+
+def _can_be_taken_back() -> bool:
+    """Whether the system takes the pages of a private mapping back when it is short of memory."""
+    if not hasattr(mmap, "MADV_FREE"):
+        return False
+    try:
+        mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).madvise(mmap.MADV_FREE)
+    except OSError:
+        return False
+    return True
+
+
+SMALL = Pieces(_allocated, _SMALL_SIZE, _IDLE_SMALL_BYTES)
+LARGE = (
+    Pieces(_mapped, _LARGE_SIZE, _IDLE_BYTES) if _can_be_taken_back() else Pieces(_allocated, 0, _IDLE_UNMAPPED_BYTES)
+)

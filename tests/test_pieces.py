@@ -1,0 +1,234 @@
+"""Memory that stays with the process: who gets it next, how much of it, and that nobody can tell."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mercer import SVC, SVR
+from mercer.gram import claimed, pieces
+from mercer.gram.pieces import LARGE, SMALL
+
+MEGABYTE = 1 << 20
+KINDS = [pytest.param(SMALL, 1000, id="small"), pytest.param(LARGE, 8 * MEGABYTE, id="large")]
+
+mapped = pytest.mark.skipif(not pieces._can_be_taken_back(), reason="the system takes no idle memory back")
+
+
+@pytest.fixture(autouse=True)
+def nothing_idle():
+    SMALL.clear()
+    LARGE.clear()
+
+
+@pytest.mark.parametrize(("kind", "size"), KINDS)
+def test_the_next_user_has_the_same_memory(kind, size):
+    array = claimed(size, np.uint8)
+    place = array.ctypes.data
+    assert kind.idle_bytes == 0
+    del array
+    assert kind.idle_bytes == size
+    again = claimed((size // 100, 10), np.float64 if kind is LARGE else np.float32)
+    assert again.shape == (size // 100, 10)
+    assert again.ctypes.data == place
+    assert kind.idle_bytes == 0
+
+
+@pytest.mark.parametrize(("kind", "size"), KINDS)
+def test_nobody_has_memory_that_somebody_refers_to(kind, size):
+    row = claimed((2, size // 2), np.uint8)[1, 3:]
+    row[:] = 7
+    other = claimed(size, np.uint8)
+    other[:] = 0
+    assert not np.shares_memory(row, other)
+    assert (row == 7).all()
+    del row
+    assert kind.idle_bytes == size // 2 * 2
+
+
+def test_nothing_takes_nothing():
+    assert claimed((0, 5), np.float32).shape == (0, 5)
+    assert SMALL.idle_bytes == LARGE.idle_bytes == 0
+
+
+@mapped
+def test_who_needs_more_finds_it_in_the_same_place_and_who_needs_less_leaves_the_larger_one():
+    few, many = claimed(8 * MEGABYTE, np.uint8), claimed(40 * MEGABYTE, np.uint8)
+    places = few.ctypes.data, many.ctypes.data
+    del few, many
+    assert claimed(5 * MEGABYTE, np.uint8).ctypes.data == places[0]
+    assert claimed(20 * MEGABYTE, np.uint8).ctypes.data == places[1]
+    assert claimed(80 * MEGABYTE, np.uint8).ctypes.data == places[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "most"),
+    [
+        pytest.param(SMALL, 3 * MEGABYTE, 8 * MEGABYTE, id="small"),
+        pytest.param(LARGE, 100 * MEGABYTE, 256 * MEGABYTE, id="large", marks=mapped),
+    ],
+)
+def test_no_more_is_idle_than_said_and_the_longest_idle_goes_first(kind, size, most):
+    arrays = [claimed(size + number, np.uint8) for number in range(4)]  # addresses alone: nothing is written
+    places = [array.ctypes.data for array in arrays]
+    while arrays:
+        del arrays[0]
+        assert kind.idle_bytes <= most
+    assert kind.idle_bytes == 2 * size + 5
+    assert {claimed(size + number, np.uint8).ctypes.data for number in (2, 3)} == set(places[2:])
+
+
+def test_a_piece_beyond_the_bound_is_given_up_alone():
+    array = claimed(8 * MEGABYTE, np.uint8)
+    del array
+    array = claimed(600 * MEGABYTE, np.uint8)
+    del array
+    assert LARGE.idle_bytes == 8 * MEGABYTE
+
+
+@mapped
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell whose pages are")
+def test_what_is_idle_is_the_systems_to_take():
+    def to_take():
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("LazyFree"))
+
+    array, before = claimed(32 * MEGABYTE, np.uint8), to_take()
+    array[:] = 1
+    assert to_take() == before
+    del array
+    assert to_take() >= before + 31 * MEGABYTE
+    array = claimed(32 * MEGABYTE, np.uint8)
+    array[:] = 1
+    assert to_take() <= before + MEGABYTE
+
+
+def test_threads_have_pieces_of_their_own():
+    wrong = []
+
+    def use(number):
+        for turn in range(300):
+            arrays = [claimed(size, np.uint8) for size in (100 + turn, 5 * MEGABYTE + turn)]
+            for array in arrays:
+                array[:64] = number
+            for array in arrays:
+                if not (array[:64] == number).all():
+                    wrong.append(turn)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(SMALL._idle) <= 8
+    assert len(LARGE._idle) <= 8
+
+
+def test_fits_do_not_see_what_others_left():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2600, 80))  # rows are kept, and working sets grow
+    f = X[:, :4].sum(axis=1)
+    machines = [SVC(C=100.0), SVC(C=10.0, multi_class="ovr"), SVC(multi_class="joint"), SVR(C=10.0)]
+    targets = [f > 0.0, np.digitize(f, [-2.0, 2.0]), np.digitize(f, [-2.0, 2.0]), f]
+
+    expected = [machine.fit(X, y).dual_coef_.tobytes() for machine, y in zip(machines, targets, strict=True)]
+    for machine, y, coefficients in zip(machines, targets, expected, strict=True):
+        left = [claimed(size, np.uint8) for size in (3 * MEGABYTE, 3 * MEGABYTE, 80 * MEGABYTE, 80 * MEGABYTE)]
+        for array in left:
+            array[:] = 255  # as numbers, NaN
+        del array, left
+        assert machine.fit(X, y).dual_coef_.tobytes() == coefficients
+
+
+def outcome_of(script):
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+FORK = """
+import os
+import numpy as np
+from mercer.gram import claimed
+
+held, idle = claimed(8 << 20, np.uint8), claimed(8 << 20, np.uint8)
+held[:], idle[:], place = 1, 2, idle.ctypes.data
+del idle
+child = os.fork()
+if child == 0:
+    own = claimed(8 << 20, np.uint8)
+    own[:], held[:] = 3, 3
+    os._exit(0 if own.ctypes.data == place else 1)
+ours = claimed(8 << 20, np.uint8)
+ours[:] = 4
+_, status = os.waitpid(child, 0)
+print(status, held.min(), held.max(), ours.min(), ours.max())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks are POSIX's")
+def test_who_is_forked_has_copies():
+    assert outcome_of(FORK) == ["0", "1", "1", "4", "4"]
+
+
+WITHOUT = """
+import mmap
+for name in ("MADV_FREE", "MADV_HUGEPAGE"):
+    if hasattr(mmap, name):
+        delattr(mmap, name)
+import numpy as np
+from mercer import SVC
+from mercer.gram.pieces import LARGE, claimed
+
+arrays = [claimed(10 << 20, np.uint8) for _ in range(5)]
+place = arrays[-1].ctypes.data
+while arrays:
+    del arrays[0]
+print(LARGE.idle_bytes >> 20)
+large = claimed(40 << 20, np.uint8)
+del large
+print(LARGE.idle_bytes >> 20)
+X = np.random.default_rng(0).standard_normal((2500, 5))
+print(SVC(C=100.0).fit(X, X[:, 0] * X[:, 1] > 0.0).certificate_.status)
+"""
+
+
+def test_less_stays_where_the_system_cannot_take_it_back():
+    assert outcome_of(WITHOUT) == ["30", "30", "optimal"]
+
+
+SHORT = """
+import resource
+from pathlib import Path
+import numpy as np
+from mercer.gram.pieces import claimed
+
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (200 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+first = claimed(100 << 20, np.uint8)
+first[:] = 1
+try:
+    claimed(150 << 20, np.uint8)
+except MemoryError as error:
+    print(error)
+del first
+second = claimed(150 << 20, np.uint8)
+print(second.nbytes >> 20)
+"""
+
+
+@mapped
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the system does not tell how many addresses are used"
+)
+def test_where_addresses_are_short_pieces_take_no_more_than_they_need():
+    *message, found = outcome_of(SHORT)
+    assert " ".join(message) == (
+        f"the system does not give {150 * MEGABYTE} bytes of memory for kernel values: lower memory_limit"
+    )
+    assert found == "150"
