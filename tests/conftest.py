@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 
 from cases import WAYS, going
+from mercer.gram.pieces import LARGE, SMALL
 
 # The same examples on every run, and no deadline: a slow machine is not a wrong result.
 settings.register_profile("mercer", deadline=None, derandomize=True)
@@ -15,3 +16,10 @@ def way(request):
     """Every way to solve a problem, in force during the test."""
     with going(request.param):
         yield request.param
+
+
+@pytest.fixture
+def nothing_idle():
+    """No memory that others have left."""
+    SMALL.clear()
+    LARGE.clear()

@@ -19,9 +19,8 @@ mapped = pytest.mark.skipif(not pieces._can_be_taken_back(), reason="the system 
 
 
 @pytest.fixture(autouse=True)
-def nothing_idle():
-    SMALL.clear()
-    LARGE.clear()
+def _nothing_idle(nothing_idle):
+    """What ran before is not to be seen."""
 
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
@@ -111,6 +110,7 @@ def test_threads_have_pieces_of_their_own():
 
     def use(number):
         for turn in range(300):
+            arrays = array = None
             arrays = [claimed(size, np.uint8) for size in (100 + turn, 5 * MEGABYTE + turn)]
             for array in arrays:
                 array[:64] = number
@@ -119,10 +119,15 @@ def test_threads_have_pieces_of_their_own():
                     wrong.append(turn)
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that they overlap
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(often)
     assert not wrong
     assert len(SMALL._idle) <= 8
     assert len(LARGE._idle) <= 8
@@ -232,3 +237,36 @@ def test_where_addresses_are_short_pieces_take_no_more_than_they_need():
         f"the system does not give {150 * MEGABYTE} bytes of memory for kernel values: lower memory_limit"
     )
     assert found == "150"
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+from mercer import SVC
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (900 << 20), resource.RLIM_INFINITY))
+rng = np.random.default_rng(0)
+X = rng.normal(size=(2600, 5))
+SVC(C=100.0, n_jobs=1).fit(X, X[:, 0] + 0.3 * rng.normal(size=2600) > 0.0)
+assert np.empty(500 << 20, dtype=np.uint8).size
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+def test_others_have_addresses_where_these_are_limited():
+    subprocess.run([sys.executable, "-c", LIMITED], check=True)
+
+
+@mapped
+def test_memory_that_the_system_does_not_take_back_is_given_up():
+    array = claimed(8 * MEGABYTE, np.uint8)
+
+    def refused(*arguments):
+        raise OSError(22, "Invalid argument")
+
+    piece = pieces.taken(8 * MEGABYTE)
+    piece.touched, piece.mapping = 8 * MEGABYTE, type("Locked", (), {"madvise": refused})()
+    pieces.give_back(piece)
+    assert LARGE.idle_bytes == 0
+    del array
+    assert LARGE.idle_bytes == 8 * MEGABYTE

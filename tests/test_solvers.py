@@ -332,6 +332,27 @@ def test_who_will_be_at_a_bound_goes_there_at_once(make, monkeypatch):
     assert found.n_iter < 0.7 * from_zero.n_iter
 
 
+@pytest.mark.parametrize("max_iter", [30, 100, 300])
+def test_who_stops_while_a_part_is_solved_has_its_point(max_iter):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 5))
+    problem = c_svc(np.sign(X[:, 0] + rng.normal(size=2500)), 1.0)
+    found = solve(problem, Gram(RBF(gamma=0.05), as_data(X)), limits=Limits(max_iter=max_iter))
+    assert found.status is Status.MAX_ITER
+    assert found.n_iter <= max_iter
+    assert found.certificate.dual > 0.0
+    assert abs(found.beta.sum()) < 1e-9
+
+
+def test_a_part_that_is_no_smaller_is_not_asked():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 3))
+    whole = one_class(np.ones(2400), 0.3)
+    alone = replace(whole, groups=np.arange(2400) // 2)
+    found = solve(alone, Gram(RBF(gamma=0.3), as_data(X)), limits=Limits(max_seconds=20.0))
+    assert np.isfinite(found.certificate.dual)
+
+
 @pytest.mark.parametrize(
     ("make", "gamma"),
     [(lambda y: nu_svc(np.sign(y), 1.0, 0.04), 0.2), (lambda y: epsilon_svr(y, 5.0, 0.1), 1.0)],

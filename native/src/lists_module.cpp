@@ -14,16 +14,15 @@ namespace mercer {
 namespace {
 
 // The elements at these places of each array, a row for each.
-nb::ndarray<nb::numpy, double, nb::ndim<2>> take_each(const std::vector<ConstDoubles>& arrays, ConstIndices places) {
+auto take_each(const std::vector<ConstDoubles>& arrays, ConstIndices places) {
     const std::size_t count = places.shape(0);
-    auto* kept = new std::vector<double>(arrays.size() * count);
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-    double* out = kept->data();
+    std::vector<double> taken(arrays.size() * count);
+    double* out = taken.data();
     for (const ConstDoubles& array : arrays) {
         check_indices(places.data(), static_cast<int64_t>(count), static_cast<int64_t>(array.shape(0)));
         for (std::size_t k = 0; k < count; ++k) *out++ = array.data()[places.data()[k]];
     }
-    return nb::ndarray<nb::numpy, double, nb::ndim<2>>(kept->data(), {arrays.size(), count}, owner);
+    return owned_as(std::move(taken), arrays.size(), count);
 }
 
 // out[places] += values; of a place that is named twice both count.

@@ -43,9 +43,10 @@ class SurveyOfArrays {
   public:
     void look(ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
               std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
-        survey_.look(make_variables(beta, gradient, lower, upper, groups, n_groups, active));
+        const Variables variables = make_variables(beta, gradient, lower, upper, groups, n_groups, active);
         bounds_ = {beta, lower, upper};
         indices_ = {groups, active};
+        survey_.look(variables);
     }
 
     double violation() const { return survey_.violation(); }

@@ -374,7 +374,7 @@ class Survey::Chosen {
 
 std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, int64_t n_previous, int64_t limit) {
     off_.resize(growing_.size() + 1);
-    Chosen chosen(*this, limit);
+    Chosen chosen(*this, std::min(limit, v_.n_active + n_previous));
     chosen.take_free(previous, n_previous);
     chosen.take_unseen(seen);
     chosen.take_worst();

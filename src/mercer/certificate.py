@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,8 +30,9 @@ def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: floa
     not have hidden more: it is below these limits itself, or the conditions hold with that much room. For a problem
     that is not known to be convex it is `stationary` in its place.
     """
-    met = evaluation.violation <= tol and (tol_gap is None or evaluation.relative_gap <= tol_gap)
-    if not met:  # nor where they are NaN
+    gap = evaluation.relative_gap
+    met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
+    if not met or math.isnan(gap):  # nor where they are NaN
         return ended
     certain = is_certain(evaluation.excess, evaluation.rounding, tol)
     if not certain or (tol_gap is not None and evaluation.relative_gap_rounding > tol_gap):

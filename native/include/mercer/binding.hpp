@@ -35,7 +35,7 @@ inline void check_indices(const int64_t* indices, int64_t count, int64_t n) {
         const auto index = static_cast<uint64_t>(indices[i]);
         signs |= index | (static_cast<uint64_t>(n) - 1 - index);
     }
-    require(count == 0 || signs >> 63 == 0, "row indices must lie between 0 and the number of rows");
+    require(count == 0 || signs >> 63 == 0, "indices must lie between 0 and the number of rows");
 }
 
 inline const Implementation& implementation(const std::string& isa) {
@@ -44,11 +44,18 @@ inline const Implementation& implementation(const std::string& isa) {
     return *found;
 }
 
-template <class Value>
-nb::ndarray<nb::numpy, Value, nb::ndim<1>> owned(std::vector<Value> values) {
+// An array of this shape that keeps the values.
+template <class Value, class... Sizes>
+auto owned_as(std::vector<Value> values, Sizes... sizes) {
     auto* kept = new std::vector<Value>(std::move(values));
     nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
-    return nb::ndarray<nb::numpy, Value, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
+    return nb::ndarray<nb::numpy, Value, nb::ndim<sizeof...(Sizes)>>(kept->data(), {sizes...}, owner);
+}
+
+template <class Value>
+auto owned(std::vector<Value> values) {
+    const std::size_t size = values.size();
+    return owned_as(std::move(values), size);
 }
 
 void bind_gather(nb::module_& module);

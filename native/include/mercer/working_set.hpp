@@ -18,7 +18,8 @@ struct Variables {
 
 // What one look at the active variables finds. Until the next look, which uses the same memory again, the arrays must
 // be there and stay as they are; but for the gradient, which is noted. The mean of the free gradients of a single group
-// is summed in eight lanes, in the same order on every machine.
+// is summed in eight lanes, in the same order on every machine. Gradients must be numbers: of others it says nothing
+// true.
 class Survey {
   public:
     void look(const Variables& variables);

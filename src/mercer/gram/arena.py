@@ -36,11 +36,10 @@ class Arena:
         """Return `size` numbers, uninitialised; whatever was returned before is given up."""
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
-        self.nbytes = max(self.nbytes, wanted)
         if self._piece is None or wanted > self._piece.memory.nbytes:
             self._give_back()  # before another one comes
             self._piece = taken(wanted)
-        self._piece.touched = max(self._piece.touched, wanted)
+        self.nbytes, self._piece.touched = max(self.nbytes, wanted), max(self._piece.touched, wanted)
         return self._piece.memory[:wanted].view(dtype)
 
     def holds(self, content: object) -> bool:
@@ -57,9 +56,9 @@ class Arena:
         return self._piece.memory[: size * np.dtype(dtype).itemsize].view(dtype)
 
     def _give_back(self) -> None:
-        if self._piece is not None:
-            give_back(self._piece)
-            self._piece = None
+        piece, self._piece = self._piece, None
+        if piece is not None:
+            give_back(piece)
 
     def __del__(self, is_over: Callable[[], bool] = sys.is_finalizing) -> None:
         # Bound here, for at the end of the process the modules' own names are gone before the last objects are.

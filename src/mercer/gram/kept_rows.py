@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import combine_rows
+from mercer._core import add_at, combine_rows
 from mercer.gram.pieces import claimed
 
 Array = npt.NDArray[np.floating]
@@ -88,3 +88,13 @@ def combined(
         used = np.flatnonzero(column)
         combine_rows(kept, slots[used], columns, column[used], out, n_threads)
     return sums[0] if weights.ndim == 1 else sums.T
+
+
+def add_to(out: FloatArray, rows: IndexArray | None, change: FloatArray) -> None:
+    """Add a change of these distinct rows, or of all, to `out`, which may have several columns."""
+    if rows is None:
+        out += change
+    elif out.ndim == 1 and out.flags.c_contiguous:
+        add_at(out, rows, change)
+    else:
+        out[rows] += change

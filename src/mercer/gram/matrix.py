@@ -10,10 +10,11 @@ from typing import TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import add_at, gather_rows
+from mercer._core import gather_rows
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Precomputed
 from mercer.gram.arena import Arena
+from mercer.gram.kept_rows import add_to
 from mercer.gram.padding import padded_block
 from mercer.gram.repeats import fold, summed, sums_of
 from mercer.gram.store import Store
@@ -360,10 +361,7 @@ class Gram:
                 if height < n_rows:
                     at = np.arange(piece.start, piece.stop) if row_idx is None else row_idx[piece]
                 change = self._store.combine(at, col_idx[part], weights[part], single)
-                if rows is not None and out.ndim == 1:
-                    add_at(out, rows[piece], change)
-                else:
-                    out[piece if rows is None else rows[piece]] += change
+                add_to(out[piece] if rows is None else out, None if rows is None else rows[piece], change)
                 yield
 
     def matvec(

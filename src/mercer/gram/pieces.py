@@ -21,7 +21,8 @@ Bytes = npt.NDArray[np.uint8]
 Number = TypeVar("Number", bound=np.generic)
 
 _LARGE_BYTES = 4 << 20  # from here on, pieces are mapped; the allocator is quick about smaller ones
-_SMALL_SIZE, _LARGE_SIZE = 4000 << 10, 512 << 20  # least ones of pieces: users that need more than the last fit in
+# Least ones of pieces: users that need more than the last fit in. Small ones stay below what tells the kinds apart.
+_SMALL_SIZE, _LARGE_SIZE = 4000 << 10, 512 << 20
 _HUGE_PAGE = 2 << 20
 _IDLE_BYTES, _IDLE_SMALL_BYTES = 256 << 20, 8 << 20  # that nobody uses, at most, of mapped pieces and of small ones
 _IDLE_UNMAPPED_BYTES = 32 << 20  # where the system cannot take back what nobody uses
@@ -35,6 +36,8 @@ class Piece:
     ----------
     memory : ndarray of uint8
         May be larger than what was asked for.
+    mapping : mmap, optional
+        That it is a mapping of; None where the allocator gave it.
     touched : int
         Bytes from its beginning that users have written, at most.
     """
@@ -86,7 +89,7 @@ class Pieces:
 
     def _make_new(self, wanted: int) -> Piece:
         try:
-            return self._make(max(wanted, self._size))
+            return self._make(wanted if _addresses_are_limited() else max(wanted, self._size))
         except MemoryError:  # addresses may be short where memory is not
             self.clear()
             return self._make(wanted)
@@ -96,7 +99,10 @@ class Pieces:
         if piece.touched > self._most_bytes:
             return
         if piece.mapping is not None:
-            piece.mapping.madvise(mmap.MADV_FREE, 0, piece.touched)
+            try:
+                piece.mapping.madvise(mmap.MADV_FREE, 0, piece.touched)
+            except OSError:  # of memory that has been locked meanwhile, say
+                return
         self._idle.append(piece)
         while self.idle_bytes > self._most_bytes:
             with suppress(IndexError):  # another thread has taken them
@@ -116,8 +122,21 @@ def give_back(piece: Piece) -> None:
 def claimed(shape: int | tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Number]:
     """Return an uninitialised array in memory that may have been used before, and will be again.
 
-    Its memory goes to another user when neither the array nor a view of it is left. Raises a MemoryError where there is
-    not enough.
+    Its memory goes to another user when neither the array nor a view of it is left.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : type
+
+    Returns
+    -------
+    ndarray of this shape and type
+
+    Raises
+    ------
+    MemoryError
+        If the system has not so much.
     """
     wanted = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     if not wanted:
@@ -130,20 +149,34 @@ def claimed(shape: int | tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Nu
 
 
 def _allocated(n_bytes: int) -> Piece:
-    return Piece(None, np.empty(n_bytes, dtype=np.uint8))
+    try:
+        return Piece(None, np.empty(n_bytes, dtype=np.uint8))
+    except MemoryError as error:
+        raise _lacking(n_bytes) from error
+
+
+def _lacking(n_bytes: int) -> MemoryError:
+    return MemoryError(f"the system does not give {n_bytes} bytes of memory for kernel values: lower memory_limit")
 
 
 def _mapped(n_bytes: int) -> Piece:
     try:
         mapping = mmap.mmap(-1, -(-n_bytes // _HUGE_PAGE) * _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(
-            f"the system does not give {n_bytes} bytes of memory for kernel values: lower memory_limit"
-        ) from error
+        raise _lacking(n_bytes) from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # of systems without them
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return Piece(mapping, np.frombuffer(mapping, dtype=np.uint8))
+
+
+def _addresses_are_limited() -> bool:
+    """Whether the process may only have so many addresses (`ulimit -v`): what a piece does not use others may need."""
+    try:
+        import resource  # not on every system
+    except ImportError:
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _can_be_taken_back() -> bool:

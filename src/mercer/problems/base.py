@@ -34,7 +34,7 @@ def inner(a: FloatArray, b: FloatArray) -> float:
 def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.longdouble) -> FloatArray:
     """Return what fills the `room` of the first in `order`, up to `total`: a point at bounds, but for one variable."""
     point, rooms = np.zeros(room.size), room[order].astype(np.longdouble)
-    before = np.cumsum(rooms) - rooms  # with digits to spare, so that rounding leaves nobody between its bounds
+    before = np.cumsum(rooms) - rooms  # where there are more digits, so that rounding leaves nobody between bounds
     point[order] = np.clip(total - before, 0.0, rooms)
     return point
 
@@ -217,8 +217,12 @@ class Problem:
             chosen = np.flatnonzero(self.rows % step == 0)
             rows = self.rows[chosen] // step
         groups, widths = self.groups[chosen], self.upper - self.lower
-        room, part_room = np.bincount(self.groups, weights=widths), np.bincount(groups, weights=widths[chosen])
-        share = (room / np.maximum(part_room, _LEAST_PART * room))[groups]
+        room, part_room = (
+            np.bincount(of, weights=some, minlength=self.n_groups)
+            for of, some in ((self.groups, widths), (groups, widths[chosen]))
+        )
+        shares = np.divide(room, np.maximum(part_room, _LEAST_PART * room), out=np.ones_like(room), where=room > 0.0)
+        share = shares[groups]
         part = Problem(
             self.name,
             self.linear[chosen],

@@ -18,8 +18,8 @@ from mercer.solvers.batch_state import BatchState
 from mercer.solvers.block import INNER_SHARE, Block
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.single import largest_value, noise, single_precision_helps
-from mercer.solvers.sizes import soft_working_sets, working_sets
+from mercer.solvers.single_precision import noise, single_precision_helps
+from mercer.solvers.sizes import reach, soft_working_sets, working_sets
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ _SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for e
 _PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
-_MILD = 10.0  # C k(x, x) from which on few variables are at bounds in the end
+_MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
 _AGREED = 0.8  # of what the part's solution gains on its start: the least that its rule must gain there
@@ -44,9 +44,10 @@ def _asks_for_a_start(state: BatchState) -> bool:
     """Whether a part of the rows may know a better start: many variables are at bounds, or will be."""
     problem = state.problem
     n_moved = np.count_nonzero(problem.start)
-    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and largest_value(problem, state.gram) < _MILD)
+    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and reach(problem, state.gram) < _MILD)
     bounded = problem.groups is not None and problem.ridge is None and np.isfinite(problem.upper - problem.lower).all()
-    return bool(crowded and bounded and not state.takes_everything)
+    in_part = problem.n_outputs == 1 and _CROWDED * problem.n_groups < problem.n  # each group is in it
+    return bool(crowded and bounded and in_part and not state.takes_everything)
 
 
 @final
@@ -91,12 +92,13 @@ class BatchSMO(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.begins_anew = start is None
-        state.largest = gram.largest_diagonal
-        state.single = single_precision_helps(problem, gram)
+        state.largest_diagonal = gram.largest_diagonal
+        state.single = single_precision_helps(problem.n, reach(problem, gram))
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
-        largest, kept = largest_value(problem, gram), state.cache is not None
-        state.sizes = soft_working_sets(working_sets(gram), problem.n_rows, largest, beside_rows=kept)
+        state.sizes = soft_working_sets(
+            working_sets(gram), problem.n_rows, reach(problem, gram), beside_rows=state.cache is not None
+        )
         if not state.takes_everything:
             state.ledger = Ledger(state.values, state.rows, beta)
         state.work = self._begin(state)
@@ -167,14 +169,17 @@ class BatchSMO(Solver[BatchState]):
         """
         problem = state.problem
         if not problem.start.any():
+            state.violation = _violation_of(state, np.arange(problem.n))
             sample, _ = yield from self._part(state, _SAMPLED, _ROUGH_SAMPLE)
             if sample.n_free > _MOSTLY_FREE * np.count_nonzero(sample.beta):
                 return
+            del sample
         part, chosen = yield from self._part(state, _THINNED, _ROUGH)
         thinned = part.problem
         least = yield from _dual_at(part, thinned.start)
         found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.group_totals(thinned.start)))
-        if not found - least >= _AGREED * (part.dual - least):  # nor where it is no number
+        gain = part.dual - least
+        if not (gain > 0.0 and found - least >= _AGREED * gain):  # nor where they are no numbers
             return
         gradient, used = problem.linear.copy(), np.flatnonzero(part.beta)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
@@ -182,8 +187,14 @@ class BatchSMO(Solver[BatchState]):
         state.ledger = Ledger(state.values, state.rows, state.beta)
 
     def _part(self, state: BatchState, step: int, rough: float) -> Generator[None, None, tuple[BatchState, IndexArray]]:
-        """Solve the problem of every `step`-th row to a share of its first violation; return it, and its variables."""
-        thinned, chosen = state.problem.thinned(step)
+        """Solve the problem of every `step`-th row to a share of its first violation; return it, and its variables.
+
+        Who stops meanwhile has its point, in boxes as narrow as they are: where sums are 0, that is feasible.
+        """
+        problem = state.problem
+        thinned, chosen = problem.thinned(step)
+        wide = thinned.upper - thinned.lower
+        narrower = np.divide((problem.upper - problem.lower)[chosen], wide, out=np.zeros(wide.size), where=wide > 0.0)
         part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
         part.max_iter, part.stop, part.n_iter = state.max_iter, state.stop, state.n_iter
 
@@ -197,7 +208,10 @@ class BatchSMO(Solver[BatchState]):
         part.work = iter(())  # what is there would keep the part, and the memory of its matrix
         for _ in solve():
             state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
+            if not thinned.start.any():
+                state.beta[chosen] = np.clip(narrower * part.beta, problem.lower[chosen], problem.upper[chosen])
             yield
+        state.beta[:] = problem.start
         return part, chosen
 
     def _rounds(self, state: BatchState) -> Iterator[None]:
@@ -261,15 +275,14 @@ class BatchSMO(Solver[BatchState]):
 
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
-        return noise(state.largest, state.moved) if state.single else 0.0
+        return noise(state.largest_diagonal, state.moved) if state.single else 0.0
 
     def _survey(self, state: BatchState) -> None:
         """Measure the violation, and leave out what is at a bound and violates nothing until the next true gradient."""
         found, p = state.survey, state.problem
         found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
         state.violation, state.n_free = found.violation, found.n_free
-        n_active = p.n if state.active is None else state.active.size
-        if not state.takes_everything and found.n_kept() <= _SHRUNK * n_active:
+        if not state.takes_everything and found.n_kept() <= _SHRUNK * state.n_active:
             state.leave_out_all_but(found.kept())
 
     def _everything(self, state: BatchState) -> IndexArray:
@@ -281,7 +294,7 @@ class BatchSMO(Solver[BatchState]):
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
         wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH, _PER_MOVED * state.n_moved))
         size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
-        if state.covered is not None or (state.problem.n if state.active is None else state.active.size) <= size:
+        if state.covered is not None or state.n_active <= size:
             state.holds_all = True
             return self._everything(state)
         chosen = state.survey.select(state.seen, state.previous, size)
@@ -328,7 +341,7 @@ class BatchSMO(Solver[BatchState]):
             matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
         arena.declare(content)
         state.matrix = matrix
-        if chosen.size == (problem.n if state.active is None else state.active.size):
+        if chosen.size == state.n_active:
             state.covered = chosen
         return matrix
 

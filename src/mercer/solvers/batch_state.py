@@ -24,7 +24,11 @@ IndexArray = npt.NDArray[np.int64]
 
 @dataclass
 class BatchState(State):
-    """State of :class:`mercer.solvers.BatchSMO`."""
+    """State of :class:`mercer.solvers.BatchSMO`.
+
+    Of n variables `gradient` and `seen` are (n,); `active`, `active_rows`, `covered` and `previous` are lists of
+    indices, int64, and `matrix` is (m, m padded) for a working set of m, float32 or float64.
+    """
 
     problem: Problem = field(kw_only=True)
     gram: Gram = field(kw_only=True)
@@ -40,7 +44,7 @@ class BatchState(State):
     covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
     single: bool = False  # whether kernel values are evaluated in single precision
     sizes: tuple[int, ...] = ()  # of working sets
-    largest: float = 0.0  # of |k(x, x)|
+    largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
     n_free: int = 0  # of the active variables
@@ -62,6 +66,11 @@ class BatchState(State):
         self.takes_everything = takes_everything(self.gram)
         self.values, self.rows = self.gram.folded or (self.gram, None)
         self.is_doubled = self.rows is not None and np.array_equal(self.rows, np.tile(np.arange(self.values.n), 2))
+
+    @property
+    def n_active(self) -> int:
+        """Number of variables whose gradient is kept up to date."""
+        return self.problem.n if self.active is None else self.active.size
 
     def rows_of(self, variables: IndexArray) -> IndexArray:
         """Return which rows of `values` these variables belong to."""

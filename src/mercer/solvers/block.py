@@ -14,8 +14,8 @@ from mercer._core import solve_block, take_each
 from mercer.problems import inner
 from mercer.solvers.base import FloatArray
 from mercer.solvers.batch_state import BatchState
-from mercer.solvers.single import largest_value, noise
-from mercer.solvers.sizes import EXACT_FREE, ends_exactly, least_set
+from mercer.solvers.single_precision import noise
+from mercer.solvers.sizes import EXACT_FREE, ends_exactly, least_set, reach
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
@@ -54,6 +54,19 @@ class Block:
     """The problem restricted to a working set; writes back to the state after every native call.
 
     In smaller boxes it does not, and what has been found there does once its dual objective is the higher one.
+
+    Parameters
+    ----------
+    state : BatchState
+    chosen : ndarray of int64, (m,)
+        The working set, by group.
+    matrix : ndarray of shape (m, m padded), float32 or float64
+        Its kernel values; see :func:`mercer.gram.padded_block`.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (m,)
+    violation : float
     """
 
     def __init__(self, state: BatchState, chosen: IndexArray, matrix: Array) -> None:
@@ -83,7 +96,7 @@ class Block:
         """Whether all variables are 0, so that the solution in smaller boxes is a start in these."""
         state = self._state
         grows = self._is_everything and self._is_single and state.n_refreshes == 0 and not self._beta.any()
-        return grows and math.isfinite(largest_value(state.problem, state.gram))
+        return grows and math.isfinite(reach(state.problem, state.gram))
 
     def _in_smaller_boxes(self, violation: float) -> Block:
         """Return the problem in smaller boxes, all variables at 0, and the violation that these have there."""
@@ -113,7 +126,7 @@ class Block:
 
     @property
     def _max_free(self) -> int:
-        size, single, room = self._chosen.size, self._is_single, self._state.gram.room
+        size, single, room = self._size, self._is_single, self._state.gram.room
         most = (_MAX_FREE if self._state.holds_all else _FEW_FREE) if single else _MAX_FREE_DOUBLE
         while most > least_set() and newton_bytes(most, size, single=single) > room // (4 if single else 2):
             most = max(least_set(), most // 2)
@@ -161,7 +174,7 @@ class Block:
 
         They have gone astray where the first of them leave a violation of more than `astray`.
         """
-        size, done = max(1, self._chosen.size), 0
+        size, done = max(1, self._size), 0
         while True:
             left = self._left(min(_PAIR_WORK // size, self._patience() - done))
             if left == 0:
@@ -176,7 +189,7 @@ class Block:
 
     def _patience(self) -> int:
         """How many pair steps to make before Newton steps."""
-        size, n_free, state = max(1, self._chosen.size), self._n_free, self._state
+        size, n_free, state = max(1, self._size), self._n_free, self._state
         ends = self._is_everything and state.n_refreshes > 0  # single precision has left few changes to make
         if n_free > self._max_free or not (self._is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
@@ -190,7 +203,7 @@ class Block:
         if not self._is_single:
             return 0.0
         change = self.change
-        return noise(self._state.largest, inner(change, change))
+        return noise(self._state.largest_diagonal, inner(change, change))
 
     def _newton_steps(self, tol: float) -> Generator[None, None, int]:
         """Return how they ended."""
@@ -199,12 +212,12 @@ class Block:
             n_free = self._n_free
             if n_free > self._max_free:
                 return _LIMIT
-            per_step = 4.0 * n_free * n_free + n_free * self._chosen.size + 1.0
+            per_step = 4.0 * n_free * n_free + n_free * self._size + 1.0
             left = self._left(n_free + 64 if self._is_single else int(min(2000, max(8, _NEWTON_WORK / per_step))))
             if left == 0:
                 return _LIMIT
             self._state.drags = self._state.drags or self._is_single
-            self._state.count_memory(newton_bytes(n_free, self._chosen.size, single=self._is_single))
+            self._state.count_memory(newton_bytes(n_free, self._size, single=self._is_single))
             end = self._run(newton=True, tol=max(tol, self._noise()), max_iter=left)
             yield
             if end != _LIMIT:

@@ -16,7 +16,8 @@ from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.solution import Product
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
-from mercer.solvers.single import single_precision_helps
+from mercer.solvers.single_precision import single_precision_helps
+from mercer.solvers.sizes import reach
 
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
@@ -43,7 +44,7 @@ class Progression:
     def __init__(self, problem: Problem, gram: Gram, rows: IndexArray, tol: float) -> None:
         self.tol, self._problem, self._gram, self._rows = tol, problem, gram, rows
         self._seen = np.zeros(problem.n, dtype=np.int8)
-        self._precise, self._drags, self._wanted = not single_precision_helps(problem, gram), False, 0
+        self._precise, self._drags, self._wanted = not single_precision_helps(problem.n, reach(problem, gram)), False, 0
         self.finished, self.n_iter, self.violation, self.room_bytes = False, 0, float("inf"), 0
 
     def work(self, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None) -> None:

@@ -16,8 +16,10 @@ from mercer.isa import select_isa
 from mercer.problems import JointHinge, Problem, inner
 from mercer.solvers import joint_newton
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
+from mercer.solvers.block import INNER_SHARE
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.sizes import EXACT_PROBLEM, takes_everything, working_sets
+from mercer.solvers.single_precision import noise, single_precision_helps
+from mercer.solvers.sizes import is_exact, takes_everything, working_sets
 
 Array = npt.NDArray[np.floating]
 
@@ -30,8 +32,6 @@ _MOVED = 3.0  # classes of a row that take a step, or so
 _LITTLE = 1e-6  # of what Newton steps gained, ends them: steps on single rows find another face more quickly
 _NEWTON, _STEPS = 100, 10  # Newton steps, one after the other: at most, and mostly
 _CONJUGATE = 100  # made at a time, at most: each costs about a step for each row
-_INNER_SHARE = 0.1  # a working set is solved to this share of the violation that it came with
-_ROUNDOFF = 2.0**-24  # of a kernel value in single precision
 _SINGLE_REFRESHES = 2  # beyond, kernel values are in double precision
 _SHARE, _ENOUGH = 15, 2048  # a working set holds this part of the examples at least, or so many
 
@@ -53,7 +53,7 @@ class JointState(State):
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
     single: bool = False  # whether kernel values are evaluated in single precision
-    largest: float = 0.0  # of |k(x, x)|
+    largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
     matrix: Array | None = None  # K, where the working set is everything
@@ -88,7 +88,7 @@ class JointRows(Solver[JointState]):
     problem restricted to W, and add the columns of the examples that moved to the gradients of all classes. So a kernel
     value is evaluated once for all classes. Rows of examples that moved are kept in single precision within
     `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.batch_smo.BatchSMO`;
-    and as there, up to `EXACT_PROBLEM` rows are solved to rounding, whatever the tolerance is.
+    and as there, up to 300 rows are solved to rounding, whatever the tolerance is.
 
     References
     ----------
@@ -111,8 +111,8 @@ class JointRows(Solver[JointState]):
             codes=loss.codes,
             penalties=loss.C,
         )
-        state.largest = gram.largest_diagonal
-        state.single = gram.n > EXACT_PROBLEM and _ROUNDOFF * state.largest * float(loss.C.max()) < 0.1
+        state.largest_diagonal = gram.largest_diagonal
+        state.single = single_precision_helps(gram.n, state.largest_diagonal * float(loss.C.max()))
         if state.single and not takes_everything(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
             state.cache = RowCache(gram)
         state.work = self._begin(state)
@@ -156,9 +156,9 @@ class JointRows(Solver[JointState]):
             chosen = np.arange(state.gram.n) if everything else self._select(state, violations)
             matrix = yield from self._matrix(state, chosen)
             before, gradient_before = beta[chosen], gradient[chosen]
-            share = 0.0 if everything else _INNER_SHARE
+            share = 0.0 if everything else INNER_SHARE
             yield from self._solve_block(state, chosen, matrix, max(0.5 * state.tol, share * state.violation))
-            if everything and state.gram.n <= EXACT_PROBLEM and state.gram.is_convex:
+            if everything and is_exact(state.gram.n) and state.gram.is_convex:
                 yield from self._solve_block(state, chosen, matrix, self._rounding(state), calls_left=_EXACT_CALLS)
             del matrix  # the next may take its place
             change = beta[chosen] - before
@@ -296,7 +296,7 @@ class JointRows(Solver[JointState]):
     def _rounding(self, state: JointState) -> float:
         """About what rounding leaves of a violation."""
         beta, _ = state.rows
-        return _ROUNDED * (1.0 + state.largest * float(np.abs(beta).sum(axis=0).max()))
+        return _ROUNDED * (1.0 + state.largest_diagonal * float(np.abs(beta).sum(axis=0).max()))
 
     def _follow(self, state: JointState, cols: IndexArray, change: FloatArray) -> Iterator[None]:
         """Update the gradients of all rows."""
@@ -309,4 +309,4 @@ class JointRows(Solver[JointState]):
 
     def _noise(self, state: JointState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
-        return 2.0 * _ROUNDOFF * state.largest * state.moved**0.5 if state.single else 0.0
+        return noise(state.largest_diagonal, state.moved) if state.single else 0.0

@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import add_at, complete_square, gather_rows, scatter_rows, without
-from mercer.gram import Gram, claimed, combined
+from mercer._core import complete_square, gather_rows, scatter_rows, without
+from mercer.gram import Gram, add_to, claimed, combined
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -37,14 +37,14 @@ class RowCache:
         self._gram = gram
         limit = min(gram.room // 2, _SPARE_BYTES + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
-        self._arena = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
+        self._values = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
-        self._used = self._claimed = 0
+        self._used = self._most_used = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes that kept rows have taken, at most at a time."""
-        return 4 * self._gram.n * self._claimed
+        return 4 * self._gram.n * self._most_used
 
     def forget(self) -> None:
         """Drop all rows: they do not hold what columns that become active again need."""
@@ -71,11 +71,8 @@ class RowCache:
         width = held.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
         for first in range(0, held.size, max(1, width)):
             part = slice(first, first + width)
-            change = combined(self._arena, held[part], active, chosen[part], self._gram.n_threads)
-            if active is None:
-                out += change
-            else:
-                add_at(out, active, change)
+            change = combined(self._values, held[part], active, chosen[part], self._gram.n_threads)
+            add_to(out, active, change)
             yield
         if not kept.all():
             yield from self._gram.accumulate(out, cols[~kept], weights[~kept], rows=active, single=True)
@@ -87,7 +84,7 @@ class RowCache:
         if new.size > _FEW_NEW * chosen.size:
             yield from self._gram.fill_block(out, chosen, chosen)
             return
-        gather_rows(self._arena, slots, chosen, out, self._gram.n_threads)
+        gather_rows(self._values, slots, chosen, out, self._gram.n_threads)
         yield
         square = claimed((new.size, new.size), np.float32)
         fresh = chosen[new]
@@ -103,7 +100,7 @@ class RowCache:
         height = max(1, n_values // self._gram.n)
         for first in range(0, missing.size, height):
             part = missing[first : first + height]
-            rows = self._arena[self._used : self._used + part.size]
+            rows = self._values[self._used : self._used + part.size]
             if others is None:
                 yield from self._gram.fill_block(rows, cols[part], None)
             else:
@@ -115,4 +112,4 @@ class RowCache:
                 scatter_rows(square, at[part], chosen, rows)
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
             self._used += part.size
-            self._claimed = max(self._claimed, self._used)
+            self._most_used = max(self._most_used, self._used)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mercer.gram import Gram
+from mercer.problems import Problem
 
 WHOLE_PROBLEM = 2048
 """Up to this many variables the working set is everything."""
@@ -26,9 +27,9 @@ def working_sets(gram: Gram) -> tuple[int, ...]:
     return tuple(s for s in _WORKING_SETS if 16 * s * s <= gram.room) or _WORKING_SETS[:1]
 
 
-def soft_working_sets(sizes: tuple[int, ...], n: int, largest: float, *, beside_rows: bool) -> tuple[int, ...]:
-    """Return the sizes for n rows and a C k(x, x) of `largest`; `beside_rows` that are kept they are smaller."""
-    if n <= _MANY_ROWS or largest > _SOFT:
+def soft_working_sets(sizes: tuple[int, ...], n: int, reach: float, *, beside_rows: bool) -> tuple[int, ...]:
+    """Return the sizes for n rows and a C k(x, x) of `reach`; `beside_rows` that are kept they are smaller."""
+    if n <= _MANY_ROWS or reach > _SOFT:
         return sizes
     most = _SOFT_SET_BESIDE_ROWS if beside_rows else _SOFT_SET
     return tuple(min(size, most) for size in sizes)
@@ -41,14 +42,25 @@ def takes_everything(gram: Gram) -> bool:
 
 def all_at_once(n: int, *, convex: bool) -> str:
     """Say why all of `n` variables are the working set."""
-    if n <= EXACT_PROBLEM and convex:
+    if is_exact(n) and convex:
         return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
     return f"n = {n} <= {WHOLE_PROBLEM}: all variables at once"
 
 
+def reach(problem: Problem, gram: Gram) -> float:
+    """C k(x, x) at its largest: how much one variable can do to a decision value."""
+    width = float((problem.upper - problem.lower).max(initial=0.0))
+    return gram.largest_diagonal * width
+
+
+def is_exact(n: int) -> bool:
+    """Whether n variables are so few that Newton steps go on to the limit of float64."""
+    return n <= EXACT_PROBLEM
+
+
 def ends_exactly(n: int, n_free: int) -> bool:
     """Whether Newton steps on n variables, all chosen, of which so many are free, go on to the limit of float64."""
-    return n <= EXACT_PROBLEM or n_free <= EXACT_FREE
+    return is_exact(n) or n_free <= EXACT_FREE
 
 
 def least_set() -> int:
