@@ -402,8 +402,12 @@ ERRORS = {
     "gamma": (("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m", "--gamma", "-2"),
               "gamma must be a number >= 0", None),
     "no folder": (("fit", "patients.csv", "--target", "outcome", "--out", "none/m"),
-                  "output folder none cannot be written: No such file or directory", None),
+                  "folder none does not exist", "make it first"),
+    "a file for a folder": ((*STUDY, "outcome", "--out", "patients.csv"), "patients.csv is a file",
+                            "name a folder that --out may make"),
     "no model": (("predict", "m", "patients.csv"), "m does not exist", None),
+    "no model, but a like name": (("verify", "patient.mercer", "patients.csv"), "patient.mercer does not exist",
+                                  "nearby: 'patients.csv'"),
     "not a model": (("predict", "patients.csv", "patients.csv"), "is not a model file, or is truncated", None),
     "verify nothing": (("verify", "patients.csv", "patients.csv"), "is not a model file", None),
 }  # fmt: skip

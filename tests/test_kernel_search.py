@@ -829,6 +829,23 @@ def test_rows_of_another_kind_for_another_kernel():
     assert np.isfinite(search.fit(K, y).cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.parametrize(
+    ("machine", "kernels", "error_score"),
+    [
+        (SVC(kernel="precomputed"), None, np.nan),
+        (SVC(kernel="precomputed"), None, "raise"),
+        (make_pipeline(KernelCenterer(), SVC(kernel="precomputed")), None, np.nan),
+        (SVC(), ["precomputed"], np.nan),
+    ],
+)
+def test_given_values_are_square(machine, kernels, error_score):
+    X, y = _cancer()
+    search = KernelSearchCV(machine, kernels=kernels, C=[1.0, 10.0], cv=3, error_score=error_score)
+    message = rf"a precomputed kernel matrix must be square in fit, got shape \({len(X)}, {X.shape[1]}\)\."
+    with pytest.raises(ValueError, match=message):
+        search.fit(X, y)
+
+
 def test_a_scorer_sees_the_estimator_as_it_was_given():
     X, y = _cancer()
 

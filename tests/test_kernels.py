@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from functools import wraps
 
 import numpy as np
 import pandas as pd
@@ -491,6 +492,44 @@ def test_function_is_called_by_block_with_rows_as_stored():
 def test_function_that_returns_something_else(function, message):
     with pytest.raises(ValueError, match=message):
         Callable(function).block(as_data(rows(3)), as_data(rows(5)))
+
+
+class OfOneBlock:
+    def __call__(self, A):
+        return A
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda A: A, lambda: 1.0, lambda A, B, c: A @ B.T, lambda A, *, B: A @ B.T, OfOneBlock()],
+    ids=["one", "none", "three", "by name", "object"],
+)
+def test_function_of_something_else(function):
+    message = (
+        r"^kernel must be a function of two blocks of rows: Callable\(.*\) gets both, here of 3 and 5 rows, and re"
+    )
+    with pytest.raises(TypeError, match=message) as caught:
+        Callable(function).block(as_data(rows(3)), as_data(rows(5)))
+    assert str(caught.value.__cause__) in str(caught.value)
+
+
+def test_errors_inside_a_function_are_its_own():
+    def inner(A):
+        return A
+
+    def of_two(A, B):
+        return inner(A, B)
+
+    @wraps(inner)
+    def of_any(*blocks):
+        return inner(*blocks)
+
+    for function in (of_two, of_any):
+        with pytest.raises(TypeError, match=r"^\S*inner\(\) takes 1 positional argument but 2 were given") as caught:
+            Callable(function).block(as_data(rows(3)), as_data(rows(5)))
+        assert "it gets two blocks of rows, here of 3 and 5 rows" in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match="attribute name must be string"):  # of compiled code, without a signature
+        Callable(getattr).block(as_data(rows(3)), as_data(rows(5)))
 
 
 def test_given_values_are_looked_up():

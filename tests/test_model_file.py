@@ -1087,6 +1087,11 @@ def test_an_array_header_may_not_promise_more_than_there_is(saved):
 def test_not_model_files(tmp_path):
     with pytest.raises(ModelFileError, match="does not exist"):
         load_model(tmp_path / "none.mercer")
+    (tmp_path / "heart.mercer").touch()
+    with pytest.raises(ModelFileError, match=r"hart\.mercer does not exist; nearby: 'heart\.mercer'$"):
+        load_model(tmp_path / "hart.mercer")
+    with pytest.raises(ModelFileError, match=r"other\.mercer does not exist$"):
+        load_model(tmp_path / "none" / "other.mercer")
     with pytest.raises(ModelFileError, match=r"is a folder, not a model file$"):
         load_model(tmp_path)
     (tmp_path / "model.mercer").touch()

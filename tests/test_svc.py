@@ -667,6 +667,21 @@ def test_objects_that_are_no_numbers_are_named():
 
 
 @pytest.mark.parametrize(
+    ("X", "kind", "found"),
+    [
+        ("abc", ValueError, r"'abc' \(str\)"),
+        (b"abc", ValueError, r"b'abc' \(bytes\)"),
+        (np.full((10, 2, 3), "a"), ValueError, r"an array of shape \(10, 2, 3\)"),
+        ({"a": 1.0}, TypeError, r"\{'a': 1\.0\} \(dict\)"),
+    ],
+    ids=["text", "bytes", "three dimensions", "a mapping"],
+)
+def test_what_is_no_table_is_named(X, kind, found):
+    with pytest.raises(kind, match=rf"^X must be a table of numbers, one row an example, got {found}\."):
+        SVC().fit(X, Y3)
+
+
+@pytest.mark.parametrize(
     ("weights", "message"),
     [
         (np.ones(9), r"sample_weight must have shape \(10,\), one weight a row, got \(9,\)"),

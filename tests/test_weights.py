@@ -314,6 +314,15 @@ def test_classes_are_of_one_kind():
 
 
 @pytest.mark.parametrize("name", [name for name, machine in MACHINES.items() if is_classifier(machine)])
+@pytest.mark.parametrize(("kind", "called"), [(int, "int"), (bool, "bool")])
+def test_classes_are_no_python_objects(name, kind, called):
+    rows, y = data_of(MACHINES[name])
+    y = (y == y[0]).astype(kind).astype(object)
+    with pytest.raises(ValueError, match=rf"y holds Python objects \({called}\) .* for instance y\.astype\(int\) or"):
+        clone(MACHINES[name]).fit(rows, y)
+
+
+@pytest.mark.parametrize("name", [name for name, machine in MACHINES.items() if is_classifier(machine)])
 def test_one_class_is_not_enough(name):
     with pytest.raises(ValueError, match="class"):
         clone(MACHINES[name]).fit(X, np.zeros(len(X), dtype=int))
@@ -336,6 +345,24 @@ def test_weights_must_be_weights(name, weights, message):
         fitted(WEIGHTED[name], rows, y, weights(np.ones(len(y))))
 
 
+@pytest.mark.parametrize("name", WEIGHTED)
+@pytest.mark.parametrize(
+    ("weights", "message", "kind"),
+    [
+        (lambda n: "a", r"got 'a'\.$", ValueError),
+        (lambda n: ["1"] * 2 + ["many"] * (n - 2), r"got 'many' in row 2\.$", ValueError),
+        (lambda n: [1.0, {}] + [1.0] * (n - 2), r"got \{\} in row 1\.$", TypeError),
+        (lambda n: [[1.0], [1.0, 2.0]] + [[1.0]] * (n - 2), r"got \[1\.0\] in row 0\.$", ValueError),
+        (lambda n: {}, r"got \{\}\.$", TypeError),
+    ],
+    ids=["text", "a row of text", "an object", "ragged", "a mapping"],
+)
+def test_weights_that_are_no_numbers_are_named(name, weights, message, kind):
+    rows, y = data_of(WEIGHTED[name])
+    with pytest.raises(kind, match=r"^sample_weight must hold finite numbers >= 0 \(0 leaves a row out\), " + message):
+        fitted(WEIGHTED[name], rows, y, weights(len(y)))
+
+
 @pytest.mark.parametrize(
     ("machine", "message"),
     [
@@ -354,6 +381,9 @@ def test_weights_must_be_weights(name, weights, message):
         (QuantileSVR(quantile=-0.1), r"quantile must be a number > 0 and < 1, got -0\.1"),
         (KernelRidge(alpha=-1.0), r"alpha must be .* >= 0, got -1\.0"),
         (SVC(shrinking="yes"), "shrinking must be True or False, got 'yes'"),
+        (SVC(warm_start="no"), "warm_start must be True or False, got 'no'"),
+        (NuSVR(warm_start=2), "warm_start must be True or False, got 2"),
+        (SVDD(warm_start=None), "warm_start must be True or False, got None"),
         (SVC(cache_size=0), "cache_size must be a number > 0, got 0"),
         (SVC(random_state="seed"), "random_state must be None, an integer >= 0 or a RandomState, got 'seed'"),
         (SVR(verbose=-1), "verbose must be True, False or an integer >= 0, got -1"),

@@ -394,6 +394,8 @@ def _writable_folder(folder: Path) -> Iterator[Path]:
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OSError(f"{folder} is a file; name a folder that --out may make") from error
     except OSError as error:
         raise _unwritable(folder, error) from error
     _check_writable(folder)
@@ -429,6 +431,8 @@ def _check_writable(folder: Path) -> None:
 
 
 def _unwritable(folder: Path, error: OSError) -> OSError:
+    if isinstance(error, FileNotFoundError):
+        return OSError(f"folder {folder} does not exist; make it first")
     return OSError(f"output folder {folder} cannot be written: {error.strerror}")
 
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_whole
+from mercer.arguments import check_flag, check_whole
 from mercer.backends import HeldRows
 from mercer.certificate import Certificate, combine, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
@@ -28,7 +28,7 @@ from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.labels import Labels, read_labels
 from mercer.estimators.parameters import check_verbose, check_without_effect
-from mercer.estimators.rows import check_rows, scaling_hint
+from mercer.estimators.rows import check_rows, check_square, scaling_hint
 from mercer.estimators.targets import check_targets
 from mercer.estimators.told import check_sample_weight
 from mercer.geometry import RKHSFunction
@@ -91,8 +91,8 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         data = check_rows(self, X, spec, reset=True, y=y)
         if isinstance(spec, Held):
             return spec, data
-        if isinstance(data, Precomputed) and data.n != data.p:
-            raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {data.shape}.")
+        if isinstance(data, Precomputed):
+            check_square(data.shape)
         if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
             i, j, apart = found
             raise ValueError(
@@ -149,11 +149,13 @@ class KernelMachine(HoldsKernel, BaseEstimator):
 class DualMachine(Iterated, KernelMachine):
     """A machine, or several, whose duals the solvers of :mod:`mercer.solvers` have solved and certified."""
 
+    warm_start: bool
     _silent = False  # whether somebody else tells how the fit ended
 
     def _limits(self) -> Limits:
         check_without_effect(self)
         check_verbose(self.verbose)
+        check_flag("warm_start", self.warm_start)
         return super()._limits()
 
     def _keep(
@@ -313,7 +315,6 @@ class DualMachine(Iterated, KernelMachine):
 class SingleMachine(DualMachine):
     """One machine of one problem, for all rows: a regressor, or what one class looks like."""
 
-    warm_start: bool
     recipe_: DualRecipe
 
     def _train(

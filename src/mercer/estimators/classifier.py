@@ -34,7 +34,6 @@ class MarginClassifier(HasProbabilities, DualMachine):
     calibration: str
     multi_class: str
     decision_function_shape: str
-    warm_start: bool
     _schemes: tuple[str, ...] = multiclass.SCHEMES
 
     def _train(

@@ -20,7 +20,7 @@ from mercer.data import Data
 from mercer.estimators.base import DualMachine
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.pipelines import machine_of, steps_of
-from mercer.estimators.rows import check_rows
+from mercer.estimators.rows import check_rows, check_square
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -161,7 +161,10 @@ class Folds:
     def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
         """Some rows as scikit-learn gives them to an estimator that is fitted on the rows `train`."""
         chosen = _safe_indexing(self.X, rows)
-        return chosen[:, train] if get_tags(estimator).input_tags.pairwise else chosen
+        if not get_tags(estimator).input_tags.pairwise:
+            return chosen
+        check_square(np.shape(self.X))
+        return chosen[:, train]
 
 
 def _numbers(rows: Any) -> IndexArray:

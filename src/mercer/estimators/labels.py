@@ -108,7 +108,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
             f"y must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them first."
         ) from error
     if not (has_plain_labels(y) and 2 * classes.size <= y.size):  # else it would warn that there are many classes
-        check_classification_targets(labels)
+        _refuse_other_targets(labels)
     if classes.size < 2:
         raise ValueError(
             f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
@@ -140,7 +140,7 @@ def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
         If `y` is not a classification target, or holds other classes.
     """
     labels = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
+    _refuse_other_targets(labels)
     unknown = np.setdiff1d(labels, classes)
     if unknown.size:
         raise ValueError(
@@ -148,6 +148,19 @@ def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
             "all classes at the first call of partial_fit, or fit it again."
         )
     return np.searchsorted(classes, labels).astype(np.int64)
+
+
+def _refuse_other_targets(labels: npt.NDArray[Any]) -> None:
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        if labels.dtype != object:
+            raise
+        kind = type(labels[0]).__name__
+        raise ValueError(
+            f"Unknown label type: y holds Python objects ({kind}) in an array of dtype object. Give classes as "
+            "integers or text, for instance y.astype(int) or y.astype(str)."
+        ) from error
 
 
 def class_weights(

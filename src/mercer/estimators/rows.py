@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reprlib import repr as shortened
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -40,6 +41,18 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     if kernel.takes_values:
         return _finite(estimator, Precomputed(_numbers(estimator, X, reset=reset, y=y)))
     return check_table(estimator, X, reset=reset, y=y)
+
+
+def check_square(shape: tuple[int, ...]) -> None:
+    """Refuse given kernel values of the training rows that have not a row and a column for each.
+
+    Raises
+    ------
+    ValueError
+        If this is not the shape of a square matrix.
+    """
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {shape}.")
 
 
 def drop_record(estimator: BaseEstimator) -> None:
@@ -159,9 +172,12 @@ def _refuse_frames_of_dates(X: Any) -> None:
 
 
 def _text_message(X: Any) -> str:
-    """Name the first cell that is text."""
+    """Name the first cell that is text, where it is a table."""
     names = list(getattr(X, "columns", []))
     table = np.asarray(X, dtype=object)
+    if table.ndim != 2:
+        found = f"an array of shape {table.shape}" if table.ndim else f"{shortened(X)} ({type(X).__name__})"
+        return f"X must be a table of numbers, one row an example, got {found}."
     for column in range(table.shape[1]):
         for row in range(table.shape[0]):
             value = table[row, column]

@@ -17,11 +17,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.estimators.pipelines import machine_of, path_of
+from mercer.estimators.rows import check_square
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
 from mercer.estimators.told import refuse_targets
@@ -254,6 +255,8 @@ class KernelSearchCV(BaseSearchCV):
         check_seconds(self.max_seconds)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
+        if get_tags(self.estimator).input_tags.pairwise and self.kernels is None:
+            check_square(np.shape(X))
         if y is not None:
             refuse_targets(machine_of(self.estimator), y)
         if params.get("groups") is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 FloatArray = npt.NDArray[np.float64]
+
+_WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 
 
 def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
@@ -46,12 +49,17 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If there is not one finite nonnegative number for each row.
     """
     if sample_weight is None:
         return np.ones(n)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"{_WEIGHTS}, got {_no_number(sample_weight)}.") from error
+    except TypeError as error:
+        raise TypeError(f"{_WEIGHTS}, got {_no_number(sample_weight)}.") from error
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
@@ -59,10 +67,21 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if bad.size:
         raise ValueError(
-            f"sample_weight must hold finite numbers >= 0 (0 leaves a row out), got {weights[bad[0]]} in row {bad[0]}"
+            f"{_WEIGHTS}, got {weights[bad[0]]} in row {bad[0]}"
             + (f" and {bad.size - 1} more." if bad.size > 1 else ".")
         )
     return weights
+
+
+def _no_number(sample_weight: Any) -> str:
+    """The first weight that is no number, and its row, where there is one for each row."""
+    cells = np.asarray(sample_weight, dtype=object)
+    for row, weight in enumerate(cells.tolist() if cells.ndim == 1 else []):
+        try:
+            float(weight)
+        except (TypeError, ValueError):
+            return f"{shortened(weight)} in row {row}"
+    return shortened(sample_weight)
 
 
 def _refuse_gaps(rows: Any) -> None:

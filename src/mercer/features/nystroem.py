@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arguments import check_choice, check_count, check_whole
 from mercer.data import Data, Precomputed, Structured, Vectors
 from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.rows import check_rows
+from mercer.estimators.rows import check_rows, check_square
 from mercer.features.base import DenseMap
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks
@@ -190,8 +190,8 @@ class Nystroem(HoldsKernel, DenseMap):
         wanted = check_count("n_components", self.n_components)
         check_whole("n_jobs", self.n_jobs)
         check_choice("landmarks", self.landmarks, SCHEMES)
-        if isinstance(rows, Precomputed) and rows.n != rows.p:
-            raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {rows.shape}.")
+        if isinstance(rows, Precomputed):
+            check_square(rows.shape)
         self.kernel_ = self._spec().resolve(rows)
         gram = Gram(self.kernel_, rows, n_jobs=self.n_jobs)
         random = check_random_state(self.random_state)

@@ -14,6 +14,7 @@ from pathlib import Path
 from mercer.io import archive
 from mercer.io.manifest import arrays_of, manifest_of, model_of, parsed
 from mercer.io.refusals import ModelFileError as ModelFileError
+from mercer.io.refusals import nearby
 from mercer.model import Model
 
 
@@ -82,7 +83,8 @@ def load_model(path: str | Path) -> Model:
         hint = f"; did you mean {inside}?" if inside.exists() else ""
         raise ModelFileError(f"{path} is a folder, not a model file{hint}") from None
     except FileNotFoundError:
-        raise ModelFileError(f"{path} does not exist") from None
+        near = nearby(Path(path))
+        raise ModelFileError(f"{path} does not exist" + (f"; {near}" if near else "")) from None
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{path} is not a model file, or is truncated or damaged: {error}") from error
     except Exception as error:

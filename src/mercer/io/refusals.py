@@ -1,15 +1,25 @@
-"""How a model file is refused that does not hold what it should."""
+"""How a file is refused that is not there, or a model file that does not hold what it should."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
+from mercer.table import listing, nearest_names
+
 
 class ModelFileError(ValueError):
     """A file that is not a whole, undamaged model file of a version that this program reads."""
+
+
+def nearby(path: Path) -> str | None:
+    """What to say of files with a name like that of one that does not exist; None where there are none."""
+    files = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
+    near = [name for name in files if name.startswith(path.stem)] or nearest_names(path.name, files)
+    return f"nearby: {listing(near)}" if near else None
 
 
 def refuse(reason: str) -> NoReturn:

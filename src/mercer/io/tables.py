@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from mercer.io.libsvm_data import read_lines
-from mercer.table import MAX_FEATURES, Table, TableError, as_table, listing, nearest_names, text_cells
+from mercer.io.refusals import nearby
+from mercer.table import MAX_FEATURES, Table, TableError, as_table, text_cells
 
 try:
     import pyarrow as pa
@@ -62,9 +63,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table
     """
     path = Path(path)
     if not path.exists():
-        files = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
-        near = [name for name in files if name.startswith(path.stem)] or nearest_names(path.name, files)
-        raise TableError(f"file {path} does not exist", f"nearby: {listing(near)}" if near else None)
+        raise TableError(f"file {path} does not exist", nearby(path))
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
     suffixes = [suffix.lower() for suffix in path.suffixes]

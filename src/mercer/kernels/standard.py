@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable as Function
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -220,11 +221,18 @@ class Callable(Kernel):
         ------
         ValueError
             If it is of another shape or type, or holds NaN or infinity.
+        TypeError
+            If the function does not take two arguments.
         """
         left, right = stored_rows(self, A), stored_rows(self, B)
         try:
             values = self.function(left, right)
         except Exception as error:
+            if isinstance(error, TypeError) and not self._takes_two(left, right, error):
+                raise TypeError(
+                    f"kernel must be a function of two blocks of rows: {self!r} gets both, here of {A.n} and {B.n} "
+                    f"rows, and returns the ({A.n}, {B.n}) array of values between them, but {error}."
+                ) from error
             error.add_note(
                 f"in the kernel function of {self!r}: it gets two blocks of rows, here of {A.n} and {B.n} rows, "
                 f"and returns the ({A.n}, {B.n}) array of values between them"
@@ -248,6 +256,18 @@ class Callable(Kernel):
                 f"left block and row {j} of the right one ({len(bad)} such value(s) of {values.size})"
             )
         return values.astype(np.float64, copy=False)
+
+    def _takes_two(self, left: Any, right: Any, error: TypeError) -> bool:
+        """Whether the function can be called with two blocks; True where the error arose in it, or none can tell."""
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            return True
+        try:
+            inspect.signature(self.function, follow_wrapped=False).bind(left, right)
+        except TypeError:
+            return False
+        except ValueError:  # some functions of compiled modules have no signature
+            return True
+        return True
 
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, from the diagonals of small blocks.
