@@ -35,7 +35,7 @@ inline void check_indices(const int64_t* indices, int64_t count, int64_t n) {
         const auto index = static_cast<uint64_t>(indices[i]);
         signs |= index | (static_cast<uint64_t>(n) - 1 - index);
     }
-    require(count == 0 || signs >> 63 == 0, "indices must lie between 0 and the number of rows");
+    require(count == 0 || signs >> 63 == 0, "row indices must lie between 0 and the number of rows");
 }
 
 inline const Implementation& implementation(const std::string& isa) {
