@@ -846,6 +846,18 @@ def test_given_values_are_square(machine, kernels, error_score):
         search.fit(X, y)
 
 
+@pytest.mark.parametrize("form", [list, pd.DataFrame])
+def test_given_values_are_what_they_are_in_any_form(form):
+    X, y = _cancer()
+    values = rbf_kernel(X)
+    searches = [
+        KernelSearchCV(SVC(kernel="precomputed"), C=[1.0, 10.0], cv=3).fit(given, y)
+        for given in (values, form(values.tolist()))
+    ]
+    for one, other in zip(*(search.cv_results_["mean_test_score"] for search in searches), strict=True):
+        assert one == other
+
+
 def test_a_scorer_sees_the_estimator_as_it_was_given():
     X, y = _cancer()
 

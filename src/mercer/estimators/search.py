@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -256,7 +257,8 @@ class KernelSearchCV(BaseSearchCV):
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         if get_tags(self.estimator).input_tags.pairwise and self.kernels is None:
-            check_square(np.shape(X))
+            X = X if sparse.issparse(X) else np.asarray(X)  # splits take columns, too, which lists and frames have not
+            check_square(X.shape)
         if y is not None:
             refuse_targets(machine_of(self.estimator), y)
         if params.get("groups") is not None:
