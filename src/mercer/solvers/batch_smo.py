@@ -18,7 +18,7 @@ from mercer.solvers.batch_state import BatchState
 from mercer.solvers.block import INNER_SHARE, Block
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.single_precision import noise, single_precision_helps
+from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.sizes import reach, soft_working_sets, working_sets
 
 Array = npt.NDArray[np.floating]
@@ -36,7 +36,6 @@ _AGREED = 0.8  # of what the part's solution gains on its start: the least that 
 _ROUGH = 1e-3
 _SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
 _MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
-_SINGLE_REFRESHES = 2
 _MOVED_ROWS = 256  # of a matrix that is compacted, at a time
 
 
@@ -123,7 +122,7 @@ class BatchSMO(Solver[BatchState]):
         state.covered = None
         state.moved = 0.0
         state.n_refreshes += 1
-        state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
+        state.single = state.single and state.n_refreshes < REFRESHES
         if state.cache is not None:
             state.cache.forget()
         if not state.single:

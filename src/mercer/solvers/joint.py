@@ -18,7 +18,7 @@ from mercer.solvers import joint_newton
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
 from mercer.solvers.block import INNER_SHARE
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.single_precision import noise, single_precision_helps
+from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.sizes import is_exact, takes_everything, working_sets
 
 Array = npt.NDArray[np.floating]
@@ -32,7 +32,6 @@ _MOVED = 3.0  # classes of a row that take a step, or so
 _LITTLE = 1e-6  # of what Newton steps gained, ends them: steps on single rows find another face more quickly
 _NEWTON, _STEPS = 100, 10  # Newton steps, one after the other: at most, and mostly
 _CONJUGATE = 100  # made at a time, at most: each costs about a step for each row
-_SINGLE_REFRESHES = 2  # beyond, kernel values are in double precision
 _SHARE, _ENOUGH = 15, 2048  # a working set holds this part of the examples at least, or so many
 
 _EXACT_CALLS = 40  # after the tolerance is met, of a small problem: its largest violation is then some rounding
@@ -134,7 +133,7 @@ class JointRows(Solver[JointState]):
         state.finished = False
         state.moved = 0.0
         state.n_refreshes += 1
-        state.single = state.single and state.n_refreshes < _SINGLE_REFRESHES
+        state.single = state.single and state.n_refreshes < REFRESHES
         state.work = self._rounds(state)
 
     def _begin(self, state: JointState) -> Iterator[None]:

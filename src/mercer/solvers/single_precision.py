@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mercer.solvers.sizes import is_exact
 
+REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
 _NOISE = 2.0 * _ROUNDOFF  # of a gradient, relative to the length of the change that made it
 _MOST_NOISE = 0.1  # what rounding may make of one variable's move across its box; beyond, single precision is no use

@@ -22,7 +22,7 @@ from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import BatchSMO
-from mercer.solvers.sizes import EXACT_PROBLEM
+from mercer.solvers.sizes import EXACT_PROBLEM, is_exact
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560
@@ -242,7 +242,7 @@ class Solved:
         finished: list[bool] = self.proved.tolist()
         for number in (self.numbers[:, 0] == _LIMIT).nonzero()[0].tolist():
             stopped = self.numbers[number, 1] == self.limits.max_iter
-            finished[number] = stopped or (finished[number] and self.problems.sizes[number] > EXACT_PROBLEM)
+            finished[number] = stopped or (finished[number] and not is_exact(self.problems.sizes[number]))
         return finished
 
     @cached_property
@@ -300,7 +300,7 @@ class Solved:
 def _in_native_calls(n: int) -> str:
     """Say why a problem of `n` variables is solved so."""
     most = SMALL_PROBLEM if n <= SMALL_PROBLEM else SMALL_AMONG_MANY
-    exact = ", exact Newton steps at the end" if n <= EXACT_PROBLEM else ""
+    exact = ", exact Newton steps at the end" if is_exact(n) else ""
     return f"n = {n} <= {most}: in native calls, all variables at once{exact}"
 
 
