@@ -99,6 +99,12 @@ static void leave_none_almost_at_bounds(int64_t size, double* beta, const double
     }
 }
 
+double find_sum(int64_t size, const double* values) {
+    TwofoldSum sum;
+    for (int64_t u = 0; u < size; ++u) sum.add(values[u]);
+    return sum.value();
+}
+
 double find_surplus(int64_t size, const double* beta, const double* start) {
     TwofoldSum surplus;
     for (int64_t u = 0; u < size; ++u) surplus.add(beta[u]), surplus.add(-start[u]);

@@ -2,9 +2,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -52,11 +54,32 @@ nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::opti
     return owned(std::move(left));
 }
 
+// Each number of `idx` once, in the order of where each is last, and where each of `idx` is among these.
+std::tuple<nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>, nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>> fold(
+    ConstIndices idx, int64_t n) {
+    require(n >= 0, "n must not be negative");
+    const std::size_t count = idx.shape(0);
+    check_indices(idx.data(), static_cast<int64_t>(count), n);
+    std::vector<std::size_t> last(static_cast<std::size_t>(n));
+    for (std::size_t k = 0; k < count; ++k) last[static_cast<std::size_t>(idx.data()[k])] = k;
+    std::vector<int64_t> once(count + 1), places(count);  // with a place for what is not wanted
+    std::size_t size = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+        once[size] = idx.data()[k];
+        places[k] = static_cast<int64_t>(size);  // true of the last ones
+        size += last[static_cast<std::size_t>(idx.data()[k])] == k ? 1 : 0;
+    }
+    for (std::size_t k = 0; k < count; ++k) places[k] = places[last[static_cast<std::size_t>(idx.data()[k])]];
+    once.resize(size);
+    return {owned(std::move(once)), owned(std::move(places))};
+}
+
 }  // namespace
 
 void bind_lists(nb::module_& m) {
     m.def("take_each", &take_each, nb::arg("arrays").noconvert(), nb::arg("places").noconvert());
     m.def("add_at", &add_at, nb::arg("out").noconvert(), nb::arg("places").noconvert(), nb::arg("values").noconvert());
+    m.def("fold", &fold, nb::arg("idx").noconvert(), nb::arg("n"));
     m.def("without", &without, nb::arg("own").noconvert(), nb::arg("places").noconvert().none(), nb::arg("n"));
 }
 

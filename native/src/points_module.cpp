@@ -53,6 +53,7 @@ class SurveyOfArrays {
     int64_t n_free() const { return survey_.n_free(); }
     int64_t n_kept() const { return survey_.n_kept(); }
     auto kept() const { return owned(survey_.kept()); }
+    auto dropped() const { return owned(survey_.dropped()); }
 
     auto select(ConstFlags seen, ConstIndices previous, int64_t limit) {
         const auto n_previous = static_cast<int64_t>(previous.shape(0));
@@ -88,6 +89,8 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
     return {multipliers, {c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded}};
 }
 
+double twofold_sum(ConstDoubles values) { return find_sum(static_cast<int64_t>(values.shape(0)), values.data()); }
+
 }  // namespace
 
 void bind_points(nb::module_& m) {
@@ -95,6 +98,7 @@ void bind_points(nb::module_& m) {
           nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
+    m.def("twofold_sum", &twofold_sum, nb::arg("values").noconvert());
     nb::class_<SurveyOfArrays>(m, "Survey")
         .def(nb::init<>())
         .def("look", &SurveyOfArrays::look, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
@@ -104,6 +108,7 @@ void bind_points(nb::module_& m) {
         .def_prop_ro("n_free", &SurveyOfArrays::n_free)
         .def("n_kept", &SurveyOfArrays::n_kept)
         .def("kept", &SurveyOfArrays::kept)
+        .def("dropped", &SurveyOfArrays::dropped)
         .def("select", &SurveyOfArrays::select, nb::arg("seen").noconvert(), nb::arg("previous").noconvert(),
              nb::arg("limit"));
 }

@@ -1,4 +1,4 @@
-// Bindings of how the rows of a dense table are spread: their mean, and how far the furthest is from a point.
+// Bindings of how the rows of a dense table are spread: their mean, and how far each is from a point.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -47,9 +47,10 @@ std::vector<double> means_of(const AnyMatrix& table) {
 }
 
 template <class Real>
-double furthest_of(const AnyMatrix& table, const double* centre) {
+std::vector<double> sq_norms_of(const AnyMatrix& table, const double* centre) {
     const auto p = static_cast<int64_t>(table.shape(1));
-    double furthest = 0.0;
+    std::vector<double> norms;
+    norms.reserve(table.shape(0));
     each_row<Real>(table, 0, static_cast<int64_t>(table.shape(0)), [&](auto element) {
         double sums[kChains] = {};
         int64_t j = 0;
@@ -64,9 +65,9 @@ double furthest_of(const AnyMatrix& table, const double* centre) {
         }
         double sum = 0.0;
         for (double some : sums) sum += some;
-        if (sum > furthest || sum != sum) furthest = sum;  // NaN stays
+        norms.push_back(sum);
     });
-    return furthest;
+    return norms;
 }
 
 nb::ndarray<nb::numpy, double, nb::ndim<1>> column_means(AnyMatrix table) {
@@ -80,18 +81,23 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> column_means(AnyMatrix table) {
     return owned(std::move(means));
 }
 
-double furthest_row(AnyMatrix table, ConstDoubles centre) {
+nb::ndarray<nb::numpy, double, nb::ndim<1>> sq_norms(AnyMatrix table, ConstDoubles centre) {
     require(table.shape(1) == centre.shape(0), "the centre must have a number for each column");
     const Scalar scalar = scalar_of(table.dtype());
-    nb::gil_scoped_release release;
-    return scalar == Scalar::f32 ? furthest_of<float>(table, centre.data()) : furthest_of<double>(table, centre.data());
+    std::vector<double> norms;
+    {
+        nb::gil_scoped_release release;
+        norms = scalar == Scalar::f32 ? sq_norms_of<float>(table, centre.data())
+                                      : sq_norms_of<double>(table, centre.data());
+    }
+    return owned(std::move(norms));
 }
 
 }  // namespace
 
 void bind_spread(nb::module_& m) {
     m.def("column_means", &column_means, nb::arg("table").noconvert());
-    m.def("furthest_row", &furthest_row, nb::arg("table").noconvert(), nb::arg("centre").noconvert());
+    m.def("sq_norms", &sq_norms, nb::arg("table").noconvert(), nb::arg("centre").noconvert());
 }
 
 }  // namespace mercer

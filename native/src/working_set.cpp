@@ -262,15 +262,25 @@ int64_t Survey::n_kept() const {
     return with_keeping([this](auto keeps) { return count(v_.n_active, keeps); });
 }
 
+// The variables at the `count` places for which this is true.
+template <class Is>
+std::vector<int64_t> Survey::listed(int64_t count, Is is) const {
+    std::vector<int64_t> list(static_cast<std::size_t>(count) + 1);
+    list_if(v_.n_active, list, is);
+    list.pop_back();
+    if (v_.active != nullptr)
+        for (int64_t& k : list) k = v_.active[k];
+    return list;
+}
+
 std::vector<int64_t> Survey::kept() const {
-    std::vector<int64_t> kept(static_cast<std::size_t>(n_kept()) + 1);
-    with_keeping([&](auto keeps) {
-        list_if(v_.n_active, kept, keeps);
-        kept.pop_back();
-        if (v_.active != nullptr)
-            for (int64_t& k : kept) k = v_.active[k];
+    return with_keeping([this](auto keeps) { return listed(count(v_.n_active, keeps), keeps); });
+}
+
+std::vector<int64_t> Survey::dropped() const {
+    return with_keeping([this](auto keeps) {
+        return listed(v_.n_active - count(v_.n_active, keeps), [keeps](int64_t k) { return !keeps(k); });
     });
-    return kept;
 }
 
 // The working set as it fills.
@@ -294,16 +304,15 @@ class Survey::Chosen {
         std::vector<int64_t> growing, shrinking;
         survey_.with_levels([&](auto level_of) {
             const double *grower = survey_.growing_.data(), *shrinker = survey_.shrinking_.data();
-            const int64_t n_off = list_if(survey_.v_.n_active, survey_.off_, [=](int64_t k) {
-                return (grower[k] < level_of(k).middle) | (shrinker[k] > level_of(k).middle);
-            });
-            const auto off = std::span(survey_.off_).first(static_cast<std::size_t>(n_off));
-            std::size_t n_new = 0;
-            for (const int64_t k : off) {
-                off[n_new] = k;  // without a branch
-                n_new += seen[survey_.at(k)] ? 0 : 1;
+            const int64_t n_new =
+                list_if(survey_.v_.n_active, survey_.new_, [=, this](int64_t k) { return !seen[survey_.at(k)]; });
+            const auto unseen = std::span(survey_.new_).first(static_cast<std::size_t>(n_new));
+            std::size_t n_off = 0;
+            for (const int64_t k : unseen) {
+                unseen[n_off] = k;  // without a branch
+                n_off += (grower[k] < level_of(k).middle) | (shrinker[k] > level_of(k).middle) ? 1 : 0;
             }
-            for (const int64_t k : off.first(n_new)) {
+            for (const int64_t k : unseen.first(n_off)) {
                 const int64_t u = survey_.at(k);
                 if (!has(u)) (grower[k] < level_of(k).middle ? growing : shrinking).push_back(u);
             }
@@ -373,7 +382,7 @@ class Survey::Chosen {
 };
 
 std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, int64_t n_previous, int64_t limit) {
-    off_.resize(growing_.size() + 1);
+    new_.resize(growing_.size() + 1);
     Chosen chosen(*this, std::min(limit, v_.n_active + n_previous));
     chosen.take_free(previous, n_previous);
     chosen.take_unseen(seen);

@@ -64,6 +64,16 @@ def test_sums_keep_their_digits():
     assert found[3] == found[0] == 1.0 + 1e-8
 
 
+@given(st.lists(st.floats(-1e9, 1e9), max_size=60))
+def test_a_sum_in_twice_the_precision(numbers):
+    numbers = [*numbers, 1e16, *(-number for number in numbers), 0.25, -1e16]
+    size = sum(map(abs, numbers))
+    assert (
+        abs(_core.twofold_sum(np.array(numbers)) - _reference.twofold_sum(np.array(numbers)))
+        <= len(numbers) ** 2 * 2.0**-104 * size
+    )
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="must have the same length"):
         _core.conditions(np.ones(2), np.ones(3), *[np.ones(2)] * 4, None, None, 1)

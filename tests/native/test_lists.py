@@ -30,6 +30,14 @@ def test_what_is_left_without_some(own, places):
     np.testing.assert_array_equal(_core.without(own, places, 20), _reference.without(own, places, 20))
 
 
+@given(SOME)
+def test_each_number_once_and_where_each_is(idx):
+    once, places = _core.fold(idx, 20)
+    for found, expected in zip((once, places), _reference.fold(idx, 20), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+    np.testing.assert_array_equal(once[places], idx)
+
+
 @pytest.mark.parametrize("bad", [-1, 3])
 def test_places_that_are_not_there_are_refused(bad):
     places, three = np.array([bad]), np.zeros(3)
@@ -40,6 +48,8 @@ def test_places_that_are_not_there_are_refused(bad):
         lambda: _core.without(np.array([0]), places, 3),
         lambda: _core.add_at(three, np.array([0]), np.ones(2)),
         lambda: _core.without(np.zeros(0, dtype=np.int64), None, -1),
+        lambda: _core.fold(places, 3),
+        lambda: _core.fold(np.zeros(0, dtype=np.int64), -1),
     ):
         with pytest.raises(ValueError, match=r"rows|place|negative"):
             call()

@@ -30,8 +30,9 @@ def survey(given_, active=None):
     """What the native survey finds: the largest violation, the number of free variables, and who is kept."""
     found = _core.Survey()
     found.look(*given_, active)
-    kept = found.kept()
+    kept, everybody = found.kept(), np.arange(given_[0].size) if active is None else active
     assert found.n_kept() == kept.size
+    np.testing.assert_array_equal(found.dropped(), everybody[~np.isin(everybody, kept)])
     return found.violation, found.n_free, kept
 
 

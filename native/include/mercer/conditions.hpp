@@ -28,6 +28,9 @@ struct Conditions {
 // that the conditions leave.
 Conditions find_conditions(const Point& point, double* multipliers);
 
+// The sum of numbers, in twice the precision of double but for the last rounding.
+double find_sum(int64_t size, const double* values);
+
 // By how much the sum of beta over a single group exceeds that of start, all additions exact but the last.
 double find_surplus(int64_t size, const double* beta, const double* start);
 

@@ -31,6 +31,7 @@ class Survey {
     // Active variables that are free, or that can move and are not beyond all others on the right side.
     int64_t n_kept() const;
     std::vector<int64_t> kept() const;
+    std::vector<int64_t> dropped() const;  // all other active ones
 
     // At most `limit` active variables, sorted by group and then by index: the free ones of `previous` (up to half);
     // then, except for two places, violators that have not been `seen`, from all over the table; then alternately the
@@ -61,12 +62,14 @@ class Survey {
     auto with_levels(Visit visit) const;
     template <class Visit>
     auto with_keeping(Visit visit) const;
+    template <class Is>
+    std::vector<int64_t> listed(int64_t count, Is is) const;
 
     Variables v_{};
     std::vector<Level> levels_;
     // Gradients of the variables that can grow, or else infinity; of those that can shrink, or else -infinity.
     std::vector<double> growing_, shrinking_;
-    std::vector<int64_t> off_;  // places off the level
+    std::vector<int64_t> new_;  // places that have not been seen
     double violation_ = 0.0;
     int64_t n_free_ = 0;
 };

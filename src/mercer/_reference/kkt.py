@@ -42,6 +42,11 @@ def levels(
     return m, M
 
 
+def twofold_sum(values: FloatArray) -> float:
+    """Return the sum, rounded once; native code has twice the precision of double for it."""
+    return math.fsum(values)
+
+
 def conditions(
     beta: FloatArray,
     values: FloatArray,

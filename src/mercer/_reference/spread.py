@@ -14,9 +14,9 @@ def column_means(table: npt.NDArray[np.floating]) -> FloatArray:
     return np.asarray(table.astype(np.float64).mean(axis=0))
 
 
-def furthest_row(table: npt.NDArray[np.floating], centre: FloatArray) -> float:
-    """Return the largest squared distance of a row to the centre; NaN where there is one."""
-    return float(np.square(table - centre).sum(axis=1).max(initial=0.0))
+def sq_norms(table: npt.NDArray[np.floating], centre: FloatArray) -> FloatArray:
+    """Return the squared distance of each row to the centre."""
+    return np.asarray(np.square(table - centre).sum(axis=1))
 
 
 def sparse_rows(

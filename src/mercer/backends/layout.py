@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import final
 
-from mercer._core import column_means, furthest_row
+from mercer._core import column_means
 from mercer.backends.base import FloatArray
 from mercer.data import Data, Dense, Vectors
 from mercer.kernels.base import refuse_negative
@@ -111,10 +111,10 @@ class Layout:
 
     def sq_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest squared distance to the centre of what a step of the program looks at."""
-        part = self._part(self._rows, step)
-        if self.centre is None:
-            return float(part.sq_norms().max(initial=0.0))
-        return furthest_row(part.stored, self.centre[self._chosen(self.arguments[self.program.index(step)])])
+        part, centre = self._part(self._rows, step), self.centre
+        if centre is not None and part is not self._rows:
+            centre = centre[self._chosen(self.arguments[self.program.index(step)])]
+        return float(part.sq_norms(centre).max(initial=0.0))
 
     def sum_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of what a step of the program looks at."""

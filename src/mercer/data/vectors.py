@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
+from mercer._core import sq_norms
 from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
 
@@ -90,14 +91,7 @@ class Dense(Vectors):
         return dense_problem(self.array, column_names)
 
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
-        norms = np.empty(self.n)
-        for part in parts(self.n, self.p):
-            # At once: casting while subtracting takes three times as long.
-            deviations = self.array[part].astype(np.float64)
-            if centre is not None:
-                deviations -= centre
-            np.einsum("ij,ij->i", deviations, deviations, out=norms[part])
-        return norms
+        return sq_norms(self.array, np.zeros(self.p) if centre is None else centre)
 
     @cached_property
     def _plain_mean(self) -> FloatArray:

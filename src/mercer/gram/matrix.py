@@ -10,13 +10,13 @@ from typing import TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import gather_rows
+from mercer._core import fold, gather_rows, without
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Precomputed
 from mercer.gram.arena import Arena
 from mercer.gram.kept_rows import add_to
 from mercer.gram.padding import padded_block
-from mercer.gram.repeats import fold, summed, sums_of
+from mercer.gram.repeats import summed, sums_of
 from mercer.gram.store import Store
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose
@@ -347,7 +347,7 @@ class Gram:
             between = yield from self._products_between(col_idx, stacked, single=single)
             if between is not None:
                 out[cols] += between if weights.ndim == 2 else between[:, 0]
-                rows = np.setdiff1d(np.arange(self.n), cols, assume_unique=True)
+                rows = without(cols, None, self.n)
                 row_idx = self._translate(rows)
         n_rows = self.n if rows is None else rows.size
         width = max(16, self._values_times(weights) // max(1, n_rows, self._store.kept_width))
@@ -386,7 +386,8 @@ class Gram:
             wanted, repeats = fold(which if rows is None else which[rows], view.n)
             return view.matvec(sums_of(which, vectors, view.n), wanted, check)[repeats]
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
-        used = np.flatnonzero(np.any(stacked != 0.0, axis=1))
+        is_used = (stacked != 0.0).any(axis=1) if vectors.ndim == 2 else vectors != 0.0
+        used = np.flatnonzero(is_used)
         col_idx = self._translate(used)
         n_rows = self.n if rows is None else rows.size
         coefficients = np.ascontiguousarray(stacked[used])
@@ -402,7 +403,7 @@ class Gram:
             return sums if vectors.ndim == 2 else sums[:, 0]
         out = np.empty((n_rows, stacked.shape[1]))
         wanted = np.arange(self.n) if rows is None else rows
-        inside = np.isin(wanted, used, assume_unique=True)
+        inside = is_used[wanted]
         assert col_idx is not None
         # One object on both sides: of what is between them, half is evaluated.
         between = None

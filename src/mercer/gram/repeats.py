@@ -5,23 +5,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import add_at
+
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
-
-
-def fold(idx: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
-    """Return `idx` with each of its numbers, all less than n, once and in order; and where each of `idx` is in it."""
-    last = np.empty(n, dtype=np.int64)
-    last[idx] = np.arange(idx.size)
-    places = last[idx]
-    once = places == np.arange(idx.size)
-    return idx[once], (np.cumsum(once) - 1)[places]
 
 
 def sums_of(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
     """Add the elements of `vectors` that belong to the same of n rows."""
     sums = np.zeros((n, *vectors.shape[1:]))
-    np.add.at(sums, which, vectors)
+    if vectors.ndim == 1:
+        add_at(sums, which, np.ascontiguousarray(vectors, dtype=np.float64))
+    else:
+        np.add.at(sums, which, vectors)
     return sums
 
 

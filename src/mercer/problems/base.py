@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +10,8 @@ from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
+
+from mercer._core import twofold_sum
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -42,7 +43,7 @@ def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.l
 def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
     """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable."""
     room = upper - lower
-    above = filled(np.argsort(gradient, kind="stable"), room, total - lower.sum(dtype=np.longdouble))
+    above = filled(np.argsort(gradient), room, total - lower.sum(dtype=np.longdouble))
     return np.where(above < room, lower + above, upper)
 
 
@@ -250,9 +251,8 @@ class Problem:
         return replace(self, groups=None)
 
     def group_totals(self, beta: FloatArray) -> FloatArray:
-        """Return the sum of `beta` over each group, rounded once."""
-        parts = (beta[members] for members in self.members)
-        return np.array([math.fsum(part[part != 0.0].tolist()) for part in parts])
+        """Return the sum of `beta` over each group, in twice the precision but for the last rounding."""
+        return np.array([twofold_sum(np.ascontiguousarray(beta[members])) for members in self.members])
 
     def group_drift(self, beta: FloatArray) -> FloatArray:
         """Return by how much the sum of `beta` over each group exceeds its total."""

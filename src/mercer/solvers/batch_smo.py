@@ -118,7 +118,7 @@ class BatchSMO(Solver[BatchState]):
         state.tol = tol
         state.finished = False
         state.ledger = None
-        state.leave_out_all_but(None)
+        state.follow_all()
         state.covered = None
         state.moved = 0.0
         state.n_refreshes += 1
@@ -193,7 +193,8 @@ class BatchSMO(Solver[BatchState]):
         problem = state.problem
         thinned, chosen = problem.thinned(step)
         wide = thinned.upper - thinned.lower
-        narrower = np.divide((problem.upper - problem.lower)[chosen], wide, out=np.zeros(wide.size), where=wide > 0.0)
+        lower, upper = problem.lower[chosen], problem.upper[chosen]
+        narrower = np.divide(upper - lower, wide, out=np.zeros(wide.size), where=wide > 0.0)
         part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
         part.max_iter, part.stop, part.n_iter = state.max_iter, state.stop, state.n_iter
 
@@ -208,7 +209,7 @@ class BatchSMO(Solver[BatchState]):
         for _ in solve():
             state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
             if not thinned.start.any():
-                state.beta[chosen] = np.clip(narrower * part.beta, problem.lower[chosen], problem.upper[chosen])
+                state.beta[chosen] = np.clip(narrower * part.beta, lower, upper)
             yield
         state.beta[:] = problem.start
         return part, chosen
@@ -229,7 +230,7 @@ class BatchSMO(Solver[BatchState]):
             yield from block.solve()
             change = block.change
             del matrix, block  # the next may take its place
-            moved = np.flatnonzero(change)
+            moved = np.flatnonzero(change != 0.0)
             state.n_moved = moved.size
             stuck = moved.size == 0 or everything
             if not everything:
@@ -259,7 +260,11 @@ class BatchSMO(Solver[BatchState]):
             state.count_memory()
         else:
             if bare and (rows is not None or own.size * moved.size > _WORTH_A_LIST * state.values.n):
-                rise[own] += _times_changes(state, chosen, moved, weights)  # once, where both variables of a row are in
+                own_rise = _times_changes(state, chosen, moved, weights)
+                if state.rows is None:
+                    add_at(rise, own, own_rise)
+                else:
+                    rise[own] = own_rise  # once, where both variables of a row are in
                 rows = without(own, rows, state.values.n)
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
         if state.rows is not None:
@@ -282,12 +287,15 @@ class BatchSMO(Solver[BatchState]):
         found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
         state.violation, state.n_free = found.violation, found.n_free
         if not state.takes_everything and found.n_kept() <= _SHRUNK * state.n_active:
-            state.leave_out_all_but(found.kept())
+            state.follow(found.kept(), found.dropped())
 
     def _everything(self, state: BatchState) -> IndexArray:
         """All active variables, by group."""
         active = np.arange(state.problem.n) if state.active is None else state.active
-        return active if state.groups is None else active[np.argsort(state.groups[active], kind="stable")]
+        if state.problem.n_groups < 2:
+            return active
+        assert state.groups is not None
+        return active[np.argsort(state.groups[active], kind="stable")]
 
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones

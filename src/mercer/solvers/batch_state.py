@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import Survey
+from mercer._core import Survey, without
 from mercer.gram import Gram
 from mercer.isa import select_isa
 from mercer.problems import Problem
@@ -20,6 +20,8 @@ from mercer.solvers.sizes import takes_everything
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
+
+_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 @dataclass
@@ -76,15 +78,17 @@ class BatchState(State):
         """Return which rows of `values` these variables belong to."""
         return variables if self.rows is None else self.rows[variables]
 
-    def leave_out_all_but(self, active: IndexArray | None) -> None:
-        """Note whose gradient is kept up to date from now on."""
-        self.active = self.active_rows = active
-        if self.ledger is not None and active is not None:
-            self.ledger.leave_out_all_but(active)
-        if self.rows is not None and active is not None:
-            wanted = np.zeros(self.values.n, dtype=bool)
-            wanted[self.rows[active]] = True
-            self.active_rows = np.flatnonzero(wanted)
+    def follow_all(self) -> None:
+        """Note that all gradients are kept up to date from now on."""
+        self.active = self.active_rows = None
+
+    def follow(self, kept: IndexArray, dropped: IndexArray) -> None:
+        """Note whose gradient is kept up to date from now on, and whose no longer."""
+        self.active = self.active_rows = kept
+        if self.ledger is not None:
+            self.ledger.leave_out(dropped)
+        if self.rows is not None:
+            self.active_rows = without(_NOBODY, self.rows[kept], self.values.n)
 
     def count_memory(self, more: int = 0) -> None:
         """Note what blocks of kernel values take now, and `more` bytes beside them."""

@@ -77,6 +77,8 @@ class Block:
         )
         if state.groups is None:
             self._starts = np.zeros(1, dtype=np.int64)
+        elif problem.n_groups == 1:
+            self._starts = np.array([0, chosen.size])
         else:
             self._starts = np.searchsorted(state.groups[chosen], np.arange(problem.n_groups + 1))
         self._is_everything = state.takes_everything

@@ -63,11 +63,9 @@ class Ledger:
         self.travelled[cols] += np.abs(change)
         self.n_terms += cols.size + 1
 
-    def leave_out_all_but(self, active: IndexArray) -> None:
-        """Note whose values are followed from now on."""
-        gone = self._left < 0
-        gone[active] = False
-        self._left[gone] = len(self._moves)
+    def leave_out(self, dropped: IndexArray) -> None:
+        """Note whose values are not followed from now on."""
+        self._left[dropped] = len(self._moves)
 
     def plan(self, values: FloatArray, beta: FloatArray, wanted: Flags, *, single: bool) -> Plan:
         """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
@@ -91,7 +89,7 @@ class Ledger:
             for cols, change in moves[began:end]:
                 add_at(net, self._rows[cols], change)
             end = began
-            moved = np.flatnonzero(net)
+            moved = np.flatnonzero(net != 0.0)
             if moved.size:
                 steps.append((np.flatnonzero(since == began), moved, net[moved]))
 
