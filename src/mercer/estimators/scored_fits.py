@@ -124,17 +124,26 @@ class Walk(BaseSearchCV):
         """Why some settings were not tried, or ""."""
         return self.fits.stopped if len(self._summaries) < len(self.candidates) else ""
 
+    @property
+    def reason(self) -> str:
+        """What fits have shared, and why not more."""
+        return self.fits.reason
+
     def warn(self) -> None:
         """Tell what failed that scikit-learn has not told, and what is missing; three calls below the user's."""
-        if len(self._scored) < len(self._summaries):
-            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=4)
+        self.warn_of_failures(depth=5)
         if self.stopped:
             warnings.warn(
                 f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
                 "were finished; the others have no score.",
                 stacklevel=4,
             )
+
+    def warn_of_failures(self, depth: int) -> None:
+        """Tell of settings of which every fit failed, which scikit-learn has not seen."""
+        if len(self._scored) < len(self._summaries):
+            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=depth)
 
     def next_fit(self) -> FoldFit:
         """The next fit: settings come in the order in which they are evaluated, and the folds of each in theirs."""

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.estimators.pipelines import machine_of, path_of
+from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
@@ -89,13 +90,20 @@ class KernelSearchCV(BaseSearchCV):
     callback : callable, optional
         Called with a :class:`mercer.selection.progress.Progress` after every setting; returning True ends the search,
         with the settings that all folds have finished by then.
+    early_stopping : {"bound", "statistics"}, optional
+        Every setting is tried on two folds, the best one on all, and the others on more of them only while they may
+        still be best. "bound" leaves a setting where even the largest score that there is, on every fold to come, would
+        not make it best: the best setting and its score are those of the whole search. "statistics" also leaves those
+        that are behind by more than chance explains, which is no proof: another setting may be found.
 
     Attributes
     ----------
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
         the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
-        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid.
+        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
+        `early_stopping`, ``left_early`` says by what a setting was left, "bound" or "statistics", or ""; it then has
+        scores of the folds that it was tried on, and no mean.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
@@ -109,7 +117,8 @@ class KernelSearchCV(BaseSearchCV):
     ------
     ValueError
         For an empty axis, a parameter that the machine does not have, a `gamma` that none of the kernels takes, targets
-        that are not finite, and as GridSearchCV does. Where every fit fails, what the first one raised.
+        that are not finite, `early_stopping` where no single score says what is best or (of "bound") where it is not
+        known what no score is above, and as GridSearchCV does. Where every fit fails, what the first one raised.
     StoppedError
         If the search was stopped before one setting was finished.
 
@@ -133,6 +142,9 @@ class KernelSearchCV(BaseSearchCV):
     Parameters that depend on rows (gamma="scale", class_weight="balanced") are found anew on the training rows of each
     fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
     scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
+
+    With `early_stopping`, a callback hears of each look (two folds, as many again, and so on) as of a search of its
+    own. A search that is stopped in the first look has the means of two folds.
 
     All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
     setting so far.
@@ -175,6 +187,7 @@ class KernelSearchCV(BaseSearchCV):
         max_seconds: float | None = None,
         max_seconds_per_fit: float | None = None,
         callback: Callable[[Progress], object] | None = None,
+        early_stopping: str | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -195,6 +208,7 @@ class KernelSearchCV(BaseSearchCV):
         self.max_seconds = max_seconds
         self.max_seconds_per_fit = max_seconds_per_fit
         self.callback = callback
+        self.early_stopping = early_stopping
 
     @property
     def param_grid(self) -> list[dict[str, list[Any]]]:
@@ -266,6 +280,8 @@ class KernelSearchCV(BaseSearchCV):
         routed = self._get_routed_params_for_fit(params)
         found = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
         found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
+        if self.early_stopping is not None:
+            rules_of_race(self, scorers, metric)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         require_splits(splits, self.cv)
@@ -296,22 +312,27 @@ class KernelSearchCV(BaseSearchCV):
         """Try every setting on every fold."""
         candidates, heads = _settings(self.param_grid)
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
-        fits = SharedFits(
+        fits_on = partial(
+            SharedFits,
             self.estimator,
             X,
             y,
-            splits,
-            routed.estimator.fit,
+            fit_params=routed.estimator.fit,
             memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
             n_jobs=check_whole("n_jobs", self.n_jobs),
             max_seconds=None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0),
             until=None if seconds is None else time.perf_counter() + seconds,
             interruption=interruption,
         )
-        walk = Walk(self, fits, candidates, heads, splits, routed)
+        walk: Walk | Race
+        if self.early_stopping is None:
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
+        else:
+            score, largest = rules_of_race(self, scorers, metric)
+            walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
         walk.fit(X, y)
         walk.warn()
-        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, fits.reason, len(splits)
+        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
         self.multimetric_ = walk.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = walk.results_of_all()
