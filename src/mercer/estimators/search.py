@@ -22,6 +22,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
+from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Means, WithoutRows
 from mercer.estimators.pipelines import machine_of, path_of
 from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
@@ -31,6 +32,7 @@ from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.folds import checked_length, lacking_class, require_splits
+from mercer.selection.leave_one_out import require_followed
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 
@@ -64,8 +66,12 @@ class KernelSearchCV(BaseSearchCV):
         not depend on it.
     refit : bool, str or callable, default=True
         As for GridSearchCV.
-    cv : int, splitter or iterable, optional
-        As for GridSearchCV: 5 folds by default, stratified for classifiers.
+    cv : int, splitter, iterable or "leave_one_out", optional
+        As for GridSearchCV: 5 folds by default, stratified for classifiers. "leave_one_out" scores what
+        :func:`mercer.leave_one_out` finds for all rows, each by the machine without it, at the price of some fits a
+        setting: what depends on the rows (gamma="scale", balanced class weights, steps before the machine) is then that
+        of all rows. It is one score of all rows together, as of a single split, by any scorer of predictions or
+        decision values.
     verbose : int, default=0
         1 says on stderr which setting was tried and how long the rest will take.
     error_score : "raise" or float, default=nan
@@ -282,8 +288,11 @@ class KernelSearchCV(BaseSearchCV):
         found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         if self.early_stopping is not None:
             rules_of_race(self, scorers, metric)
-        splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        splits = list(splitter.split(X, y, **routed.splitter.split))
+        if self._by_leave_one_out():
+            splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
+        else:
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+            splits = list(splitter.split(X, y, **routed.splitter.split))
         require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
@@ -299,6 +308,21 @@ class KernelSearchCV(BaseSearchCV):
                 self.feature_names_in_ = best.feature_names_in_
         return self
 
+    def _by_leave_one_out(self) -> bool:
+        """Whether rows are left out one by one, of a machine of which that can be told."""
+        if not isinstance(self.cv, str):
+            return False
+        if self.cv != LEAVE_ONE_OUT:
+            raise ValueError(
+                f'cv must be a number of folds, a splitter, pairs of rows or "{LEAVE_ONE_OUT}", got {self.cv!r}.'
+            )
+        require_followed(machine_of(self.estimator))
+        if self.early_stopping is not None:
+            raise ValueError(
+                f'early_stopping must be None with cv="{LEAVE_ONE_OUT}": there are no folds to do without.'
+            )
+        return True
+
     def _search_grid(
         self,
         X: Any,
@@ -312,27 +336,36 @@ class KernelSearchCV(BaseSearchCV):
         """Try every setting on every fold."""
         candidates, heads = _settings(self.param_grid)
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
+        until = None if seconds is None else time.perf_counter() + seconds
+        most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
+        memory = check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
         fits_on = partial(
             SharedFits,
             self.estimator,
             X,
             y,
             fit_params=routed.estimator.fit,
-            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+            memory_limit=memory,
             n_jobs=check_whole("n_jobs", self.n_jobs),
-            max_seconds=None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0),
-            until=None if seconds is None else time.perf_counter() + seconds,
+            max_seconds=most,
+            until=until,
             interruption=interruption,
         )
         walk: Walk | Race
-        if self.early_stopping is None:
-            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
-        else:
+        if self.early_stopping is not None:
             score, largest = rules_of_race(self, scorers, metric)
             walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
+        elif self._by_leave_one_out():
+            what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
+            judged = WithoutRows(self.estimator, what, Means(interruption, until, most, memory))
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed, judged)
+        else:
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
         walk.fit(X, y)
         walk.warn()
         self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
+        if self._by_leave_one_out():
+            self.reason_ = HELD
         self.multimetric_ = walk.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = walk.results_of_all()
