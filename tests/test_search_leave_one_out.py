@@ -1,5 +1,9 @@
 """A search by exact leave-one-out finds what refits without each row find."""
 
+import os
+import signal
+from threading import Timer
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -203,6 +207,25 @@ def test_a_stop_keeps_what_is_finished():
     assert [(one.done, one.total) for one in told] == [(1, 4), (2, 4)]
     with pytest.raises(StoppedError, match=r"time limit.*raise max_seconds"):
         KernelSearchCV(SVC(), C=[0.1], cv="leave_one_out", max_seconds=0.0).fit(X, y)
+
+
+@pytest.mark.parametrize("ends", ["signal", "clock"])
+def test_a_stop_in_a_pass_is_no_failure(ends):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(np.r_[X, X + np.random.default_rng(0).normal(scale=X.std(axis=0), size=X.shape)])
+    y = np.r_[y, 1 - y]
+    axes = {"C": [0.1, *np.geomspace(10.0, 11.0, 400)], "gamma": [0.05], "scoring": "roc_auc"}
+    search = KernelSearchCV(SVC(), cv="leave_one_out", refit=False, **axes)
+    if ends == "clock":
+        search.set_params(max_seconds=2.0)
+    else:
+        Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.warns(UserWarning, match=r"the search was stopped .*: \d+ of 401 settings were finished"):
+        search.fit(X, y)  # and no other warning
+    assert search.stopped_ == ("time limit" if ends == "clock" else "interrupted")
+    finished = np.isfinite(search.cv_results_["mean_test_score"])
+    assert 0 < finished.sum() < 401
+    np.testing.assert_array_equal(search.cv_results_["status"] == "optimal", finished)
 
 
 def test_other_rows_have_no_values():

@@ -19,7 +19,7 @@ from mercer.estimators.iterated import Iterated
 from mercer.selection.leave_one_out import LeaveOneOut, leave_one_out
 from mercer.selection.search import most_steps
 from mercer.solvers import Interruption
-from mercer.status import Status
+from mercer.status import Status, StoppedError
 
 LEAVE_ONE_OUT = "leave_one_out"
 """In the place of splits."""
@@ -38,6 +38,12 @@ class Means(NamedTuple):
     until: float | None
     max_seconds: float | None
     memory_limit: int | None
+
+    @property
+    def are_over(self) -> bool:
+        """Whether the search is to end, not one setting alone."""
+        late = self.until is not None and time.perf_counter() >= self.until
+        return self.interruption.requested or late
 
     def seconds_left(self) -> float | None:
         """For one setting."""
@@ -79,6 +85,8 @@ class WithoutRows(BaseEstimator):
             machine = machine.steps[-1][1]
         weights = next(iter(params.values()), None)
         found = self._pass(clone(machine), rows, y, weights)
+        if found.stopped and self.means.are_over:
+            raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")
         if found.stopped:
             raise TimeoutError(f"the leave-one-out pass was ended ({found.stopped}): raise max_seconds_per_fit.")
         self._n, self._found, self._tol = found.decision.shape[0], found, getattr(machine, "tol", np.inf)
