@@ -2,10 +2,11 @@
 
 Run from the root of the repository: `make bench-loo`, or
 
-    python -m benchmarks.leave_one_out [--only REGEX]
+    python -m benchmarks.leave_one_out [--only REGEX] [--shares]
 
 which measures the problems that match, and leaves the other lines of LEAVE_ONE_OUT.md as they are: each has its date
-and the files of the package that it was measured with. Joachims' algorithm (train anew without each row that his rule
+and the files of the package that it was measured with. `--shares` counts only which rule settles which rows, which no
+other work on the machine falsifies. Joachims' algorithm (train anew without each row that his rule
 leaves open, from the known solution on) and independent refits are timed on a sample of rows, and extrapolated; both to
 the tolerance of a fit, where ours is exact. Times are of the processor, all threads together, so that a busy machine
 falsifies little; what is compared with a fit is timed by the clock as well, in the median of three runs.
@@ -104,8 +105,44 @@ _COLUMNS = (
 HEAD = f"| {_COLUMNS} |\n|---|" + "---:|" * _COLUMNS.count("|")
 
 
-def line(case: Case, measured: str) -> str:
-    """Measure a problem; `measured` says when and with what."""
+RULES = ("not a support vector", "misclassified in training", "Joachims", "nothing changes", "followed", "refitted")
+"""In the order in which they are asked."""
+
+SHARES = """
+## Which rule settles what
+
+Shares of the rows, each counted for the first rule that settles whether it is an error: *misclassified in training* and
+*Joachims* are his; *nothing changes* is the span: no other row changes sides; *followed* is found from the known
+solution; *refitted* rows are left to be trained anew by ours, *open* by his. Of one machine for each class, shares are
+of all values, and the rules for errors alone are not asked."""
+
+SHARES_HEAD = (
+    "| problem | "
+    + " | ".join(RULES)
+    + " | trained anew by his (open) | by ours | measured |\n|---|"
+    + "---:|" * (len(RULES) + 3)
+)
+
+
+def shares(case: Case, measured: str) -> str:
+    """Count which rule settles how many rows."""
+    table = datasets.load(case.source, case.n)
+    return shares_of(case, leave_one_out(case.machine(table.X.shape[1]), table.X, table.y), measured)
+
+
+def shares_of(case: Case, found: LeaveOneOut, measured: str) -> str:
+    """Say which rule settles how many rows."""
+    counts = found.error_counts or found.counts
+    n = sum(counts.values())
+    if unnamed := set(counts) - set(RULES):
+        raise ValueError(f"{case.name}: no column for {sorted(unnamed)}")
+    his = "-" if found.error_rule is None else f"{sum(counts.get(rule, 0) for rule in RULES[3:]) / n:.2%}"
+    each = [f"{counts.get(rule, 0) / n:.2%}" for rule in RULES]
+    return "| " + " | ".join([case.name, *each, his, each[-1], measured]) + " |"
+
+
+def line(case: Case, measured: str) -> tuple[str, str]:
+    """Measure a problem, and count its shares; `measured` says when and with what."""
     table = datasets.load(case.source, case.n)
     p, n = table.X.shape[1], table.X.shape[0]
     n_runs = RUNS if case.kernel == "rbf" else 1
@@ -126,7 +163,7 @@ def line(case: Case, measured: str) -> str:
     ]  # fmt: skip
     refitted = f"{found.counts.get('refitted', 0) / found.rule.size:.2%}"
     cells.insert(15, refitted)
-    return "| " + " | ".join([*cells, measured]) + " |"
+    return "| " + " | ".join([*cells, measured]) + " |", shares_of(case, found, measured)
 
 
 def n_refits(case: Case, table: datasets.Table) -> str:
@@ -207,20 +244,34 @@ def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
+    parser.add_argument("--shares", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     written = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
-    lines = {case.name: one for case in CASES for one in written if one.startswith(f"| {case.name} |")}
+    border = written.index(SHARES.splitlines()[1]) if SHARES.splitlines()[1] in written else len(written)
+    lines, counted = (
+        {case.name: one for case in CASES for one in part if one.startswith(f"| {case.name} |")}
+        for part in (written[:border], written[border:])
+    )
     facts = machine.describe(threads=2)
     measured = f"{datetime.now(UTC).date().isoformat()} {facts['build']}"
-    leave_one_out(SVC(), *sklearn.datasets.load_iris(return_X_y=True))
-    for case in CASES:
-        if re.search(options.only, case.name):
-            lines[case.name] = line(case, measured)
-            print(lines[case.name], flush=True)
     stamp = f"- The last of them with {machine.described(facts)}."
-    ordered = [lines[case.name] for case in CASES if case.name in lines]
-    PAGE.write_text("\n".join([PREAMBLE + stamp, "", HEAD, *ordered]) + "\n", encoding="utf-8")
+    if options.shares:
+        stamp = next((one for one in written if one.startswith("- The last of them with ")), stamp)
+    else:
+        leave_one_out(SVC(), *sklearn.datasets.load_iris(return_X_y=True))
+    for case in CASES:
+        if not re.search(options.only, case.name):
+            continue
+        if options.shares:
+            counted[case.name] = shares(case, measured)
+        else:
+            lines[case.name], counted[case.name] = line(case, measured)
+            print(lines[case.name], flush=True)
+        print(counted[case.name], flush=True)
+    ordered, of_rules = ([found[case.name] for case in CASES if case.name in found] for found in (lines, counted))
+    page = [PREAMBLE + stamp, "", HEAD, *ordered, SHARES, "", SHARES_HEAD, *of_rules]
+    PAGE.write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

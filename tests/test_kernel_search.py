@@ -36,6 +36,7 @@ from mercer import (
     SVC,
     SVDD,
     SVR,
+    InseparableError,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -810,6 +811,31 @@ def test_machines_without_slack_after_those_with():
     agree(search, GridSearchCV(SVC(kernel="linear"), axes, cv=3).fit(X[:100], y[:100]))
     machine = SVC(C=1e-3, kernel="linear", warm_start=True).fit(X[:100], y[:100])
     assert machine.set_params(C=np.inf).fit(X[:100], y[:100]).certificate_.status == "optimal"
+
+
+def test_classes_that_no_machine_without_slack_separates_after_those_with():
+    X, y = _cancer()
+    X = X[:, :3]
+    search = KernelSearchCV(SVC(kernel="linear"), C=[1.0, np.inf], cv=3)
+    with (
+        pytest.warns(FitFailedWarning, match="needs classes that can be separated"),
+        pytest.warns(UserWarning, match="non-finite"),
+    ):
+        search.fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).tolist() == [True, False]
+    machine = SVC(kernel="linear", warm_start=True).fit(X, y)
+    with pytest.raises(InseparableError):
+        machine.set_params(C=np.inf).fit(X, y)
+
+
+def test_a_margin_that_single_precision_does_not_show():
+    rng = np.random.default_rng(0)
+    X = np.c_[np.r_[np.linspace(-1.0, -1e-3, 30), np.linspace(1e-3, 1.0, 30)] + 1000.0, rng.normal(size=(60, 3))]
+    y, cv = np.repeat([0, 1], 30), KFold(4, shuffle=True, random_state=0)
+    search = KernelSearchCV(SVC(kernel="linear"), C=[np.inf], cv=cv).fit(X, y)
+    expected = GridSearchCV(SVC(kernel="linear"), {"C": [np.inf]}, cv=cv).fit(X, y)
+    assert search.best_score_ == expected.best_score_
+    assert search.cv_results_["status"].tolist() == ["optimal"]
 
 
 def test_bounds_that_grow_take_bounded_coefficients_along():

@@ -2,14 +2,23 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binomtest
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    hinge_loss,
+    log_loss,
+    mean_squared_error,
+    roc_auc_score,
+    zero_one_loss,
+)
 
 from mercer.metrics import (
     auc_interval,
     balanced_accuracy,
     confusion,
     evaluate,
+    margin_losses,
     mcnemar,
     per_class,
     roc,
@@ -111,3 +120,32 @@ def test_evaluation_of_two_and_of_more_classes():
     assert three.auc == pytest.approx(np.mean([roc_auc_score(codes == k, scores[:, k]) for k in range(3)]))
     assert three.auc_interval is None
     assert evaluate(codes, codes, None, ["a", "b", "c"]).auc is None
+
+
+def test_losses_of_margins_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    y, f, weights = rng.choice([-1, 1], 50), rng.standard_normal(50), rng.uniform(0.0, 2.0, 50)
+    for w in (None, weights):
+        found = margin_losses(y * f, w)
+        assert found.zero_one == pytest.approx(zero_one_loss(y, np.sign(f), sample_weight=w))
+        assert found.hinge == pytest.approx(hinge_loss(y, f, sample_weight=w))
+        assert found.squared == pytest.approx(mean_squared_error(y, f, sample_weight=w))
+        assert found.cross_entropy == pytest.approx(log_loss(y, expit(f), sample_weight=w))
+    assert margin_losses([0.0]) == (1.0, 1.0, 1.0, pytest.approx(np.log(2.0)))
+    assert margin_losses([-1e4]).cross_entropy == 1e4
+
+
+@pytest.mark.parametrize(
+    ("margins", "weights", "message"),
+    [
+        ([], None, "margins must be finite numbers"),
+        ([np.nan], None, "margins must be finite numbers"),
+        ([[1.0]], None, r"one a row, got shape \(1, 1\)"),
+        ([1.0, 2.0], [1.0], "sample_weight must hold one weight"),
+        ([1.0, 2.0], [1.0, -1.0], "sample_weight must hold one weight"),
+        ([1.0, 2.0], [0.0, 0.0], "sample_weight must hold one weight"),
+    ],
+)
+def test_margins_without_a_loss(margins, weights, message):
+    with pytest.raises(ValueError, match=message):
+        margin_losses(margins, weights)

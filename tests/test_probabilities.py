@@ -8,13 +8,15 @@ from threading import Timer
 
 import numpy as np
 import pytest
+import sklearn.svm
 from scipy.sparse import csr_array
 from sklearn.base import ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
@@ -198,10 +200,44 @@ def test_balanced_weights_balance_what_is_bound_and_not_what_is_free(calibration
     assert machine.calibration_.free == calibration.startswith("free")
 
 
-def test_probabilities_are_as_good_as_a_second_cross_validation():
-    X, y = table("two")
-    found = cross_val_predict(SVC(probability=True), X, y, method="predict_proba")
-    assert log_loss(y, found) < 0.1
+def _calibration_error(probabilities, right, n_groups=10):
+    """How far the probability of the most probable class is from the share that is right, in groups of equal size."""
+    order = np.argsort(probabilities, kind="stable")
+    parts = np.array_split(order, n_groups)
+    return sum(part.size * abs(probabilities[part].mean() - right[part].mean()) for part in parts) / order.size
+
+
+HELD_OUT = {
+    "breast cancer": (load_breast_cancer, 341),
+    "breast cancer, large C": (load_breast_cancer, 341),
+    "wine": (load_wine, 107),
+    "iris": (load_iris, 90),
+}
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_probabilities_are_as_good_as_a_second_cross_validation(name):
+    load, n_train = HELD_OUT[name]
+    X, y = load(return_X_y=True)
+    X, C = scale(X), 100.0 if name.endswith("large C") else 1.0
+    losses, errors = {}, {}
+    for train, test in StratifiedShuffleSplit(8, train_size=n_train, random_state=0).split(X, y):
+        peer = CalibratedClassifierCV(sklearn.svm.SVC(C=C), ensemble=False)
+        contenders = {
+            "cv": peer,
+            "free": SVC(C=C, probability=True, calibration="free"),
+            "bound": SVC(C=C, probability=True),
+        }
+        for how, machine in contenders.items():
+            found = machine.fit(X[train], y[train]).predict_proba(X[test])
+            losses.setdefault(how, []).append(log_loss(y[test], found, labels=machine.classes_))
+            most = machine.classes_[found.argmax(axis=1)]
+            errors.setdefault(how, []).append(_calibration_error(found.max(axis=1), most == y[test]))
+    for figures in (losses, errors):
+        apart = {how: np.array(figures[how]) - figures["cv"] for how in ("free", "bound")}
+        chance = 2.0 * apart["free"].std(ddof=1) / np.sqrt(8)
+        assert apart["free"].mean() <= chance
+        assert apart["bound"].mean() <= 0.01
 
 
 @pytest.mark.parametrize("search", [GridSearchCV, KernelSearchCV])

@@ -260,6 +260,18 @@ def test_margins_are_described_for_what_they_are(mixed, three):
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "test rows"]
 
 
+def test_losses_are_compared_where_one_machine_decides(mixed, three):
+    page = Page(render(mixed)).text
+    for name, train, test in of_classes.losses(mixed):
+        assert f"{name} {train:.4f} {test:.4f}" in page
+    names, train, test = zip(*of_classes.losses(mixed), strict=True)
+    assert names == ("0/1", "hinge", "squared", "cross-entropy")
+    assert test[1] == pytest.approx(np.mean(np.maximum(0.0, 1.0 - mixed.svm.test.margins)))
+    assert train[1] >= train[0] == pytest.approx(1 - mixed.svm.train.accuracy.value)
+    assert of_classes.losses(three) == []
+    assert "cross-entropy" not in render(three)
+
+
 def test_long_names_of_classes_are_shortened_in_pictures(three):
     labels = ["a name that goes on and on", "b", "c"]
     curves = [replace(curve, label=label) for curve, label in zip(three.svm.test.curves, labels, strict=True)]

@@ -6,6 +6,7 @@ Curves and counts come from scikit-learn; the intervals are score intervals, whi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -82,6 +83,76 @@ def balanced_accuracy(codes: np.ndarray, predicted: np.ndarray) -> float:
     if len(present) == 1:
         return float(np.mean(codes == predicted))
     return float(np.mean([np.mean(predicted[codes == code] == code) for code in present]))
+
+
+class MarginLosses(NamedTuple):
+    """Mean losses of margins m = y f(x), for comparison: what different machines would minimise on these rows.
+
+    Attributes
+    ----------
+    zero_one : float
+        Share of rows with m <= 0.
+    hinge : float
+        Of max(0, 1 - m): the support vector machine's.
+    squared : float
+        Of (1 - m)², which is (y - f)²: that of least squares.
+    cross_entropy : float
+        Of ln(1 + exp(-m)): that of logistic regression, with f for the logarithm of the odds.
+    """
+
+    zero_one: float
+    hinge: float
+    squared: float
+    cross_entropy: float
+
+    def __str__(self) -> str:
+        return (
+            f"0/1 {self.zero_one:.4g}, hinge {self.hinge:.4g}, squared {self.squared:.4g}, cross-entropy "
+            f"{self.cross_entropy:.4g}"
+        )
+
+
+def margin_losses(margins: Any, sample_weight: Any = None) -> MarginLosses:
+    """Return the mean 0/1, hinge, squared and cross-entropy loss of margins.
+
+    Parameters
+    ----------
+    margins : array-like of shape (n,)
+        y f(x), with y = -1 or +1.
+    sample_weight : array-like of shape (n,), optional
+        Not negative, not all 0. Each row counts 1 by default.
+
+    Returns
+    -------
+    MarginLosses
+
+    Raises
+    ------
+    ValueError
+        If there is no margin, or one is not finite; if weights are not one a row, negative or all 0.
+
+    Notes
+    -----
+    A hinge loss is never below the 0/1 loss, nor is a squared one, nor 1/ln 2 times the cross-entropy. The unit matters
+    to all but the 0/1 loss: f counts as it is.
+
+    Examples
+    --------
+    >>> from mercer.metrics import margin_losses
+    >>> print(margin_losses([2.0, 0.5, -1.0]))
+    0/1 0.3333, hinge 0.8333, squared 1.75, cross-entropy 0.6381
+    """
+    m = np.asarray(margins, dtype=np.float64)
+    if m.ndim != 1 or not m.size or not np.isfinite(m).all():
+        raise ValueError(f"margins must be finite numbers, one a row, got shape {m.shape}.")
+    w = np.ones(m.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if w.shape != m.shape or not np.isfinite(w).all() or w.min() < 0.0 or not w.any():
+        raise ValueError(
+            f"sample_weight must hold one weight >= 0 for each of the {m.size} margins, and not 0 for all, got shape "
+            f"{w.shape}."
+        )
+    each = (m <= 0.0), np.maximum(0.0, 1.0 - m), np.square(1.0 - m), np.logaddexp(0.0, -m)
+    return MarginLosses(*(float(np.average(loss, weights=w)) for loss in each))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sklearn.utils import Bunch, get_tags
 from mercer.certificate import worst_status
 from mercer.estimators.base import DualMachine
 from mercer.estimators.cv_results import columns, ranks
+from mercer.estimators.left_out_rows import WithoutRows
 from mercer.estimators.paths import FoldFit
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.shared_fits import SharedFits
@@ -45,9 +46,11 @@ class Walk(BaseSearchCV):
         heads: list[tuple[int, int]],
         splits: list[tuple[Any, Any]],
         routed: Any,
+        estimator: Any = None,
     ) -> None:
+        self._asked = search.estimator if estimator is None else estimator
         super().__init__(
-            _Cell(clone(search.estimator), self),
+            _Cell(clone(self._asked), self),
             scoring=search.scoring,
             cv=splits,
             n_jobs=1,
@@ -117,24 +120,33 @@ class Walk(BaseSearchCV):
             _let_go(error)
 
     def _estimator(self, place: int) -> Any:
-        return clone(self.search.estimator).set_params(**clone(self.candidates[place], safe=False))
+        return clone(self._asked).set_params(**clone(self.candidates[place], safe=False))
 
     @property
     def stopped(self) -> str:
         """Why some settings were not tried, or ""."""
         return self.fits.stopped if len(self._summaries) < len(self.candidates) else ""
 
+    @property
+    def reason(self) -> str:
+        """What fits have shared, and why not more."""
+        return self.fits.reason
+
     def warn(self) -> None:
         """Tell what failed that scikit-learn has not told, and what is missing; three calls below the user's."""
-        if len(self._scored) < len(self._summaries):
-            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=4)
+        self.warn_of_failures(depth=5)
         if self.stopped:
             warnings.warn(
                 f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
                 "were finished; the others have no score.",
                 stacklevel=4,
             )
+
+    def warn_of_failures(self, depth: int) -> None:
+        """Tell of settings of which every fit failed, which scikit-learn has not seen."""
+        if len(self._scored) < len(self._summaries):
+            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=depth)
 
     def next_fit(self) -> FoldFit:
         """The next fit: settings come in the order in which they are evaluated, and the folds of each in theirs."""
@@ -228,6 +240,8 @@ class _Summary(NamedTuple):
 
 def _end_of(machine: Any) -> tuple[Status, float] | None:
     """How a fit ended, and how far its machine is from its optimality conditions; None where nothing tells."""
+    if isinstance(machine, WithoutRows):
+        return machine.ended
     if isinstance(machine, DualMachine):
         solutions = machine._solved()
         return worst_status(solutions.statuses), float(solutions.violations.max())

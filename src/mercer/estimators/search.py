@@ -22,7 +22,9 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
+from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Means, WithoutRows
 from mercer.estimators.pipelines import machine_of, path_of
+from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
@@ -30,6 +32,7 @@ from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.folds import checked_length, lacking_class, require_splits
+from mercer.selection.leave_one_out import require_followed
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 
@@ -63,8 +66,12 @@ class KernelSearchCV(BaseSearchCV):
         not depend on it.
     refit : bool, str or callable, default=True
         As for GridSearchCV.
-    cv : int, splitter or iterable, optional
-        As for GridSearchCV: 5 folds by default, stratified for classifiers.
+    cv : int, splitter, iterable or "leave_one_out", optional
+        As for GridSearchCV: 5 folds by default, stratified for classifiers. "leave_one_out" scores what
+        :func:`mercer.leave_one_out` finds for all rows, each by the machine without it, at the price of some fits a
+        setting: what depends on the rows (gamma="scale", balanced class weights, steps before the machine) is then that
+        of all rows. It is one score of all rows together, as of a single split, by any scorer of predictions or
+        decision values.
     verbose : int, default=0
         1 says on stderr which setting was tried and how long the rest will take.
     error_score : "raise" or float, default=nan
@@ -89,13 +96,20 @@ class KernelSearchCV(BaseSearchCV):
     callback : callable, optional
         Called with a :class:`mercer.selection.progress.Progress` after every setting; returning True ends the search,
         with the settings that all folds have finished by then.
+    early_stopping : {"bound", "statistics"}, optional
+        Every setting is tried on two folds, the best one on all, and the others on more of them only while they may
+        still be best. "bound" leaves a setting where even the largest score that there is, on every fold to come, would
+        not make it best: the best setting and its score are those of the whole search. "statistics" also leaves those
+        that are behind by more than chance explains, which is no proof: another setting may be found.
 
     Attributes
     ----------
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
         the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
-        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid.
+        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
+        `early_stopping`, ``left_early`` says by what a setting was left, "bound" or "statistics", or ""; it then has
+        scores of the folds that it was tried on, and no mean.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
@@ -109,7 +123,8 @@ class KernelSearchCV(BaseSearchCV):
     ------
     ValueError
         For an empty axis, a parameter that the machine does not have, a `gamma` that none of the kernels takes, targets
-        that are not finite, and as GridSearchCV does. Where every fit fails, what the first one raised.
+        that are not finite, `early_stopping` where no single score says what is best or (of "bound") where it is not
+        known what no score is above, and as GridSearchCV does. Where every fit fails, what the first one raised.
     StoppedError
         If the search was stopped before one setting was finished.
 
@@ -133,6 +148,9 @@ class KernelSearchCV(BaseSearchCV):
     Parameters that depend on rows (gamma="scale", class_weight="balanced") are found anew on the training rows of each
     fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
     scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
+
+    With `early_stopping`, a callback hears of each look (two folds, as many again, and so on) as of a search of its
+    own. A search that is stopped in the first look has the means of two folds.
 
     All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
     setting so far.
@@ -175,6 +193,7 @@ class KernelSearchCV(BaseSearchCV):
         max_seconds: float | None = None,
         max_seconds_per_fit: float | None = None,
         callback: Callable[[Progress], object] | None = None,
+        early_stopping: str | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -195,6 +214,7 @@ class KernelSearchCV(BaseSearchCV):
         self.max_seconds = max_seconds
         self.max_seconds_per_fit = max_seconds_per_fit
         self.callback = callback
+        self.early_stopping = early_stopping
 
     @property
     def param_grid(self) -> list[dict[str, list[Any]]]:
@@ -266,8 +286,13 @@ class KernelSearchCV(BaseSearchCV):
         routed = self._get_routed_params_for_fit(params)
         found = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
         found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
-        splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        splits = list(splitter.split(X, y, **routed.splitter.split))
+        if self.early_stopping is not None:
+            rules_of_race(self, scorers, metric)
+        if self._by_leave_one_out():
+            splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
+        else:
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+            splits = list(splitter.split(X, y, **routed.splitter.split))
         require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
@@ -283,6 +308,21 @@ class KernelSearchCV(BaseSearchCV):
                 self.feature_names_in_ = best.feature_names_in_
         return self
 
+    def _by_leave_one_out(self) -> bool:
+        """Whether rows are left out one by one, of a machine of which that can be told."""
+        if not isinstance(self.cv, str):
+            return False
+        if self.cv != LEAVE_ONE_OUT:
+            raise ValueError(
+                f'cv must be a number of folds, a splitter, pairs of rows or "{LEAVE_ONE_OUT}", got {self.cv!r}.'
+            )
+        require_followed(machine_of(self.estimator))
+        if self.early_stopping is not None:
+            raise ValueError(
+                f'early_stopping must be None with cv="{LEAVE_ONE_OUT}": there are no folds to do without.'
+            )
+        return True
+
     def _search_grid(
         self,
         X: Any,
@@ -296,22 +336,36 @@ class KernelSearchCV(BaseSearchCV):
         """Try every setting on every fold."""
         candidates, heads = _settings(self.param_grid)
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
-        fits = SharedFits(
+        until = None if seconds is None else time.perf_counter() + seconds
+        most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
+        memory = check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
+        fits_on = partial(
+            SharedFits,
             self.estimator,
             X,
             y,
-            splits,
-            routed.estimator.fit,
-            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+            fit_params=routed.estimator.fit,
+            memory_limit=memory,
             n_jobs=check_whole("n_jobs", self.n_jobs),
-            max_seconds=None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0),
-            until=None if seconds is None else time.perf_counter() + seconds,
+            max_seconds=most,
+            until=until,
             interruption=interruption,
         )
-        walk = Walk(self, fits, candidates, heads, splits, routed)
+        walk: Walk | Race
+        if self.early_stopping is not None:
+            score, largest = rules_of_race(self, scorers, metric)
+            walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
+        elif self._by_leave_one_out():
+            what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
+            judged = WithoutRows(self.estimator, what, Means(interruption, until, most, memory))
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed, judged)
+        else:
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
         walk.fit(X, y)
         walk.warn()
-        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, fits.reason, len(splits)
+        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
+        if self._by_leave_one_out():
+            self.reason_ = HELD
         self.multimetric_ = walk.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = walk.results_of_all()

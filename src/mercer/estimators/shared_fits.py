@@ -34,7 +34,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.held import Held
 from mercer.selection.search import most_steps
 from mercer.solvers import Interruption, Progress
-from mercer.status import Status, StoppedError
+from mercer.status import InseparableError, Status, StoppedError
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -240,8 +240,15 @@ class SharedFits:
         for held, shares in self._ways_of(kernel, rows, course, by_folds=by_folds):
             used = rows if held is None else replace(rows, data=held)
             machine, reason = self._go_on(copy(given), course, kernel if held is None else Held(kernel)), shares
-            machine.fit(used.data.rows(used.train), *self._folds.targets(number), sample_weight=weights)
-            if not isinstance(held, HeldRows) or held.whole.dtype == np.float64:
+            in_single = isinstance(held, HeldRows) and held.whole.dtype == np.float32
+            try:
+                machine.fit(used.data.rows(used.train), *self._folds.targets(number), sample_weight=weights)
+            except InseparableError:
+                if not in_single:
+                    raise
+                course.in_single = False  # rounded values may hide the margin
+                continue
+            if not isinstance(held, HeldRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
             if not stalled and not rounding_shows(machine, course.size, held.error, used.data):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.metrics import Evaluation
+from mercer.metrics import Evaluation, margin_losses
 from mercer.report.voice import Voice
 from mercer.report.words import count, interval, p_value, percent
 from mercer.study import Contender, Study
@@ -165,3 +165,15 @@ def margins(study: Study) -> str:
         f"{below}. That is no count of errors, as the vote of all pairs may still be right. From there to 1 (dashed "
         f"line) every pair is right, but the row is inside a margin: {inside}."
     )
+
+
+def losses(study: Study) -> list[tuple[str, float, float]]:
+    """Name of each loss with its mean on training and on test rows; none unless there is one machine for two classes.
+
+    Of several machines, a row's smallest margin is none that anything minimises.
+    """
+    train, test = study.svm.train, study.svm.test
+    if not isinstance(test, Evaluation) or test.margins is None or len(study.model.parts) > 1:
+        return []
+    found = (margin_losses(train.margins), margin_losses(test.margins))
+    return list(zip(("0/1", "hinge", "squared", "cross-entropy"), *found, strict=True))

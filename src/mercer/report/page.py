@@ -70,6 +70,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         voice=voice,
         numbers=of_numbers,
         margins=of_classes.margins,
+        losses=of_classes.losses(study),
         figures=_figures(study),
         certificate=study.certificate,
         gamma=_gamma(study),

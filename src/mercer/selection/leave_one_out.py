@@ -219,7 +219,7 @@ def leave_one_out(
     >>> round(found.error, 4), int(found.wrong.sum())
     (0.0228, 13)
     """
-    _require_kind(estimator)
+    require_followed(estimator)
     check_choice("what", what, ("values", "errors"))
     check_seconds(max_seconds)
     check_callback(callback)
@@ -328,7 +328,16 @@ _INSTEAD_OF = {
 }
 
 
-def _require_kind(estimator: Any) -> None:
+def require_followed(estimator: Any) -> None:
+    """Refuse what has no exact leave-one-out, and say what to do.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is of another kind.
+    ValueError
+        If a parameter of it stands in the way.
+    """
     if isinstance(estimator, type):
         raise TypeError(
             f"estimator must be a machine, got the class {estimator.__name__}: {estimator.__name__}() is one."

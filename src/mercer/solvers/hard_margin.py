@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
+from mercer.roundoff import rounding_error
 from mercer.solution import Limits, Solution
 from mercer.solvers.base import Callback, FloatArray
 from mercer.solvers.batch_smo import BatchSMO
@@ -66,7 +67,7 @@ class HardMargin:
             If the hulls meet, to rounding. It names a pair of equal rows, or the rows whose weighted means coincide.
         """
         rounds: list[Solution] = []
-        if start is None or not start.any():
+        if start is None or not _separates(start, problem, gram):
             rounds = _nearest(problem, gram, limits, callback, interruption)
             hulls = rounds[-1]
             squared = _squared_distance(hulls)
@@ -109,6 +110,20 @@ def _nearest(
         if decided or hulls.status not in (Status.OPTIMAL, Status.STATIONARY):
             return rounds
         tol, start = 0.1 * min(tol, hulls.certificate.kkt_violation), hulls.beta
+
+
+def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:
+    """Whether a point to start from proves that the classes can be separated: those of a finite C need not.
+
+    Its decision values are larger on one class than on the other, by more than rounding can have made.
+    """
+    feasible = problem.make_feasible(start)
+    if not feasible.any():
+        return False
+    values, lengths = gram.matvec(feasible), np.abs(gram.diag())
+    rounding = rounding_error(gram, float(lengths.max()) ** 0.5, float(feasible**2 @ lengths), values)
+    first = problem.linear < 0.0
+    return float(values[first].min() - values[~first].max()) > 2.0 * rounding
 
 
 def _squared_distance(hulls: Solution) -> float:
