@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Perceptron
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
@@ -78,11 +79,46 @@ def test_a_perceptron_that_separates_nothing_says_so(form):
     assert machine.n_passes_[0] == 30
 
 
-def textbook(K, y, passes):
+# The same six points, a mistake of the first three counting 2.
+#
+# pass 1: (2, 1)  f = 0        mistake  w = (4, 2)
+#         (1, 2)  4+4 = 8      right
+#         (-1, 2) -4+4 = 0     mistake  w = (2, 6)
+#         (1, -1) 2-6 = -4     right
+#         (3, -1) 6-6 = 0      mistake  w = (-1, 7)
+#         (-1,-1) 1-7 = -6     right
+# pass 2: 5, 13, 15, -8, -10, -6: no mistake
+@pytest.mark.parametrize("form", ["dual", "primal"])
+def test_six_points_with_class_weights_by_hand(form):
+    machine = KernelPerceptron(form=form, class_weight={1: 2.0}).fit(SIX, LABELS)
+    assert machine.alpha_.tolist() == [[1.0, 0.0, 1.0, 0.0, 1.0, 0.0]]
+    assert machine.dual_coef_.tolist() == [[2.0, 0.0, 2.0, 0.0, -1.0, 0.0]]
+    assert (machine.n_mistakes_.tolist(), machine.n_passes_.tolist()) == ([3], [2])
+    assert machine.class_weight_.tolist() == [1.0, 2.0]
+    assert machine.separated_.all()
+    np.testing.assert_array_equal(machine.decision_function(SIX), [5.0, 13.0, 15.0, -8.0, -10.0, -6.0])
+
+
+@pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
+def test_class_weights_are_those_of_scikit_learns_perceptron():
+    """Its bias is a feature of 1."""
+    X, y = scale(CANCER[0][:, :2]), CANCER[1]
+    found = []
+    for given in (None, {0: 10.0}, {1: 0.3}, "balanced"):
+        machine = KernelPerceptron(30, kernel=Linear() + 1.0, class_weight=given).fit(X, y)
+        peer = Perceptron(max_iter=30, tol=None, shuffle=False, class_weight=given).fit(X, y)
+        found.append(peer.decision_function(X))
+        np.testing.assert_allclose(machine.decision_function(X), found[-1], atol=1e-6)
+    assert all(np.abs(one - found[0]).max() > 0.1 for one in found[1:])
+    balanced = KernelPerceptron(kernel=Linear() + 1.0, class_weight="balanced").fit(X, y)
+    np.testing.assert_allclose(balanced.class_weight_, len(y) / (2 * np.bincount(y)))
+
+
+def textbook(K, y, passes, weights):
     alpha, mistakes = np.zeros(len(y)), 0
     for _ in range(passes):
         for i in range(len(y)):
-            if y[i] * (alpha * y) @ K[:, i] <= 0:
+            if y[i] * (alpha * weights * y) @ K[:, i] <= 0:
                 alpha[i] += 1
                 mistakes += 1
     return alpha, mistakes
@@ -91,17 +127,20 @@ def textbook(K, y, passes):
 @pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
 @every_table
 @pytest.mark.parametrize("passes", [1, 2, 7])
-def test_the_loop_of_the_textbook(table, passes):
+@pytest.mark.parametrize("class_weight", [None, {0: 0.3, 1: 2.0}], ids=str)
+def test_the_loop_of_the_textbook(table, passes, class_weight):
     X, y = TABLES[table]
-    machine = KernelPerceptron(passes, kernel="rbf", gamma=0.1, multi_class="ovr").fit(X, y)
+    machine = KernelPerceptron(passes, kernel="rbf", gamma=0.1, multi_class="ovr", class_weight=class_weight).fit(X, y)
+    weights = np.array([(class_weight or {}).get(label, 1.0) for label in y])
     K = rbf_kernel(X, gamma=0.1)
     labels = [1] if table == "2 classes" else [0, 1, 2]
     for t, label in enumerate(labels):
         signs = np.where(y == label, 1.0, -1.0)
-        alpha, mistakes = textbook(K, signs, passes)
+        alpha, mistakes = textbook(K, signs, passes, weights)
         np.testing.assert_array_equal(machine.alpha_[t], alpha)
         assert machine.n_mistakes_[t] == mistakes
-        assert machine.criterion_[t] == pytest.approx(np.maximum(0, -signs * (K @ (alpha * signs))).sum(), abs=1e-9)
+        criterion = weights @ np.maximum(0, -signs * (K @ (alpha * weights * signs)))
+        assert machine.criterion_[t] == pytest.approx(criterion, abs=1e-9)
 
 
 def test_both_forms_make_the_same_mistakes():
@@ -266,6 +305,7 @@ BAD = {
     "solver must be": (GradientKernelSVC(solver="newton"), {}),
     "learning_rate must be": (GradientKernelSVC(learning_rate=0.0), {}),
     "one class only": (KernelPerceptron(), {"y": np.zeros(178)}),
+    "class_weight must be None": (KernelPerceptron(class_weight="even"), {}),
     "sample_weight must hold finite numbers": (GradientKernelSVC(), {"sample_weight": np.full(178, -1.0)}),
 }
 

@@ -279,7 +279,7 @@ WRONG_PARAMETERS = {
     "degree": [-1, "two"],
     "gamma": ["wide", -1.0, [1.0]],
     "coef0": ["zero", np.inf, None],
-    "tol": [0.0, -1.0, "tight", None],
+    "tol": [0.0, -1.0, np.inf, "tight", None],
     "shrinking": ["yes", 2, None],
     "cache_size": [0, -1.0, "large", None],
     "class_weight": ["even", [1.0, 2.0], 3],
@@ -320,6 +320,7 @@ WRONG = {
     "two columns of targets": lambda new, y: new().fit(X, np.column_stack([y, y])),
     "no targets": lambda new, y: new().fit(X, None),
     "targets of text": lambda new, y: new().fit(X, np.full(60, "a")),
+    "targets of dates": lambda new, y: new().fit(X, pd.Series(pd.date_range("2020-01-01", periods=60))),
     "one class": lambda new, y: new().fit(X, np.zeros(60, dtype=int)),
     "continuous labels": lambda new, y: new().fit(X, X[:, 0]),
     "an infeasible nu": lambda new, y: new(nu=0.9).fit(X, CLASSES < 1),
@@ -393,10 +394,25 @@ def test_tied_votes_go_by_confidence_whatever_break_ties_says():
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_negative_weights_are_an_error(name):
+@pytest.mark.parametrize("weight", [-1.0, np.inf, np.nan])
+def test_negative_and_infinite_weights_are_an_error(name, weight):
     y = CLASSES if name in CLASSIFIERS else TARGETS
-    with pytest.raises(ValueError, match=r"sample_weight must hold finite numbers >= 0 .* got -1\.0 in row 3"):
-        PAIRS[name][1]().fit(X, y, sample_weight=np.where(np.arange(60) == 3, -1.0, 1.0))
+    with pytest.raises(ValueError, match=rf"sample_weight must hold finite numbers >= 0 .* got {weight} in row 3"):
+        PAIRS[name][1]().fit(X, y, sample_weight=np.where(np.arange(60) == 3, weight, 1.0))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.inf, None])
+def test_class_weights_are_positive_and_finite(name, weight):
+    with pytest.raises(ValueError, match=r"class_weight.* must (be a|hold finite) numbers? > 0"):
+        PAIRS[name][1](class_weight={0: weight}).fit(X, CLASSES)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_true_is_no_number(name):
+    parameter = "alpha" if name == "KernelRidge" else "tol"
+    with pytest.raises(ValueError, match=rf"{parameter} must be a number .*got True"):
+        PAIRS[name][1](**{parameter: True}).fit(X, CLASSES)
 
 
 @pytest.mark.parametrize("name", ["SVC", "NuSVC"])

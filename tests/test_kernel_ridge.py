@@ -341,6 +341,13 @@ def test_bad_input_is_refused(message):
         KernelRidge(**parameters).fit(**{"X": X, "y": Y, **changed})
 
 
+def test_dates_are_no_targets():
+    days = np.arange("2020-01-01", "2020-05-30", dtype="datetime64[D]")
+    for y in (days, days - days[0], np.column_stack([days, days])):
+        with pytest.raises(TypeError, match=r"y must hold numbers, got dates or times \((datetime|timedelta)64\[D\]\)"):
+            KernelRidge().fit(X, y)
+
+
 def test_overflow_is_refused():
     with pytest.raises(ValueError, match="overflow"):
         KernelRidge().fit(X * 1e200, Y)

@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status
+from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status, as_model
 from mercer.backends.threads import blas_threads
 from mercer.data import as_data
 from mercer.machines import linear
@@ -238,6 +238,21 @@ def test_probabilities(table, name):
     assert np.isfinite(machine.predict_log_proba(1e4 * X)).all()
     if "no bias" not in name:  # what a bias is for: expected numbers of each class are the observed ones
         np.testing.assert_allclose(p.sum(axis=0), np.bincount(y), atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("machine", [LogisticRegression(), KernelLogisticRegression(kernel="linear")], ids=str)
+def test_the_predicted_class_is_the_most_probable_also_where_rounding_decides(machine, n_classes):
+    """Of log-odds of 1e-17, classes are as probable as each other to the last digit but one."""
+    X, y = IRIS[0][: 50 * n_classes], IRIS[1][: 50 * n_classes]
+    machine = clone(machine).set_params(fit_intercept=False).fit(X, y)
+    near = 1e-17 * np.random.default_rng(0).normal(size=(200, 4))
+    found, p = machine.predict(near), machine.predict_proba(near)
+    assert np.bincount(found).min() > 10
+    np.testing.assert_array_equal(p.argmax(axis=1), found)
+    np.testing.assert_allclose(p, 1.0 / n_classes, rtol=1e-15)
+    model = as_model(machine, X, y)
+    np.testing.assert_array_equal(model.probabilities(near), p)
 
 
 def test_kernels_of_every_kind():

@@ -151,6 +151,7 @@ KINDS = {
     "GradientKernelSVC stopped": (mixed_frame(80), "outcome", GradientKernelSVC(max_iter=5)),
     "KernelPerceptron": (three_classes(60), "kind", KernelPerceptron(kernel="rbf", gamma=10.0)),
     "KernelPerceptron circling": (mixed_frame(80), "outcome", KernelPerceptron(20)),
+    "KernelPerceptron weighted": (mixed_frame(80), "outcome", KernelPerceptron(20, class_weight="balanced")),
     "ParzenClassifier": (three_classes(60), "kind", ParzenClassifier(class_weight="balanced")),
     "ParzenClassifier of two": (mixed_frame(80), "outcome", ParzenClassifier()),
     "KernelNeighborsClassifier": (mixed_frame(80), "outcome", KernelNeighborsClassifier(4)),
@@ -296,6 +297,11 @@ FALSE_CLAIMS = {
         "there is no such machine of these rows: a coefficient has the sign of the other class",
     ),
     "counts": ("KernelPerceptron", lambda part: replace(part, beta=1.5 * part.beta), "the coefficients are no counts"),
+    "weighted counts": (
+        "KernelPerceptron weighted",
+        lambda part: replace(part, beta=np.rint(part.beta)),
+        "the coefficients are no counts of mistakes",
+    ),
     "mistakes": ("KernelPerceptron", lambda part: claim(part, n_mistakes=1), "the number of mistakes is 1 in the file"),
     "criterion": (
         "KernelPerceptron circling",

@@ -315,6 +315,7 @@ ALL = {
     "linear least squares": LeastSquaresClassifier(0.1),
     "perceptron": KernelPerceptron(kernel=RBF(0.05)),
     "perceptron, ovr": KernelPerceptron(50, form="primal", multi_class="ovr"),
+    "perceptron, weighted": KernelPerceptron(50, kernel=RBF(0.05), multi_class="ovr", class_weight="balanced"),
     "descent": GradientKernelSVC(),
     "descent, ovr": GradientKernelSVC(multi_class="ovr", class_weight="balanced", calibration="free"),
     "density": ParzenClassifier(),

@@ -115,6 +115,8 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
     ('optimal', array([[0.99, 0.01, 0.  ]]))
     """
 
+    recipe_: ForKernelLogisticRegression
+
     def __init__(
         self,
         prior_variance: float = 1.0,

@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
 
 from mercer.estimators.by_scores import ByScores
 from mercer.estimators.labels import Labels
 from mercer.machines.objective import Logistic, Objective, Softmax
+from mercer.recipes import ForKernelLogisticRegression, ForLogisticRegression
 
 FloatArray = npt.NDArray[np.float64]
 
 
 class ByLikelihood(ByScores):
     """Predictions of machines whose decision values are log-odds."""
+
+    recipe_: ForKernelLogisticRegression | ForLogisticRegression
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.
@@ -51,7 +53,7 @@ class ByLikelihood(ByScores):
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of `classes_`; every row adds up to 1.
+            In the order of `classes_`; every row adds up to 1, and the largest is of the class that `predict` returns.
 
         Raises
         ------
@@ -65,9 +67,7 @@ class ByLikelihood(ByScores):
         Costs what `decision_function` does.
         """
         scores = self._values(X)
-        if scores.shape[1] == 1:
-            return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
-        return np.asarray(softmax(scores, axis=1))
+        return self.recipe_.probabilities(scores)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class.

@@ -101,6 +101,8 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
     (7, 0.973, True)
     """
 
+    recipe_: ForLogisticRegression
+
     def __init__(
         self,
         prior_variance: float = 1.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,8 @@ class KernelPerceptron(ByPairs):
     added to f. That is repeated until a pass has no mistake, or `max_passes` are over. There is no bias;
     ``kernel=Linear() + 1`` has one.
 
-    It minimises nothing, so there is no certificate, and there are no weights, of rows or of classes: a mistake
-    that counted more would be a longer step of the same walk to no mistakes, and no weighted loss would be smaller for
-    it. But `separated_` is true in float64.
+    It minimises nothing, so there is no certificate, and rows have no weights: copies of a row are gone through one
+    after the other, which no longer step is equal to. But `separated_` is true in float64.
 
     Parameters
     ----------
@@ -66,6 +65,9 @@ class KernelPerceptron(ByPairs):
         a mistake have changed nothing, and without each of the others all is learnt anew.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
+    class_weight : {"balanced"} or dict, optional
+        How far a mistake of each class moves f: by its weight times y_i k(x_i, .), as scikit-learn's Perceptron has it.
+        Where the classes can be separated, they still are.
 
     Attributes
     ----------
@@ -73,13 +75,14 @@ class KernelPerceptron(ByPairs):
     alpha_ : ndarray of shape (n_machines, n)
         How often each row was a mistake.
     dual_coef_ : ndarray of shape (n_machines, n)
-        alpha_i y_i.
+        alpha_i y_i, times the weight of the class.
+    class_weight_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (n_machines, p)
         Normal vectors; in the primal form.
     n_mistakes_, n_passes_ : ndarray of shape (n_machines,)
         Mistakes k, and passes made.
     criterion_ : ndarray of shape (n_machines,)
-        The perceptron criterion at the end: sum of -y f(x) over the rows with y f(x) <= 0.
+        The perceptron criterion at the end: sum of -y f(x) over the rows with y f(x) <= 0, by class weight.
     separated_ : ndarray of bool of shape (n_machines,)
         Whether every training row has y f(x) > 0.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
@@ -111,7 +114,7 @@ class KernelPerceptron(ByPairs):
     it has. Another row costs as many additions as the fit; those of all are made together.
 
     Costs n kernel values a mistake, of which there are at most (R / M)² for rows of length at most R that a hyperplane
-    through the origin separates with distance M.
+    through the origin separates with distance M; with class weights, times the square of the largest over the smallest.
 
     References
     ----------
@@ -143,6 +146,7 @@ class KernelPerceptron(ByPairs):
         callback: Callable[[Progress], object] | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        class_weight: str | Mapping[Any, float] | None = None,
     ) -> None:
         self.max_passes = max_passes
         self.kernel = kernel
@@ -157,6 +161,13 @@ class KernelPerceptron(ByPairs):
         self.callback = callback
         self.probability = probability
         self.calibration = calibration
+        self.class_weight = class_weight
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Where nothing separates the classes, as in scikit-learn's checks of accuracy, the last vector is chance.
+        tags.classifier_tags.poor_score = True
+        return tags
 
     def fit(self, X: Any, y: Any) -> KernelPerceptron:
         """Go through the rows until there are no mistakes.
@@ -184,14 +195,14 @@ class KernelPerceptron(ByPairs):
         check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
         self._begin_probabilities()
         check_choice("form", self.form, FORMS)
-        kernel, data, labels = self._rows_of_classes(X, y, None, None)
+        kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         primal = self.form == "primal"
         if primal and not isinstance(kernel, Linear):
             raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')
         rows = data.float64() if primal and isinstance(data, Vectors) else None
         gram = self._gram(kernel, data, labels.rows, keep_rows=True)
         tasks = multiclass.make_tasks(labels.codes, labels.classes.size, self.multi_class)
-        beta = np.zeros((data.n, len(tasks)))
+        beta, alpha = np.zeros((data.n, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
         began = time.perf_counter()
         with Interruption() as interruption:
@@ -199,6 +210,7 @@ class KernelPerceptron(ByPairs):
                 one = perceptron.learn(
                     task.signs,
                     gram.restrict(task.rows),
+                    weights=labels.weights[task.rows],
                     rows=None if rows is None else rows[task.rows],
                     max_passes=passes,
                     max_seconds=seconds,
@@ -206,12 +218,14 @@ class KernelPerceptron(ByPairs):
                     interruption=interruption,
                     began=began,
                 )
-                beta[task.rows, column] = one.alpha * task.signs
+                beta[task.rows, column] = one.alpha * one.weights * task.signs
+                alpha[column, task.rows] = one.alpha
                 found.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
+        self.class_weight_ = labels.class_weight
         self.recipe_ = ForKernelPerceptron()
         self._keep(data, labels.rows, beta, np.zeros(len(tasks)))
-        self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), np.ascontiguousarray(np.abs(beta.T))
+        self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), alpha
         self.__dict__.pop("coef_", None)
         if primal:
             self.coef_ = np.array([one.w for one in found])

@@ -28,7 +28,7 @@ class Separation:
     ----------
     n_mistakes, n_passes : int
     criterion : float
-        The sum of -y f(x) over the rows with y f(x) <= 0.
+        The sum of -y f(x) over the rows with y f(x) <= 0, each with its weight.
     separated : bool
         Whether every row has y f(x) > 0: a further pass would change nothing.
     """
@@ -48,7 +48,9 @@ class Learnt:
     alpha : ndarray of shape (n,)
         How often each row was a mistake.
     values : ndarray of shape (n,)
-        f(x_i) = sum_j alpha_j y_j k(x_j, x_i).
+        f(x_i) = sum_j weights_j alpha_j y_j k(x_j, x_i).
+    weights : ndarray of shape (n,)
+        How far a mistake of each row moves f.
     w : ndarray of shape (p,) or None
         The normal vector, in the primal form.
     n_mistakes, n_passes : int
@@ -58,14 +60,15 @@ class Learnt:
 
     alpha: FloatArray
     values: FloatArray
+    weights: FloatArray
     w: FloatArray | None = None
     n_mistakes: int = 0
     n_passes: int = 0
     stopped: Status | None = None
 
     def criterion(self, y: FloatArray) -> float:
-        """The perceptron criterion: the sum of -y f(x) over the rows with y f(x) <= 0."""
-        return float(np.maximum(0.0, -y * self.values).sum())
+        """The perceptron criterion: the sum of -y f(x) over the rows with y f(x) <= 0, each with its weight."""
+        return float(self.weights @ np.maximum(0.0, -y * self.values))
 
     def separates(self, y: FloatArray) -> bool:
         """Whether every row has y f(x) > 0: a further pass would change nothing."""
@@ -76,6 +79,7 @@ def learn(
     y: FloatArray,
     gram: Gram,
     *,
+    weights: FloatArray,
     rows: Any = None,
     max_passes: int,
     max_seconds: float | None = None,
@@ -85,16 +89,17 @@ def learn(
 ) -> Learnt:
     """Run the (batch) perceptron over the rows in their order, until a pass has no mistake or `max_passes` are over.
 
-    A row is a mistake when y f(x) <= 0. In the primal form, `rows` (n, p) being given, w is kept; in the dual one, the
-    counts alpha. Both make the same mistakes, but for rounding. `interruption` and `began` are those of
-    :func:`mercer.machines.iteration.iterate`.
+    A row is a mistake when y f(x) <= 0; then f moves by its weight, > 0, times y k(x, .). In the primal form, `rows`
+    (n, p) being given, w is kept; in the dual one, the counts alpha. Both make the same mistakes, but for rounding.
+    `interruption` and `began` are those of :func:`mercer.machines.iteration.iterate`.
 
     Notes
     -----
     Each mistake costs n kernel values, which are kept within the Gram matrix's memory limit where it keeps rows; or n p
     multiplications.
     """
-    machine = Learnt(np.zeros(y.size), np.zeros(y.size), None if rows is None else np.zeros(rows.shape[1]))
+    w = None if rows is None else np.zeros(rows.shape[1])
+    machine = Learnt(np.zeros(y.size), np.zeros(y.size), weights, w)
     ended = iterate(
         _passes(machine, y, gram, rows, max_passes),
         Limits(max_seconds=max_seconds),
@@ -117,11 +122,12 @@ def _passes(machine: Learnt, y: FloatArray, gram: Gram, rows: Any, max_passes: i
             at += int(wrong[0])
             machine.alpha[at] += 1.0
             machine.n_mistakes += 1
+            step = machine.weights[at] * y[at]
             if machine.w is None:
-                machine.values += y[at] * gram.block(np.array([at]))[0]
+                machine.values += step * gram.block(np.array([at]))[0]
             else:
                 row = rows[[at]]
-                machine.w += y[at] * (row.toarray() if hasattr(row, "toarray") else row)[0]
+                machine.w += step * (row.toarray() if hasattr(row, "toarray") else row)[0]
                 machine.values = rows @ machine.w
             finite(gram.kernel, machine.values)
             at += 1
@@ -165,7 +171,7 @@ def left_out(
             for at in range(y.size):
                 wrong = going & (y[at] * f[:, at] <= 0.0) & (out != at)
                 if wrong.any():
-                    f[wrong] += y[at] * gram.block(np.array([at]))[0]
+                    f[wrong] += learnt.weights[at] * y[at] * gram.block(np.array([at]))[0]
                     erred |= wrong
                     check()
             going &= erred

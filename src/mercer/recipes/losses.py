@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
+from mercer.coupling import made_largest
 from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
@@ -16,6 +17,7 @@ from mercer.machines import descent
 from mercer.machines.certificate import Evidence, KernelEvidence, LossCertificate
 from mercer.machines.linear import LinearEvidence
 from mercer.machines.objective import Logistic, Objective, Softmax, Squared
+from mercer.multiclass import winners
 from mercer.recipes.base import BY_PAIRS_OR_CLASSES, FloatArray, Point, Recipe
 
 
@@ -96,10 +98,16 @@ def _likelihood(targets: FloatArray, weights: FloatArray, variance: float, has_b
 
 
 def _class_probabilities(log_odds: FloatArray) -> FloatArray:
-    """Probabilities of classes, of one column of log-odds or of a score a class."""
+    """Probabilities of classes, of one column of log-odds or of a score a class; the largest is of the largest score.
+
+    Log-odds have more digits than probabilities near 1/2: where these tie, the last digit says which class leads.
+    """
     if log_odds.shape[1] == 1:
-        return np.column_stack([expit(-log_odds[:, 0]), expit(log_odds[:, 0])])
-    return np.asarray(softmax(log_odds, axis=1))
+        scores = log_odds[:, 0]
+        found = np.column_stack([expit(-scores), expit(scores)])
+    else:
+        scores, found = log_odds, np.asarray(softmax(log_odds, axis=1))
+    return made_largest(found, winners(scores))[0]
 
 
 @dataclass(frozen=True, kw_only=True)

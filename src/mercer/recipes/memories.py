@@ -47,7 +47,7 @@ class MemoryRecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class ForKernelPerceptron(MemoryRecipe):
-    """How often each row was a mistake."""
+    """How often each row was a mistake, times the weight of its class."""
 
     machine = "KernelPerceptron"
     checked = "the counts of mistakes, the perceptron criterion and whether the classes are separated"
@@ -61,23 +61,23 @@ class ForKernelPerceptron(MemoryRecipe):
         """Count the mistakes, and look whether the classes are separated; see :class:`MemoryRecipe`."""
         assert claim is not None
         y, beta = targets[:, 0], point.beta[:, 0]
-        counts = beta * y
+        counts = beta * y / weights
         values = finite(gram.kernel, gram.matvec(beta))
         room = rounding_error(gram, gram.value_bound(), float(beta @ beta), values) * float(np.sqrt(y.size))
         found = Separation(
-            n_mistakes=int(counts.sum()) if abs(counts.sum()) < 2.0**63 else 0,
+            n_mistakes=int(np.rint(counts).sum()) if abs(counts.sum()) < 2.0**63 else 0,
             n_passes=claim.n_passes,
-            criterion=float(np.maximum(0.0, -y * values).sum()),
+            criterion=float(weights @ np.maximum(0.0, -y * values)),
             separated=bool((y * values > 0.0).all()),
         )
         findings = []
-        if (counts < 0.0).any() or (counts != np.rint(counts)).any() or point.bias.any():
+        if (counts < 0.0).any() or not np.allclose(counts, np.rint(counts), rtol=1e-12, atol=0.0) or point.bias.any():
             findings.append("the coefficients are no counts of mistakes")
         if found.n_mistakes != claim.n_mistakes:
             findings.append(
                 f"the number of mistakes is {claim.n_mistakes} in the file and {found.n_mistakes} recomputed"
             )
-        if not abs(found.criterion - claim.criterion) <= y.size * room:
+        if not abs(found.criterion - claim.criterion) <= weights.sum() * room:
             findings.append(
                 f"the perceptron criterion is {claim.criterion:.9g} in the file and {found.criterion:.9g} recomputed"
             )
