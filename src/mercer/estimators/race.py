@@ -252,8 +252,9 @@ def rules_of_race(search: KernelSearchCV, scorers: Any, metric: Any) -> tuple[st
             f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
             f'a score of scikit-learn that has one, or early_stopping="statistics", which proves nothing.'
         )
-    if largest is not None and isinstance(search.error_score, Real):
-        largest = float(np.fmax(largest, search.error_score))  # which a fit that fails is given
+    given = search.error_score  # to a fit that fails
+    if largest is not None and isinstance(given, Real) and not np.isnan(float(given)):
+        largest = max(largest, float(given))
     return metric, largest
 
 

@@ -99,7 +99,8 @@ class KernelSearchCV(BaseSearchCV):
         Every setting is tried on two folds, the best one on all, and the others on more of them only while they may
         still be best. "bound" leaves a setting where even the largest score that there is, on every fold to come, would
         not make it best: the best setting and its score are those of the whole search, to the tolerance of the fits.
-        "statistics" also leaves those that are behind by more than chance explains, which is no proof: another setting may be found.
+        "statistics" also leaves those that are behind by more than chance explains, which is no proof: another setting
+        may be found.
 
     Attributes
     ----------
