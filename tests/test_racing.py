@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer, make_scorer, mean_squared_error
+from sklearn.metrics import accuracy_score, get_scorer, make_scorer, mean_squared_error, r2_score
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
@@ -55,18 +55,22 @@ def test_what_cannot_be_best_is_not_best_whatever_comes(seed):
     assert cannot_be_best(scores[:, :n_seen], n_folds, best, 1.0)[3]
 
 
-def test_equal_settings_are_rarely_left_and_hopeless_ones_are():
-    rng, wrong, right = np.random.default_rng(0), 0, 0
-    for _ in range(400):
+@pytest.mark.parametrize("n_constant", [0, 10, 75])
+@pytest.mark.parametrize("n_test", [10.0, 20.0])
+def test_equal_settings_are_rarely_left_and_hopeless_ones_are(n_constant, n_test):
+    rng, wrong, right = np.random.default_rng(0), 0, []
+    for _ in range(200):
         folds = rng.normal(0.8, 0.02, 2)
-        scores = folds + rng.normal(0.0, 0.01, (40, 2))
-        scores[30:] -= 0.2
-        leader = scores[0]  # as good as the 29 that follow
-        left = hardly_best(scores, leader, 80.0, 20.0, 0.05)
-        wrong += left[:30].any()
-        right += left[30:].mean()
-    assert wrong / 400 <= 0.05
-    assert right / 400 > 0.95
+        scores = folds + rng.normal(0.0, 0.01, (15, 2))
+        scores[10:] -= 0.2
+        same = np.tile(rng.normal(0.6, 0.001, 2), (n_constant, 1))  # say nothing of what chance does to the others
+        scores = np.vstack([scores, same])
+        leader = scores[np.argmax(scores.mean(axis=1))]  # of ten that are as good: the lucky one
+        left = hardly_best(scores, leader, 100.0 - n_test, n_test, 0.05)
+        wrong += left[:10].any()
+        right.append(left[10:].mean())
+    assert wrong / 200 <= 0.05
+    assert np.mean(right) > 0.95
 
 
 def test_without_any_rest_nothing_is_left():
@@ -83,6 +87,9 @@ def test_without_any_rest_nothing_is_left():
         (get_scorer("positive_likelihood_ratio"), None),
         (make_scorer(lambda y, predicted: 7.0), None),
         (make_scorer(mean_squared_error), None),
+        (make_scorer(accuracy_score), 1.0),
+        (make_scorer(accuracy_score, normalize=False), None),  # counts rows
+        (make_scorer(r2_score, greater_is_better=False), None),  # a score, not a loss
         (lambda estimator, X, y: 1.0, None),
     ],
 )
@@ -252,6 +259,29 @@ def test_folds_that_all_fail_lose_nothing_that_is_finished():
     assert np.isnan(search.cv_results_["mean_test_score"]).all()
     with pytest.warns(UserWarning, match="split 2"), pytest.raises(ValueError, match="one class"):
         search.set_params(error_score="raise").fit(X, y)
+
+
+def test_fits_that_fail_are_given_the_score_that_was_asked_for():
+    X, y = _wine()
+    order = np.argsort(y, kind="stable")
+    splits = [*StratifiedKFold(2).split(X, y), (order[:50], order[50:])]  # the last with one class only
+    axes = {"C": [0.1, 1.0], "cv": splits, "return_train_score": True}
+    axes["error_score"] = 0.0
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="split 2"):
+        whole = KernelSearchCV(SVC(), **axes).fit(X, y)
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="split 2"):
+        found = KernelSearchCV(SVC(), **axes, early_stopping="bound").fit(X, y)
+    for column in ("split2_test_score", "split2_train_score", "mean_test_score", "mean_train_score"):
+        np.testing.assert_allclose(found.cv_results_[column], whole.cv_results_[column], err_msg=column)
+    assert found.best_params_ == whole.best_params_
+
+
+def test_no_setting_is_left_that_a_failure_would_make_best():
+    X, y = _wine()
+    search = KernelSearchCV(SVC(), **GRID, early_stopping="bound")
+    assert np.isnan(search.fit(X, y).cv_results_["split2_test_score"]).any()
+    found = search.set_params(error_score=3.0).fit(X, y)  # which three folds to come might all be given
+    assert np.isfinite(found.cv_results_["split2_test_score"]).all()
 
 
 def test_the_reason_says_what_looks_have_shared():

@@ -149,6 +149,11 @@ def test_given_kernel_values():
             'early_stopping must be None with cv="leave_one_out"',
         ),
         (
+            KernelSearchCV(SVC(), C=[0.1], cv="leave_one_out", return_train_score=True),
+            ValueError,
+            'return_train_score must be False with cv="leave_one_out"',
+        ),
+        (
             KernelSearchCV(SVC(), C=[0.1], cv="leave-one-out"),
             ValueError,
             'cv must be .*"leave_one_out", got \'leave-on',
@@ -164,6 +169,14 @@ def test_what_has_no_exact_leave_one_out_is_refused(search, error, message):
     X, y = _cancer()
     with pytest.raises(error, match=message):
         search.fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["standardscaler__sample_weight", "sample_weight"])
+def test_weights_that_are_not_the_machine_s_are_refused(name):
+    X, y = _cancer()
+    search = KernelSearchCV(make_pipeline(StandardScaler(), SVC()), C=[0.1], cv="leave_one_out")
+    with pytest.raises(ValueError, match=f"no other parameter than svc__sample_weight.*got '{name}'"):
+        search.fit(X, y, **{name: np.ones(120)})
 
 
 def test_a_setting_that_takes_too_long_loses_no_other():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from sklearn.utils import get_tags
 
 from mercer.estimators.base import DualMachine
 from mercer.estimators.iterated import Iterated
-from mercer.selection.leave_one_out import LeaveOneOut, leave_one_out
+from mercer.estimators.pipelines import machine_of, path_of
+from mercer.selection.leave_one_out import LeaveOneOut, leave_one_out, require_followed
 from mercer.selection.search import most_steps
 from mercer.solvers import Interruption
 from mercer.status import Status, StoppedError
@@ -52,6 +54,29 @@ class Means(NamedTuple):
         return min(limits, default=None)
 
 
+def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], *, return_train_score: bool) -> None:
+    """Refuse what a pass cannot give, or would have to drop.
+
+    Raises
+    ------
+    TypeError
+        If the machine has no exact leave-one-out.
+    ValueError
+        If scores of training rows are asked for; for parameters of fit other than the machine's sample weights.
+    """
+    require_followed(machine_of(estimator))
+    if return_train_score:
+        raise ValueError(
+            f'return_train_score must be False with cv="{LEAVE_ONE_OUT}": each row is scored by the machine without it.'
+        )
+    weights = path_of(estimator) + "sample_weight"
+    if others := sorted(set(fit_params) - {weights}):
+        raise ValueError(
+            f'with cv="{LEAVE_ONE_OUT}" fit takes no other parameter than {weights}, the weights of the machine, got '
+            f"{others[0]!r}."
+        )
+
+
 class WithoutRows(BaseEstimator):
     """Passes for `estimator`, and once fitted says of each of its rows what the machine without it says.
 
@@ -83,7 +108,7 @@ class WithoutRows(BaseEstimator):
             if len(machine.steps) > 1:
                 rows = clone(machine[:-1]).fit_transform(rows, y)
             machine = machine.steps[-1][1]
-        weights = next(iter(params.values()), None)
+        weights = next(iter(params.values()), None)  # see `refuse_besides`
         found = self._pass(clone(machine), rows, y, weights)
         if found.stopped and self.means.are_over:
             raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +122,9 @@ class Race:
             if self.search.error_score == "raise" or not self._n_done.any():
                 raise
             self._failed.append(error)
-            self._n_done[places] = last  # and no score
+            self._n_done[places] = last
+            for whole in self._scores.values():
+                whole[places, first:last] = float(self.search.error_score)
             return
         self._stopped, self.multimetric_ = walk.stopped, walk.multimetric_
         self._reasons.setdefault(fits.reason)
@@ -249,6 +252,9 @@ def rules_of_race(search: KernelSearchCV, scorers: Any, metric: Any) -> tuple[st
             f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
             f'a score of scikit-learn that has one, or early_stopping="statistics", which proves nothing.'
         )
+    given = search.error_score  # to a fit that fails
+    if largest is not None and isinstance(given, Real) and not np.isnan(float(given)):
+        largest = max(largest, float(given))
     return metric, largest
 
 

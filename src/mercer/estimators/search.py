@@ -22,7 +22,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
-from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Means, WithoutRows
+from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Means, WithoutRows, refuse_besides
 from mercer.estimators.pipelines import machine_of, path_of
 from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
@@ -32,7 +32,6 @@ from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.folds import checked_length, lacking_class, require_splits
-from mercer.selection.leave_one_out import require_followed
 from mercer.selection.progress import Progress
 from mercer.solvers import Interruption
 
@@ -71,7 +70,7 @@ class KernelSearchCV(BaseSearchCV):
         :func:`mercer.leave_one_out` finds for all rows, each by the machine without it, at the price of some fits a
         setting: what depends on the rows (gamma="scale", balanced class weights, steps before the machine) is then that
         of all rows. It is one score of all rows together, as of a single split, by any scorer of predictions or
-        decision values.
+        decision values; there are none of training rows, and `fit` takes no parameter but the machine's sample weights.
     verbose : int, default=0
         1 says on stderr which setting was tried and how long the rest will take.
     error_score : "raise" or float, default=nan
@@ -99,8 +98,9 @@ class KernelSearchCV(BaseSearchCV):
     early_stopping : {"bound", "statistics"}, optional
         Every setting is tried on two folds, the best one on all, and the others on more of them only while they may
         still be best. "bound" leaves a setting where even the largest score that there is, on every fold to come, would
-        not make it best: the best setting and its score are those of the whole search. "statistics" also leaves those
-        that are behind by more than chance explains, which is no proof: another setting may be found.
+        not make it best: the best setting and its score are those of the whole search, to the tolerance of the fits.
+        "statistics" also leaves those that are behind by more than chance explains, which is no proof: another setting
+        may be found.
 
     Attributes
     ----------
@@ -289,6 +289,7 @@ class KernelSearchCV(BaseSearchCV):
         if self.early_stopping is not None:
             rules_of_race(self, scorers, metric)
         if self._by_leave_one_out():
+            refuse_besides(self.estimator, routed.estimator.fit, return_train_score=self.return_train_score)
             splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
         else:
             splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
@@ -309,14 +310,13 @@ class KernelSearchCV(BaseSearchCV):
         return self
 
     def _by_leave_one_out(self) -> bool:
-        """Whether rows are left out one by one, of a machine of which that can be told."""
+        """Whether rows are left out one by one."""
         if not isinstance(self.cv, str):
             return False
         if self.cv != LEAVE_ONE_OUT:
             raise ValueError(
                 f'cv must be a number of folds, a splitter, pairs of rows or "{LEAVE_ONE_OUT}", got {self.cv!r}.'
             )
-        require_followed(machine_of(self.estimator))
         if self.early_stopping is not None:
             raise ValueError(
                 f'early_stopping must be None with cv="{LEAVE_ONE_OUT}": there are no folds to do without.'

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.stats import studentized_range
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -22,7 +23,10 @@ _AT_MOST_1 = frozenset(
         "recall", "roc_auc", "top_k_accuracy",
     )
 ) | {"matthews_corrcoef"}  # fmt: skip
-"""Scores of scikit-learn that none is above 1."""
+"""Scores of scikit-learn that none is above 1, of shares, not of counts."""
+
+_LOSSES = ("_error", "_loss", "_deviance", "negative_likelihood_ratio")
+"""Names of what scikit-learn has that none is below 0 end so."""
 
 
 def looks(n_folds: int) -> list[tuple[int, int]]:
@@ -50,9 +54,11 @@ def largest_score(scorer: Any) -> float | None:
     function, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 0)
     if not getattr(function, "__module__", "").startswith("sklearn.metrics"):
         return None
+    name = getattr(function, "__name__", "")
     if sign < 0:
-        return 0.0  # a loss, which is 0 at least
-    return 1.0 if sign > 0 and getattr(function, "__name__", "") in _AT_MOST_1 else None
+        return 0.0 if name.endswith(_LOSSES) else None
+    counts = not getattr(scorer, "_kwargs", {}).get("normalize", True)
+    return 1.0 if sign > 0 and name in _AT_MOST_1 and not counts else None
 
 
 def cannot_be_best(scores: FloatArray, n_folds: int, best: float, largest: float) -> BoolArray:
@@ -82,9 +88,10 @@ def hardly_best(scores: FloatArray, leader: FloatArray, n_train: float, n_test: 
     """Return which settings are behind another one by more than chance explains. It is no proof: folds may tell more.
 
     **Says** that score = setting + fold + rest, with a rest of variance s², the mean square of what a two-way analysis
-    of variance leaves, with (n − 1)(k − 1) degrees of freedom. A difference of two settings' means then has the
-    variance 2 s² (1/k + n_test/n_train), corrected for training sets that overlap, and is put to Student's t, one-sided
-    and at the level divided by n − 1, for so many settings are compared with the one.
+    of variance leaves, with (n − 1)(k − 1) degrees of freedom; settings that score the same on every fold count as one,
+    for they do not tell n times what chance does. A setting's mean then has the variance s² (1/k + n_test/n_train),
+    corrected for training sets that overlap, and a difference of two is put to Tukey's studentised range of n, at the
+    level: the leader may have been chosen as the best on these very folds.
 
     Parameters
     ----------
@@ -95,7 +102,8 @@ def hardly_best(scores: FloatArray, leader: FloatArray, n_train: float, n_test: 
     n_train, n_test : float > 0
         Rows to train on and to test on, in a fold.
     level : float
-        Probability with which any setting that is as good as the leader may be among those that are named.
+        Probability with which any setting that is as good as the leader may be among those that are named, where the
+        scores are as said.
 
     Returns
     -------
@@ -104,15 +112,27 @@ def hardly_best(scores: FloatArray, leader: FloatArray, n_train: float, n_test: 
 
     References
     ----------
-    Maron & Moore (1994), Hoeffding races, for the idea; Nadeau & Bengio (2003) for the correction.
+    Maron & Moore (1994), Hoeffding races, for the idea; Nadeau & Bengio (2003) for the correction; Tukey (1953) for
+    comparisons of all pairs.
     """
-    known = scores[np.isfinite(scores).all(axis=1)]
+    known = _distinct(scores[np.isfinite(scores).all(axis=1)])
     n, k = known.shape
     rest = known - known.mean(axis=1, keepdims=True) - known.mean(axis=0) + (known.mean() if known.size else 0.0)
     degrees = (n - 1) * (k - 1)
     squares = float(np.sum(rest**2))
     if degrees < 1 or squares <= (_ROUNDED * float(np.abs(known).max())) ** 2:
         return np.zeros(len(scores), dtype=np.bool_)
-    width = (2.0 * squares / degrees * (1.0 / k + n_test / n_train)) ** 0.5
-    most = float(student.ppf(1.0 - level / (n - 1), degrees)) * width
-    return np.asarray(leader.mean() - scores.mean(axis=1) > most)
+    width = (squares / degrees * (1.0 / k + n_test / n_train)) ** 0.5
+    return np.asarray(leader.mean() - scores.mean(axis=1) > _usual_range(level, n, degrees) * width)
+
+
+@cache  # it takes a quarter of a second
+def _usual_range(level: float, n: int, degrees: int) -> float:
+    """What the range of n means, in units of their deviation, is above with this probability."""
+    return float(studentized_range.ppf(1.0 - level, n, degrees))
+
+
+def _distinct(scores: FloatArray) -> FloatArray:
+    """Rows that are not the same to rounding, once each: hopeless settings predict one class, and score alike."""
+    unit = _ROUNDED * (float(np.abs(scores).max(initial=0.0)) or 1.0)
+    return scores[np.unique(np.round(scores / unit), axis=0, return_index=True)[1]]
