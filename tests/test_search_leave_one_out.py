@@ -179,6 +179,14 @@ def test_weights_that_are_not_the_machine_s_are_refused(name):
         search.fit(X, y, **{name: np.ones(120)})
 
 
+@pytest.mark.parametrize("scoring", ["neg_log_loss", ["accuracy", "neg_brier_score"]])
+def test_scores_of_probabilities_are_refused(scoring):
+    X, y = _cancer()
+    search = KernelSearchCV(SVC(probability=True), C=[0.1], cv="leave_one_out", scoring=scoring, refit=False)
+    with pytest.raises(ValueError, match="scores are of predictions and decision values, but"):
+        search.fit(X, y)
+
+
 def test_a_setting_that_takes_too_long_loses_no_other():
     X, y = _cancer()
 

@@ -33,7 +33,7 @@ HELD = (
 """What is shared, and what the scores are of."""
 
 
-class Means(NamedTuple):
+class Allowance(NamedTuple):
     """What a pass may take: until a request or a time by `time.perf_counter`, seconds a setting, bytes."""
 
     interruption: Interruption
@@ -42,7 +42,7 @@ class Means(NamedTuple):
     memory_limit: int | None
 
     @property
-    def are_over(self) -> bool:
+    def is_used_up(self) -> bool:
         """Whether the search is to end, not one setting alone."""
         late = self.until is not None and time.perf_counter() >= self.until
         return self.interruption.requested or late
@@ -54,7 +54,7 @@ class Means(NamedTuple):
         return min(limits, default=None)
 
 
-def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], *, return_train_score: bool) -> None:
+def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], scorers: Any, *, return_train_score: bool) -> None:
     """Refuse what a pass cannot give, or would have to drop.
 
     Raises
@@ -62,13 +62,20 @@ def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], *, return_trai
     TypeError
         If the machine has no exact leave-one-out.
     ValueError
-        If scores of training rows are asked for; for parameters of fit other than the machine's sample weights.
+        If scores of training rows or of probabilities are asked for; for parameters of fit other than the machine's
+        sample weights.
     """
     require_followed(machine_of(estimator))
     if return_train_score:
         raise ValueError(
             f'return_train_score must be False with cv="{LEAVE_ONE_OUT}": each row is scored by the machine without it.'
         )
+    for scorer in getattr(scorers, "_scorers", {"": scorers}).values():
+        if getattr(scorer, "_response_method", None) == "predict_proba":
+            raise ValueError(
+                f'with cv="{LEAVE_ONE_OUT}" scores are of predictions and decision values, but {scorer!r} needs '
+                "probabilities, which are themselves fitted to leave-one-out values."
+            )
     weights = path_of(estimator) + "sample_weight"
     if others := sorted(set(fit_params) - {weights}):
         raise ValueError(
@@ -83,11 +90,11 @@ class WithoutRows(BaseEstimator):
     A pipeline's steps are fitted to all rows, and its machine leaves rows of theirs out.
     """
 
-    def __init__(self, estimator: Any, what: str, means: Means) -> None:
-        self.estimator, self.what, self.means = estimator, what, means
+    def __init__(self, estimator: Any, what: str, allowance: Allowance) -> None:
+        self.estimator, self.what, self.allowance = estimator, what, allowance
 
     def __sklearn_clone__(self) -> WithoutRows:
-        return WithoutRows(clone(self.estimator), self.what, self.means)
+        return WithoutRows(clone(self.estimator), self.what, self.allowance)
 
     def __sklearn_tags__(self) -> Any:
         return get_tags(self.estimator)
@@ -110,7 +117,7 @@ class WithoutRows(BaseEstimator):
             machine = machine.steps[-1][1]
         weights = next(iter(params.values()), None)  # see `refuse_besides`
         found = self._pass(clone(machine), rows, y, weights)
-        if found.stopped and self.means.are_over:
+        if found.stopped and self.allowance.is_used_up:
             raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")
         if found.stopped:
             raise TimeoutError(f"the leave-one-out pass was ended ({found.stopped}): raise max_seconds_per_fit.")
@@ -120,18 +127,18 @@ class WithoutRows(BaseEstimator):
         return self
 
     def _pass(self, machine: Any, rows: Any, y: Any, weights: Any) -> LeaveOneOut:
-        means, n = self.means, rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        left = means.seconds_left()
+        allowance, n = self.allowance, rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        left = allowance.seconds_left()
         began = time.perf_counter()
 
         also = getattr(machine, "callback", None)
 
         def listen(progress: Any) -> object:
-            return True if means.interruption.requested or also is None else also(progress)
+            return True if allowance.interruption.requested or also is None else also(progress)
 
         def ends(progress: Any) -> bool:
             del progress
-            return means.interruption.requested
+            return allowance.interruption.requested
 
         if isinstance(machine, Iterated):
             if isinstance(machine, DualMachine) and machine.max_iter == -1:
@@ -139,8 +146,8 @@ class WithoutRows(BaseEstimator):
             own = [seconds for seconds in (machine.max_seconds, left) if seconds is not None]
             machine.max_seconds, machine.verbose = min(own, default=None), 0
             machine.callback = ends if also is None else listen
-        if means.memory_limit is not None and getattr(machine, "memory_limit", 0) is None:
-            machine.memory_limit = means.memory_limit
+        if allowance.memory_limit is not None and getattr(machine, "memory_limit", 0) is None:
+            machine.memory_limit = allowance.memory_limit
         rest = None if left is None else max(0.0, left - (time.perf_counter() - began))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # how each setting ended is told with the results

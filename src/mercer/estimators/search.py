@@ -22,7 +22,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
-from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Means, WithoutRows, refuse_besides
+from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
 from mercer.estimators.pipelines import machine_of, path_of
 from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
@@ -61,8 +61,8 @@ class KernelSearchCV(BaseSearchCV):
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
-        Folds that are trained at a time, where fits share something; else it is one. None: all processors. Results do
-        not depend on it.
+        Folds that are trained at a time, where fits share something; else it is one, as with cv="leave_one_out". None:
+        all processors. Results do not depend on it.
     refit : bool, str or callable, default=True
         As for GridSearchCV.
     cv : int, splitter, iterable or "leave_one_out", optional
@@ -289,7 +289,7 @@ class KernelSearchCV(BaseSearchCV):
         if self.early_stopping is not None:
             rules_of_race(self, scorers, metric)
         if self._by_leave_one_out():
-            refuse_besides(self.estimator, routed.estimator.fit, return_train_score=self.return_train_score)
+            refuse_besides(self.estimator, routed.estimator.fit, scorers, return_train_score=self.return_train_score)
             splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
         else:
             splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
@@ -357,7 +357,7 @@ class KernelSearchCV(BaseSearchCV):
             walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
         elif self._by_leave_one_out():
             what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
-            judged = WithoutRows(self.estimator, what, Means(interruption, until, most, memory))
+            judged = WithoutRows(self.estimator, what, Allowance(interruption, until, most, memory))
             walk = Walk(self, fits_on(splits), candidates, heads, splits, routed, judged)
         else:
             walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
