@@ -19,7 +19,7 @@ from sklearn.utils import Bunch, get_tags
 from mercer.certificate import worst_status
 from mercer.estimators.base import DualMachine
 from mercer.estimators.cv_results import columns, ranks
-from mercer.estimators.left_out_rows import WithoutRows
+from mercer.estimators.left_out_rows import HELD, WithoutRows
 from mercer.estimators.paths import FoldFit
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.shared_fits import SharedFits
@@ -130,7 +130,7 @@ class Walk(BaseSearchCV):
     @property
     def reason(self) -> str:
         """What fits have shared, and why not more."""
-        return self.fits.reason
+        return HELD if isinstance(self._asked, WithoutRows) else self.fits.reason
 
     def warn(self) -> None:
         """Tell what failed that scikit-learn has not told, and what is missing; three calls below the user's."""

@@ -22,7 +22,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
-from mercer.estimators.left_out_rows import HELD, LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
+from mercer.estimators.left_out_rows import LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
 from mercer.estimators.pipelines import machine_of, path_of
 from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
@@ -364,8 +364,6 @@ class KernelSearchCV(BaseSearchCV):
         walk.fit(X, y)
         walk.warn()
         self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
-        if self._by_leave_one_out():
-            self.reason_ = HELD
         self.multimetric_ = walk.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = walk.results_of_all()
