@@ -67,7 +67,18 @@ void combine_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional
         static_cast<int64_t>(weights.shape(0)) == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_columns,
         "weights must have one number per slot, out one per column");
     nb::gil_scoped_release release;
-    combine(kept, weights.data(), out.data(), n_threads);
+    combine(kept, {weights.data(), out.data(), 1}, n_threads);
+}
+
+template <class Kept>
+void combine_rows_each(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
+                       ConstDoubleRows weights, DoubleRows out, int n_threads) {
+    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, 0);
+    require(static_cast<int64_t>(weights.shape(1)) == kept.n_slots &&
+                static_cast<int64_t>(out.shape(1)) == kept.n_columns && weights.shape(0) == out.shape(0),
+            "weights must have one number per slot, out one per column, and both as many rows");
+    nb::gil_scoped_release release;
+    combine(kept, {weights.data(), out.data(), static_cast<int64_t>(out.shape(0))}, n_threads);
 }
 
 template <class Kept, class Real>
@@ -79,6 +90,9 @@ void bind_gather_rows(nb::module_& m) {
 template <class Kept>
 void bind_combine_rows(nb::module_& m) {
     m.def("combine_rows", &combine_rows<Kept>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("combine_rows", &combine_rows_each<Kept>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
           nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
 }

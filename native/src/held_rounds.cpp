@@ -322,7 +322,7 @@ class Rounds {
             p_.beta[chosen_[k]] = beta[k];
         }
         combine<Kept>({p_.matrix, p_.stride, moved.data(), static_cast<int64_t>(moved.size()), nullptr, p_.n_rows},
-                      changes.data(), p_.values, 1);
+                      {changes.data(), p_.values, 1}, 1);
         work_ += static_cast<double>(chosen_.size() * chosen_.size()) +
                  static_cast<double>(moved.size()) * static_cast<double>(p_.n_rows);
         double rise = 0.0;

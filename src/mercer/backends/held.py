@@ -15,7 +15,6 @@ from mercer.data import Data, Precomputed
 
 _VALUES = 1 << 24  # some 20 ms of one thread
 _PROBES, _UNLIKELY = 4, 10.0  # an error is larger than so many times what all probes show of it once in 25,000 times
-_ROWS = 32  # of the matrix
 _MANY = 4  # columns wanted of so many: adding up whole rows, one after the other, costs less than picking from them
 
 
@@ -28,12 +27,14 @@ class HeldRows(Precomputed):
     matrix : ndarray of shape (n, n), float32 or float64
     error : float, default=0.0
         How far its values are off, root mean square.
+    n_jobs : int, optional
+        Threads for what is done once for all machines.
     """
 
-    def __init__(self, matrix: npt.NDArray[np.floating], error: float = 0.0) -> None:
+    def __init__(self, matrix: npt.NDArray[np.floating], error: float = 0.0, *, n_jobs: int | None = None) -> None:
         super().__init__(matrix)
         self.error = error
-        self._probes = _Probes(self.whole)
+        self._probes = _Probes(self.whole, n_threads(n_jobs))
 
     def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:
         """Return about how far `values` are from the matrix times `coefficients`, both of all its rows.
@@ -57,8 +58,8 @@ class HeldRows(Precomputed):
 class _Probes:
     """Random vectors and their products with a matrix, shared by all views of its rows."""
 
-    def __init__(self, matrix: npt.NDArray[np.floating]) -> None:
-        self._matrix = matrix
+    def __init__(self, matrix: npt.NDArray[np.floating], n_threads: int) -> None:
+        self._matrix, self._n_threads = matrix, n_threads
 
     def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:
         vectors, products = self._known
@@ -80,10 +81,7 @@ class _Probes:
         n = self._matrix.shape[0]
         vectors = np.random.default_rng(0).standard_normal((_PROBES, n))
         products = np.zeros_like(vectors)
-        for first in range(0, n, _ROWS):  # they are in a near cache when the second vector comes to them
-            rows = np.arange(first, min(first + _ROWS, n))
-            for vector, product in zip(vectors, products, strict=True):
-                combine_rows(self._matrix, rows, None, vector[rows], product, 1)
+        combine_rows(self._matrix, np.arange(n), None, vectors, products, self._n_threads)
         return vectors, products
 
 

@@ -19,6 +19,7 @@ from sklearn.utils import Bunch, get_tags
 from mercer.certificate import worst_status
 from mercer.estimators.base import DualMachine
 from mercer.estimators.cv_results import columns, ranks
+from mercer.estimators.fold_rows import row_numbers
 from mercer.estimators.left_out_rows import HELD, WithoutRows
 from mercer.estimators.paths import FoldFit
 from mercer.estimators.pipelines import path_of
@@ -49,16 +50,16 @@ class Walk(BaseSearchCV):
         estimator: Any = None,
     ) -> None:
         self._asked = search.estimator if estimator is None else estimator
+        self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
         super().__init__(
             _Cell(clone(self._asked), self),
             scoring=search.scoring,
-            cv=splits,
+            cv=splits if self._asks_training_rows() else [(row_numbers(train)[:1], test) for train, test in splits],
             n_jobs=1,
             refit=False,
             error_score=search.error_score,
             return_train_score=search.return_train_score,
         )
-        self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
         self.routed = Bunch(**{**routed, "splitter": Bunch(split={})})  # the splits are made
         self._path = path_of(search.estimator)
         self._made: Iterator[FoldFit] = iter(())
@@ -66,6 +67,15 @@ class Walk(BaseSearchCV):
         self._scored: list[int] = []
         self._errors: list[Exception] = []
         self._where = ""  # the first of them came from
+
+    def _asks_training_rows(self) -> bool:
+        """Whether somebody looks at the rows to train on, that scikit-learn copies for each fit.
+
+        Where rows are kernel values, they say which columns the others have.
+        """
+        of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
+        makes = (self._estimator(place) for place in of_kernels.values())
+        return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
         del params
@@ -288,11 +298,10 @@ class _Cell(BaseEstimator):
         return self.estimator.get_metadata_routing()
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> _Cell:
-        del y, params
+        del X, y, params
         self._fold = self.walk.next_fit()
         if self._fold.error is not None:
             raise self._fold.error
-        self._trained_on = X
         return self
 
     def __getitem__(self, index: Any) -> Any:

@@ -73,5 +73,5 @@ class Matrices:
                 for _ in gram.fill_block(matrix, order, order):
                     check()
                 error = 0.0 if dtype is np.float64 else error_of(matrix, gram, order)
-                self._by_dtype[dtype] = HeldRows(matrix, error).rows(np.argsort(order))
+                self._by_dtype[dtype] = HeldRows(matrix, error, n_jobs=n_jobs).rows(np.argsort(order))
             return self._by_dtype[dtype]
