@@ -170,6 +170,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         ValueError
             For parameters out of their range; for X or y that hold text, NaN or infinity; for y of another length; for
             negative weights; and for kernel values that overflow.
+        TypeError
+            For y that holds dates or times.
         """
         kernel, data, gram, targets, weights = self._read(X, y, sample_weight)
         is_table, columns = targets.ndim == 2, targets.reshape(data.n, -1)

@@ -138,7 +138,7 @@ class NuSVR(VectorRegressor):
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             See :meth:`SVR.fit`.
         """
         C, nu = check_finite_penalty(self.C), check_share("nu", self.nu, 1.0)

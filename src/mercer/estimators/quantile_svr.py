@@ -128,7 +128,7 @@ class QuantileSVR(VectorRegressor):
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             See :meth:`SVR.fit`.
         """
         C, level = check_finite_penalty(self.C), check_quantile(self.quantile)

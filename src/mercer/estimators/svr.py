@@ -182,6 +182,8 @@ class SVR(ChangesRows, VectorRegressor):
         ValueError
             For parameters out of their range; for X or y that hold text, NaN or infinity; for y of another length or
             with several columns; for negative weights; and for kernel values that overflow.
+        TypeError
+            For y that holds dates or times.
         """
         self._train(X, y, sample_weight, self._asked())
         self.__dict__.pop("_held", None)

@@ -33,11 +33,5 @@ def check_columns_of_targets(y: Any) -> FloatArray:
     ------
     ValueError
         If they are not finite numbers, one or T for each row.
-    TypeError
-        If they are dates or times, which would count as so many of some unit.
     """
-    kind = np.asarray(y).dtype
-    if kind.kind in "mM":
-        message = f"y must hold numbers, got dates or times ({kind}). Derive numbers from them first."
-        raise np.exceptions.DTypePromotionError(message)  # as NumPy has it, and scikit-learn with it
     return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")

@@ -16,12 +16,14 @@ _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 
 
 def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
-    """Refuse what scikit-learn's checks refuse too, but without saying where it is and what to do.
+    """Refuse what scikit-learn's checks refuse without saying where it is and what to do, or let pass as numbers.
 
     Raises
     ------
     ValueError
         If `y` misses values, has several columns where the machine learns one, or holds text where it learns numbers.
+    TypeError
+        If it holds dates or times where the machine learns numbers, which would count as so many of some unit.
     """
     values = np.asarray(None if isinstance(y, str) else y)
     tags = get_tags(estimator)
@@ -31,11 +33,15 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
             "one target a row. Give one column, or fit a machine for each, as MultiOutputClassifier and "
             "MultiOutputRegressor of scikit-learn do (KernelRidge takes several targets)."
         )
-    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in "fOUS":
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in "fOUSmM":
         return
     rows = values.reshape(len(values), -1)
+    is_regressor = tags.estimator_type == "regressor"
+    if is_regressor and rows.dtype.kind in "mM":
+        message = f"y must hold numbers, got dates or times ({rows.dtype}). Derive numbers from them first."
+        raise np.exceptions.DTypePromotionError(message)  # as NumPy has it, and scikit-learn's KernelRidge with it
     _refuse_gaps(rows)
-    if tags.estimator_type == "regressor" and rows.dtype.kind != "f":
+    if is_regressor and rows.dtype.kind != "f":
         _refuse_text(rows)
 
 
@@ -88,6 +94,8 @@ def _refuse_gaps(rows: Any) -> None:
     if rows.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         what = "infinity" if bad.size and not np.isnan(rows[bad[0]]).any() else "NaN"
+    elif rows.dtype.kind in "mM":
+        bad, what = np.flatnonzero(np.isnat(rows).any(axis=1)), "NaT"
     else:
         bad = np.flatnonzero([any(map(_is_missing, row)) for row in rows.tolist()])
         what = "NaN"
