@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import make_scorer, mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
@@ -179,12 +179,34 @@ def test_weights_that_are_not_the_machine_s_are_refused(name):
         search.fit(X, y, **{name: np.ones(120)})
 
 
-@pytest.mark.parametrize("scoring", ["neg_log_loss", ["accuracy", "neg_brier_score"]])
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        "neg_log_loss",
+        ["accuracy", "neg_brier_score"],
+        make_scorer(log_loss, greater_is_better=False, response_method=("predict_proba", "predict_log_proba")),
+    ],
+    ids=["name", "list", "several methods"],
+)
 def test_scores_of_probabilities_are_refused(scoring):
     X, y = _cancer()
     search = KernelSearchCV(SVC(probability=True), C=[0.1], cv="leave_one_out", scoring=scoring, refit=False)
-    with pytest.raises(ValueError, match="scores are of predictions and decision values, but"):
+    with pytest.raises(ValueError, match=r"there are no probabilities, .* which make_scorer.* needs: give folds"):
         search.fit(X, y)
+
+
+def test_functions_that_ask_for_probabilities_are_told_that_there_are_none():
+    X, y = _cancer()
+
+    def of_probabilities(machine, X, y):
+        return -log_loss(y, machine.predict_proba(X))
+
+    search = KernelSearchCV(SVC(probability=True), C=[0.1], cv="leave_one_out", scoring=of_probabilities)
+    with pytest.raises(AttributeError, match=r"there are no probabilities, .*: give folds, as by cv=5"):
+        search.set_params(error_score="raise").fit(X, y)
+    either = make_scorer(roc_auc_score, response_method=("predict_proba", "decision_function"))
+    found = search.set_params(scoring=either).fit(X, y)
+    assert found.best_score_ == search.set_params(scoring="roc_auc").fit(X, y).best_score_
 
 
 def test_a_setting_that_takes_too_long_loses_no_other():

@@ -32,6 +32,11 @@ HELD = (
 )
 """What is shared, and what the scores are of."""
 
+_NO_PROBABILITIES = (
+    f'with cv="{LEAVE_ONE_OUT}" scores are of predictions and decision values: there are no probabilities, for their '
+    "map is itself fitted to leave-one-out values"
+)
+
 
 class Allowance(NamedTuple):
     """What a pass may take: until a request or a time by `time.perf_counter`, seconds a setting, bytes."""
@@ -71,11 +76,9 @@ def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], scorers: Any, 
             f'return_train_score must be False with cv="{LEAVE_ONE_OUT}": each row is scored by the machine without it.'
         )
     for scorer in getattr(scorers, "_scorers", {"": scorers}).values():
-        if getattr(scorer, "_response_method", None) == "predict_proba":
-            raise ValueError(
-                f'with cv="{LEAVE_ONE_OUT}" scores are of predictions and decision values, but {scorer!r} needs '
-                "probabilities, which are themselves fitted to leave-one-out values."
-            )
+        asked = getattr(scorer, "_response_method", "")
+        if all("proba" in name for name in ([asked] if isinstance(asked, str) else asked)):
+            raise ValueError(f"{_NO_PROBABILITIES}, which {scorer!r} needs: give folds, as by cv=5.")
     weights = path_of(estimator) + "sample_weight"
     if others := sorted(set(fit_params) - {weights}):
         raise ValueError(
@@ -170,6 +173,11 @@ class WithoutRows(BaseEstimator):
         if is_regressor(self.estimator):
             raise AttributeError("a regressor has no decision values.")
         return self._of(X, self._found.decision)
+
+    @property
+    def predict_proba(self) -> Any:
+        """None: `refuse_besides` cannot see what functions of the user's will ask for."""
+        raise AttributeError(f"{_NO_PROBABILITIES}: give folds, as by cv=5.")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right predictions, or R²."""
