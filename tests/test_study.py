@@ -243,6 +243,7 @@ REFUSED = {
     "folds": (dict(n_folds=60), "every class needs 82 rows"),
     "task": (dict(task="regression"), "the target 'outcome' must hold numbers for regression, but row 1 holds '"),
     "tol": (dict(tol=0.0), "tol must be a number > 0"),
+    "no tol at all": (dict(tol=np.inf), "tol must be a finite number > 0, got inf"),
 }
 
 

@@ -567,6 +567,7 @@ def test_inseparable_rows_may_have_weight_0_even_then():
         ({"tol": -1e-3}, ValueError, r"tol must be a number > 0, got -0\.001"),
         ({"tol": None}, ValueError, "tol must be a number > 0, got None"),
         ({"tol_gap": 0}, ValueError, "tol_gap must be a number > 0, got 0"),
+        ({"tol_gap": np.inf}, ValueError, "tol_gap must be a finite number > 0, got inf"),
         ({"max_iter": -2}, ValueError, "max_iter must be an integer >= 0, or -1 for no limit, got -2"),
         ({"max_iter": 1.5}, ValueError, r"max_iter must be an integer >= 0, or -1 for no limit, got 1\.5"),
         ({"max_seconds": -1}, ValueError, "max_seconds must be a number >= 0, got -1"),

@@ -207,7 +207,7 @@ def study(
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
     check_share(test_size)
-    check_number("tol", tol, above=0.0)
+    check_number("tol", tol, above=0.0, finite=True)
     known = read_target(table, target, task)
     _check_enough(known, table.is_numeric(target), test_size, n_folds)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)

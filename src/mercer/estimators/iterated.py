@@ -26,7 +26,7 @@ class Iterated:
             raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
         return Limits(
             tol=check_number("tol", self.tol, above=0.0, finite=True),
-            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0),
+            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0, finite=True),
             max_iter=int(self.max_iter),
             max_seconds=check_seconds(self.max_seconds),
         )
