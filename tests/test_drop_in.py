@@ -415,11 +415,16 @@ def test_class_weights_are_positive_and_finite(name, weight):
         PAIRS[name][1](class_weight={0: weight}).fit(X, CLASSES)
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_true_is_no_number(name):
-    parameter = "alpha" if name == "KernelRidge" else "tol"
-    with pytest.raises(ValueError, match=rf"{parameter} must be a number .*got True"):
-        PAIRS[name][1](**{parameter: True}).fit(X, CLASSES)
+NUMBERS = ("C", "nu", "epsilon", "alpha", "degree", "gamma", "coef0", "tol", "cache_size", "max_iter")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, one) for name, pair in PAIRS.items() for one in NUMBERS if one in inspect.signature(pair[1]).parameters],
+)
+def test_true_is_no_number(name, parameter):
+    with pytest.raises(ValueError, match=rf"{parameter} must be an? (finite )?(number|integer).*got True"):
+        PAIRS[name][1](kernel="poly").set_params(**{parameter: True}).fit(X, CLASSES)
 
 
 @pytest.mark.parametrize("name", REGRESSORS)

@@ -99,6 +99,17 @@ def check_seconds(max_seconds: Any) -> float | None:
     return None if max_seconds is None else check_number("max_seconds", max_seconds, at_least=0.0)
 
 
+def check_learning_rate(learning_rate: Any) -> float | None:
+    """Return a factor of the gradient, None for one that is found.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is neither None nor a finite number > 0.
+    """
+    return None if learning_rate is None else check_number("learning_rate", learning_rate, above=0.0, finite=True)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False.
 

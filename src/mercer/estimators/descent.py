@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import multiclass
-from mercer.arguments import check_choice, check_number
+from mercer.arguments import check_choice, check_learning_rate, check_number
 from mercer.data import Data, Precomputed
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
@@ -192,7 +192,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         """
         limits, listener = self._limits(), self._listener()
         penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
-        rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
+        rate = check_learning_rate(self.learning_rate)
         check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
         self._begin_probabilities()
         check_choice("solver", self.solver, descent.SOLVERS)

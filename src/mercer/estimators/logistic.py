@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arguments import check_choice, check_number, check_whole
+from mercer.arguments import check_choice, check_learning_rate, check_number, check_whole
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
 from mercer.estimators.likelihood import ByLikelihood, log_likelihood
@@ -151,7 +151,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
         """
         limits, listener = self._limits(), self._listener()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)
-        rate = None if self.learning_rate is None else check_number("learning_rate", self.learning_rate, above=0.0)
+        rate = check_learning_rate(self.learning_rate)
         check_choice("solver", self.solver, logistic.SOLVERS)
         check_whole("verbose", self.verbose)
         data = check_table(self, X, reset=True, y=y)
