@@ -44,7 +44,14 @@ class Rounds {
     }
 
     HeldResult run() {
-        HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0};
+        HeldResult result = go_on();
+        result.work = work_;
+        return result;
+    }
+
+  private:
+    HeldResult go_on() {
+        HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0, 0.0};
         const int64_t most = limits_.max_iter;
         double last = std::numeric_limits<double>::infinity();  // violation, where everybody who matters was at work
         while (true) {
@@ -77,7 +84,6 @@ class Rounds {
         }
     }
 
-  private:
     Variables variables() const {
         return {p_.size, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.groups, p_.n_groups, nullptr, p_.size};
     }

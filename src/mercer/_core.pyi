@@ -82,6 +82,8 @@ def without(own: _Index, places: _Index | None, n: int) -> _Index: ...
 def solve_held(
     isa: str,
     matrix: _Real,
+    edges: _Index,
+    first: int,
     rows: _Index,
     linear: _Float,
     lower: _Float,
@@ -92,15 +94,19 @@ def solve_held(
     beta: _Float,
     values: _Float,
     seen: npt.NDArray[np.int8],
+    ends: npt.NDArray[np.int8],
+    n_iter: _Index,
+    violations: _Float,
+    seconds: _Float,
+    precise: npt.NDArray[np.int8],
+    drags: npt.NDArray[np.int8],
     tol: float,
     max_iter: int,
     max_work: float,
     max_block: int,
-    precise: bool,
-    drags: bool,
     workspace: _Float,
     stop: Callable[[], bool] | None = None,
-) -> tuple[int, int, float, bool, bool, int]: ...
+) -> tuple[int, int]: ...
 def complete_square(matrix: _Single, missing: _Index, square: _Single, n_threads: int) -> None: ...
 def solve_block(
     isa: str,

@@ -40,21 +40,56 @@ def problem(n_rows=60, n=40, n_groups=1, ridge=False, twins=False, apart=False, 
     return K, given
 
 
-def native(K, given, *, isa=None, tol=TOL, max_iter=-1, max_block=6144, precise=True, room=1 << 20, work=1e12):
-    beta, values = np.zeros(given["rows"].size), np.zeros(len(K))
-    seen, workspace = np.zeros(beta.size, dtype=np.int8), np.empty(room)
-    limits = tol, max_iter, work, max_block, precise, False
-    ended = _core.solve_held(
+def states(count, precise=True):
+    """What is known of problems before their first step."""
+    marks = {"ends": np.full(count, LIMIT, dtype=np.int8)}
+    numbers = {"n_iter": np.zeros(count, dtype=np.int64), "violations": np.zeros(count), "seconds": np.zeros(count)}
+    flags = {"precise": np.full(count, precise, dtype=np.int8), "drags": np.zeros(count, dtype=np.int8)}
+    return marks | numbers | flags
+
+
+def native(
+    K,
+    given,
+    *,
+    isa=None,
+    tol=TOL,
+    max_iter=-1,
+    max_block=6144,
+    precise=True,
+    room=1 << 20,
+    work=1e12,
+    edges=None,
+    known=None,
+    beta=None,
+    values=None,
+    first=0,
+    stop=None,
+):
+    """Work on problems; return their points, values, what is known of them, and which is next with what it needs."""
+    n = given["rows"].size
+    edges = np.array([0, n]) if edges is None else edges
+    known = states(edges.size - 1, precise) if known is None else known
+    beta = np.zeros(n) if beta is None else beta
+    values = np.zeros((edges.size - 1, len(K))) if values is None else values
+    next_one = _core.solve_held(
         isa or _core.best_isa(),
         K,
+        edges,
+        first,
         *given.values(),
         beta,
         values,
-        seen,
-        *limits,
-        workspace,
+        np.zeros(n, dtype=np.int8),
+        *known.values(),
+        tol,
+        max_iter,
+        work,
+        max_block,
+        np.empty(room),
+        stop,
     )
-    return beta, values, ended
+    return beta, values, known, next_one
 
 
 def violation(K, given, beta):
@@ -83,14 +118,15 @@ PROBLEMS = {
 def test_solves_what_its_twin_solves(name, dtype, precise, isa):
     K, given = problem(**PROBLEMS[name])
     held = K.astype(dtype)
-    beta, values, ended = native(held, given, isa=isa, precise=precise)
+    beta, values, known, next_one = native(held, given, isa=isa, precise=precise)
     exact = held.astype(float)
     expected, twin_values = np.zeros(beta.size), np.zeros(len(K))
     assert _reference.solve_held(exact, *given.values(), expected, twin_values, TOL)[0] == SOLVED
-    assert ended[0] == SOLVED
+    assert next_one == (1, 0)
+    assert known["ends"] == SOLVED
     assert violation(exact, given, beta) <= TOL + 1e-12
-    np.testing.assert_allclose(values, exact[:, given["rows"]] @ beta, atol=1e-12)
-    np.testing.assert_allclose(values, twin_values, atol=1e-4)
+    np.testing.assert_allclose(values[0], exact[:, given["rows"]] @ beta, atol=1e-12)
+    np.testing.assert_allclose(values[0], twin_values, atol=1e-4)
     assert ((given["lower"] <= beta) & (beta <= given["upper"])).all()
     if given["groups"] is not None:
         np.testing.assert_allclose(np.bincount(given["groups"], beta), 0.0, atol=1e-12)
@@ -98,25 +134,25 @@ def test_solves_what_its_twin_solves(name, dtype, precise, isa):
 
 def test_working_sets_smaller_than_the_problem():
     K, given = problem(n_rows=1500, n=1200)
-    beta, values, ended = native(K.astype(np.float32), given, tol=1e-4, max_block=384, precise=False)
-    assert ended[0] == SOLVED
+    beta, values, known, _ = native(K.astype(np.float32), given, tol=1e-4, max_block=384, precise=False)
+    assert known["ends"] == SOLVED
     exact = K.astype(np.float32).astype(float)
-    np.testing.assert_allclose(values, exact[:, given["rows"]] @ beta, atol=1e-10)
+    np.testing.assert_allclose(values[0], exact[:, given["rows"]] @ beta, atol=1e-10)
     assert violation(exact, given, beta) <= 1e-4 + 1e-9
 
 
 def test_single_precision_gives_way_where_it_brings_nothing():
     K, given = problem(C=1e50)
-    _, _, ended = native(1e-50 * K, given, precise=False)  # zeros, in single precision
-    assert ended[0] == SOLVED
-    assert ended[3]
+    known = native(1e-50 * K, given, precise=False)[2]  # zeros, in single precision
+    assert known["ends"] == SOLVED
+    assert known["precise"]
 
 
 @pytest.mark.parametrize(("C", "drags"), [(1e-3, False), (1e3, True)])
 def test_whether_pair_steps_drag_is_told(C, drags):
     K, given = problem(n_rows=200, n=200, C=C)
-    ended = native(K.astype(np.float32), given, precise=False)[2]
-    assert (ended[0], ended[4]) == (SOLVED, drags)
+    known = native(K.astype(np.float32), given, precise=False)[2]
+    assert (known["ends"], known["drags"]) == (SOLVED, drags)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -126,55 +162,103 @@ def test_steps_that_rounding_leads_nowhere_end(dtype):
     sign = np.where(X[:, 0] + 5e3 * rng.normal(size=100) > 0, 1.0, -1.0)
     given = {"rows": np.arange(100), "linear": -sign, "lower": np.where(sign < 0, -1e8, 0.0)}
     given |= {"upper": np.where(sign > 0, 1e8, 0.0), "ridge": None, "groups": np.zeros(100, dtype=np.int64)}
-    _, _, ended = native((X @ X.T).astype(dtype), {**given, "n_groups": 1}, max_iter=2_000_000)
-    assert ended[0] == STALLED
+    known = native((X @ X.T).astype(dtype), {**given, "n_groups": 1}, max_iter=2_000_000)[2]
+    assert known["ends"] == STALLED
 
 
 def test_goes_on_where_it_was_left():
     K, given = problem()
-    beta, values = np.zeros(40), np.zeros(60)
-    seen, workspace = np.zeros(40, dtype=np.int8), np.empty(1 << 14)
-    for _ in range(1000):
-        state = beta, values, seen, TOL, 3, 1e12, 6144, True, False, workspace
-        end, n_iter, *_ = _core.solve_held(_core.best_isa(), K, *given.values(), *state)
-        assert n_iter <= 3
-        if end == SOLVED:
+    beta, values, known = np.zeros(40), np.zeros((1, 60)), states(1)
+    for call in range(1, 1000):
+        next_one = native(K, given, max_iter=3 * call, known=known, beta=beta, values=values)[3]
+        assert known["n_iter"] <= 3 * call
+        assert next_one == (1, 0)
+        if known["ends"] == SOLVED:
             break
     assert violation(K, given, beta) <= TOL + 1e-12
 
 
 def test_both_variables_of_a_row_that_is_there_twice_can_move():
     K, given = problem(C=0.2)
-    once, values, _ = native(K, given)
+    once, values, *_ = native(K, given)
     twice = {name: np.tile(v, 2) if isinstance(v, np.ndarray) else v for name, v in given.items()}
     beta = np.concatenate([once, np.zeros(40)])
-    state = beta, values, np.zeros(80, dtype=np.int8), TOL, -1, 1e12, 6144, True, False, np.empty(1 << 14)
-    assert _core.solve_held(_core.best_isa(), K, *twice.values(), *state)[0] == SOLVED
+    assert native(K, twice, beta=beta, values=values)[2]["ends"] == SOLVED
     assert violation(K, twice, beta) <= TOL + 1e-12
+
+
+def several():
+    """Three problems on one matrix, of which the second and the third share rows."""
+    K, first = problem(n=30, seed=1)
+    others = [problem(n=n, seed=seed)[1] for n, seed in ((25, 2), (40, 3))]
+    parts = [first, *others]
+    both = {
+        name: np.concatenate([part[name] for part in parts]) if isinstance(value, np.ndarray) else value
+        for name, value in first.items()
+    }
+    return K, parts, both, np.array([0, 30, 55, 95])
+
+
+@pytest.mark.parametrize("work", [1e12, 1.0])
+def test_several_problems_are_solved_as_each_alone(work):
+    K, parts, both, edges = several()
+    beta, values, known, calls = np.zeros(95), np.zeros((3, 60)), states(3), 0
+    first = 0
+    while first < 3:
+        first = native(K, both, work=work, edges=edges, known=known, beta=beta, values=values, first=first)[3][0]
+        calls += 1
+    assert (calls == 1) == (work > 1.0)
+    assert (known["ends"] == SOLVED).all()
+    for number, part in enumerate(parts):
+        alone, its_values, its_known, _ = native(K, part)
+        if work > 1.0:  # or sets are chosen anew, in each call
+            assert (beta[edges[number] : edges[number + 1]] == alone).all()
+            assert (values[number] == its_values).all()
+            assert known["n_iter"][number] == its_known["n_iter"]
+        assert violation(K, part, beta[edges[number] : edges[number + 1]]) <= TOL + 1e-12
+        assert known["violations"][number] <= TOL
+        assert known["seconds"][number] > 0.0
+
+
+def test_the_most_steps_are_those_of_each_problem():
+    K, _, both, edges = several()
+    known, next_one = native(K, both, edges=edges, max_iter=2)[2:]
+    assert next_one == (3, 0)
+    assert known["n_iter"].tolist() == [2, 2, 2]
+    assert (known["ends"] == LIMIT).all()
 
 
 def test_asks_for_room_to_work_in():
     K, given = problem()
-    beta, _, ended = native(K, given, room=8)
-    assert ended[0] == LIMIT
+    beta, _, known, (number, wanted) = native(K, given, room=8)
+    assert (known["ends"], number) == (LIMIT, 0)
     assert not beta.any()
-    assert ended[5] > 64
-    assert native(K, given, room=ended[5] // 8)[2][0] == SOLVED
+    assert wanted > 64
+    assert native(K, given, room=wanted // 8)[2]["ends"] == SOLVED
 
 
 def test_stops_when_asked():
-    K, given = problem()
-    beta, values, seen = np.zeros(40), np.zeros(60), np.zeros(40, dtype=np.int8)
-    state = beta, values, seen, TOL, -1, 1e12, 6144, True, False, np.empty(1 << 14)
-    ended = _core.solve_held(_core.best_isa(), K, *given.values(), *state, lambda: True)
-    assert ended[0] == LIMIT
-    assert ended[1] == 0
+    K, _, both, edges = several()
+    known, next_one = native(K, both, edges=edges, stop=lambda: True)[2:]
+    assert next_one[0] == 0
+    assert (known["ends"] == LIMIT).all()
+    assert not known["n_iter"].any()
+
+
+def test_what_the_question_raises_ends_the_work():
+    K, _, both, edges = several()
+
+    def fails():
+        raise OSError("no answer")
+
+    with pytest.raises(OSError, match="no answer"):
+        native(K, both, edges=edges, stop=fails)
 
 
 def test_numbers_that_are_none_end_the_work():
     K, given = problem()
     K[3, 3] = np.nan
-    assert native(K, given)[2][0] in (SOLVED, LIMIT, STALLED)
+    assert native(K, given)[2]["ends"] in (SOLVED, LIMIT, STALLED)
 
 
 REFUSED = {
@@ -185,6 +269,32 @@ REFUSED = {
     "group beyond": ("groups", np.ones(40, dtype=np.int64)),
     "no groups": ("groups", None),
 }
+
+
+EDGES = {"not from 0": [1, 40], "short of the end": [0, 39], "falling": [0, 41, 40], "none": []}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_that_are_refused(name):
+    K, given = problem()
+    edges = np.array(EDGES[name], dtype=np.int64)
+    with pytest.raises(ValueError):
+        native(K, given, edges=edges, known=states(1), values=np.zeros((1, 60)))
+
+
+@pytest.mark.parametrize("first", [-1, 2])
+def test_a_first_problem_that_there_is_none_of_is_refused(first):
+    K, given = problem()
+    with pytest.raises(ValueError, match="first"):
+        native(K, given, first=first)
+
+
+@pytest.mark.parametrize("what", ["ends", "n_iter", "violations", "seconds", "precise", "drags"])
+def test_what_is_known_of_fewer_problems_is_refused(what):
+    K, given = problem()
+    known = states(1)
+    with pytest.raises(ValueError, match="known"):
+        native(K, given, known={**known, what: known[what][:0]})
 
 
 @pytest.mark.parametrize("name", REFUSED)

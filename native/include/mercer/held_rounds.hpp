@@ -40,6 +40,7 @@ struct HeldResult {
     bool precise;  // whether they had to be, in the end
     bool drags;
     int64_t wanted;  // bytes to work in that the next round needs
+    double work;     // kernel values looked at, about
 };
 
 // On return `values` are those of `beta`, added up in double precision whatever the matrix is in.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Self, final
 
 import numpy as np
@@ -83,6 +83,28 @@ class Loss:
             point = np.clip(push / problem.ridge, problem.lower, problem.upper)
             return 0.5 * quadratic + inner(point, push - 0.5 * problem.ridge * point)
         return 0.5 * quadratic + inner(np.where(push > 0.0, problem.upper, problem.lower), push)
+
+
+def _balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: Sequence[int], total: float) -> None:
+    """Put the sum of each set of variables right, in place; see :meth:`Problem.balance`."""
+    free = (lower < beta) & (beta < upper)
+    sizes = np.array([np.abs(beta[first:last]).max(initial=0.0) for first, last in pairwise(edges)])
+    hair = np.minimum(_HAIR * np.repeat(sizes, np.diff(edges)), _SHARE_OF_BOX * (upper - lower))
+    low, high = free & (beta - lower <= hair), free & (upper - beta <= hair)
+    inside = free & ~(low | high)
+    for first, last in pairwise(edges):
+        own = slice(first, last)
+        if not inside[own].any():
+            # One of the free ones would settle the multiplier alone, which is the middle of an interval without it.
+            beta[own] = np.where(low[own], lower[own], np.where(high[own], upper[own], beta[own]))
+        surplus = twofold_sum(beta[own]) - total
+        if surplus != 0.0:
+            moved = beta[own] - surplus
+            inner = (lower[own] < beta[own]) & (beta[own] < upper[own]) & (lower[own] < moved) & (moved < upper[own])
+            fit = np.flatnonzero(inner)
+            if fit.size:
+                least = fit[np.argmin(np.abs(beta[own][fit]))]
+                beta[own][least] = moved[least]
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,33 +294,9 @@ class Problem:
         """
         if self.n_outputs > 1:
             return
-        for members in self.members:
-            self._leave_none_almost_at_bounds(members, beta)
-        for members, surplus in zip(self.members, self.group_drift(beta), strict=True):
-            if surplus == 0.0:
-                continue
-            point, lower, upper = beta[members], self.lower[members], self.upper[members]
-            moved = point - surplus
-            fit = np.flatnonzero((lower < point) & (point < upper) & (lower < moved) & (moved < upper))
-            if fit.size:
-                least = fit[np.argmin(np.abs(point[fit]))]
-                point[least] = moved[least]
-                beta[members] = point
-
-    def _leave_none_almost_at_bounds(self, members: slice | IndexArray, beta: FloatArray) -> None:
-        """Put variables at their bounds where the only free ones of a group are so by what rounding has left.
-
-        One of them would settle the multiplier alone, which is the middle of an interval without it.
-        """
-        point, lower, upper = beta[members], self.lower[members], self.upper[members]
-        free = np.flatnonzero((lower < point) & (point < upper))
-        if not free.size:
-            return
-        some, least, most = point[free], lower[free], upper[free]
-        hair = np.minimum(_HAIR * np.abs(point).max(), _SHARE_OF_BOX * (most - least))
-        low, high = some - least <= hair, most - some <= hair
-        if (low | high).all():
-            point[free] = np.where(low, least, most)
+        for members, total in zip(self.members, self._totals.tolist(), strict=True):
+            point = beta[members]
+            _balance(point, self.lower[members], self.upper[members], [0, point.size], total)
             beta[members] = point
 
     def start_after(self, before: Problem, beta: FloatArray) -> FloatArray:
@@ -376,6 +374,10 @@ class Problems(Sequence[Problem]):
     def variables(self, number: int) -> slice:
         """Return which variables are those of a problem."""
         return slice(self.edges[number], self.edges[number + 1])
+
+    def balance(self, beta: FloatArray) -> None:
+        """Put the sums of all right, in place; see :meth:`Problem.balance`. Each has one, that is 0."""
+        _balance(beta, self.whole.lower, self.whole.upper, self.edges, 0.0)
 
     def take(self, numbers: Sequence[int]) -> Problems:
         """Return some of the problems."""

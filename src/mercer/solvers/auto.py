@@ -174,10 +174,13 @@ def solve_each(
         def stop() -> bool:
             return stopped.requested or out_of_time(limits, began, interruption) is not None
 
-        while done < len(problems):
-            if not held.solve(done, gram, stop, partial(_tell, _numbered(callback, done, len(problems)), stopped)):
-                break
-            done += 1
+        while done < len(problems) and not stop():
+            before_it, ready = done, held.solve(stop)
+            while done < ready and not stopped.requested:
+                _tell(_numbered(callback, done, len(problems)), stopped, held.progress(done))
+                done += 1
+            if ready == before_it:  # one is under way for longer
+                _tell(_numbered(callback, done, len(problems)), stopped, held.progress(done))
         finished = held.evaluate(gram)[:done]
         if done == len(problems) and all(finished):
             return held.solutions()

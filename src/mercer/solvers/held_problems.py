@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import final
@@ -71,9 +70,7 @@ class HeldProblems:
         self._idx = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
         self._rows = np.ascontiguousarray(gram.held_rows[self._idx])
         self._firsts = np.array(problems.edges[:-1])
-        self._n_iter = np.zeros(len(problems), dtype=np.int64)
-        self._seconds = np.zeros(len(problems))
-        self._room_bytes = 0
+        self._rounds = Progression(problems, gram, self._rows, limits.tol)
         n = self._data.whole.shape[0]
         if last is None or not np.array_equal(last._rows, self._rows):
             self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
@@ -110,26 +107,28 @@ class HeldProblems:
             combine_rows(self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1)
         return start, values
 
-    def solve(self, number: int, gram: Gram, stop: Callable[[], bool], report: Callable[[Progress], None]) -> bool:
-        """Solve a problem, and report how far it is every 30 ms or so; return whether it came to the end."""
-        began, problem, own = time.perf_counter(), self.problems[number], self.problems.variables(number)
-        rounds = Progression(problem, gram, self._rows[own], self._limits.tol)
-        beta, values = self.beta[own], self.values[number]
-        while not rounds.finished and not 0 <= self._limits.max_iter <= rounds.n_iter:
-            if stop():
-                return False
-            rounds.work(beta, values, self._limits.max_iter, stop)
-            seconds = time.perf_counter() - began
-            dual = -0.5 * inner(beta, values[self._rows[own]] + 2.0 * problem.linear)
-            report(Progress(seconds, rounds.n_iter, rounds.violation, dual, self._limits.tol))
-        problem.balance(beta)
-        self._n_iter[number], self._seconds[number] = rounds.n_iter, time.perf_counter() - began
-        self._room_bytes = max(self._room_bytes, rounds.room_bytes)
-        return True
+    def solve(self, stop: Callable[[], bool]) -> int:
+        """Go on for 30 ms or so; return how many problems are at their end."""
+        self._rounds.work(self.beta, self.values, self._limits.max_iter, stop)
+        return self._rounds.n_done
+
+    def progress(self, number: int) -> Progress:
+        """Tell how far a problem is."""
+        own, rounds = self.problems.variables(number), self._rounds
+        beta, linear = self.beta[own], self.problems.whole.linear[own]
+        dual = -0.5 * inner(beta, self.values[number, self._rows[own]] + 2.0 * linear)
+        return Progress(
+            float(rounds.seconds[number]),
+            int(rounds.n_iter[number]),
+            float(rounds.violations[number]),
+            dual,
+            self._limits.tol,
+        )
 
     def evaluate(self, gram: Gram) -> list[bool]:
         """Find out what all points are worth; return which of the problems need nobody else to go on."""
         whole, tol = self.problems.whole, self._limits.tol
+        self.problems.balance(self.beta)
         edges, firsts = self.problems.edges, self._firsts
         at_rows = self.values[np.repeat(np.arange(len(self.problems)), self.problems.sizes), self._rows]
         lengths = np.sqrt(gram.magnitudes())[self._idx]
@@ -143,7 +142,7 @@ class HeldProblems:
         self._at_rows, self._rounding = at_rows, rounding + unsettled
         # Not the Gram matrix itself, whose memory is for the next fit.
         self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
-        self._held_bytes = gram.peak_bytes + self._room_bytes
+        self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
         self._multipliers, self._conditions = np.empty(len(self.problems)), []
         for number in range(len(self.problems)):
             own = slice(edges[number], edges[number + 1])
@@ -164,7 +163,7 @@ class HeldProblems:
         self.violations = np.maximum(0.0, excess)
         known = unsettled <= _DOUBT * tol
         self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
-        at_limit = known & (self._limits.max_iter >= 0) & (self._n_iter >= self._limits.max_iter)
+        at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
         finished: list[bool] = (self._proved | at_limit).tolist()
         return finished
 
@@ -174,7 +173,7 @@ class HeldProblems:
             Status.OPTIMAL if proved else self.solution(number).status
             for number, proved in enumerate(self._proved.tolist())
         ]
-        return Solutions(self.beta, -self._multipliers, self._n_iter, statuses, self.solution, self)
+        return Solutions(self.beta, -self._multipliers, self._rounds.n_iter, statuses, self.solution, self)
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem, and its certificate."""
@@ -189,7 +188,7 @@ class HeldProblems:
             float(self._rounding[number]),
         )
         ended = conclude(
-            Status.MAX_ITER if 0 <= limits.max_iter <= self._n_iter[number] else Status.STALLED,
+            Status.MAX_ITER if 0 <= limits.max_iter <= self._rounds.n_iter[number] else Status.STALLED,
             evaluation,
             tol=limits.tol,
             tol_gap=None,
@@ -203,8 +202,8 @@ class HeldProblems:
             limits=limits,
             solver=HeldRounds.name,
             reason=HeldRounds.reason,
-            n_iter=int(self._n_iter[number]),
-            seconds=float(self._seconds[number]),
+            n_iter=int(self._rounds.n_iter[number]),
+            seconds=float(self._rounds.seconds[number]),
             n_kernel_values=0,
             peak_memory_bytes=self._held_bytes + STATE_ARRAYS * beta.nbytes,
             held_values=self.values[number],

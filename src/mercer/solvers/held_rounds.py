@@ -13,11 +13,11 @@ from mercer._core import combine_rows, solve_held
 from mercer.backends import HeldRows
 from mercer.gram import Gram
 from mercer.isa import select_isa
-from mercer.problems import Problem, inner
+from mercer.problems import Problem, Problems, inner
 from mercer.solution import Product
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
 from mercer.solvers.single_precision import single_precision_helps
-from mercer.solvers.sizes import reach
+from mercer.solvers.sizes import reaches
 
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
@@ -29,32 +29,52 @@ SAME = 1e-14
 
 
 class Progression:
-    """How far rounds have come with a problem on a matrix that is held.
+    """How far rounds have come with problems on a matrix that is held, one after the other.
+
+    Parameters
+    ----------
+    problems : Problems
+    gram : Gram
+    rows : ndarray of int64
+        Of the matrix that variables belong to.
+    tol : float
 
     Attributes
     ----------
-    finished : bool
-    n_iter : int
-    violation : float
-        As the gradient has it that comes from the values.
+    n_done : int
+        Problems that are at their end, or have taken all the steps they may.
+    n_iter, violations, seconds : ndarray of shape (n_problems,)
+        Violations are as gradients have it that come from the values.
     room_bytes : int
         Most memory to work in.
     """
 
-    def __init__(self, problem: Problem, gram: Gram, rows: IndexArray, tol: float) -> None:
-        self.tol, self._problem, self._gram, self._rows = tol, problem, gram, rows
-        self._seen = np.zeros(problem.n, dtype=np.int8)
-        self._precise, self._drags, self._wanted = not single_precision_helps(problem.n, reach(problem, gram)), False, 0
-        self.finished, self.n_iter, self.violation, self.room_bytes = False, 0, float("inf"), 0
+    def __init__(self, problems: Problems, gram: Gram, rows: IndexArray, tol: float) -> None:
+        n = len(problems)
+        self.tol, self._whole, self._gram, self._rows = tol, problems.whole, gram, rows
+        self._edges = np.array(problems.edges)
+        self._seen = np.zeros(problems.whole.n, dtype=np.int8)
+        single = map(single_precision_helps, problems.sizes.tolist(), reaches(problems, gram))
+        self._precise = np.array([not helps for helps in single], dtype=np.int8)
+        self._drags, self._ends = np.zeros(n, dtype=np.int8), np.full(n, _LIMIT, dtype=np.int8)
+        self.n_iter, self.violations, self.seconds = np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n)
+        self.n_done, self._wanted, self.room_bytes = 0, 0, 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all problems have come to an end."""
+        return _LIMIT not in self._ends
 
     def work(self, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None) -> None:
         """Go on, in place, for some tens of milliseconds at most."""
-        p, gram = self._problem, self._gram
+        p, gram = self._whole, self._gram
         room = gram.arena.array(max(_LEAST_ROOM, _power_of_two(self._wanted // 8)), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
-        end, n_iter, self.violation, self._precise, self._drags, self._wanted = solve_held(
+        self.n_done, self._wanted = solve_held(
             select_isa(),
             gram.data.whole,  # type: ignore[attr-defined]
+            self._edges,
+            self.n_done,
             self._rows,
             p.linear,
             p.lower,
@@ -65,22 +85,24 @@ class Progression:
             beta,
             values,
             self._seen,
-            0.5 * self.tol,
-            -1 if max_iter < 0 else max_iter - self.n_iter,
-            _WORK,
-            _LARGEST_SET,
+            self._ends,
+            self.n_iter,
+            self.violations,
+            self.seconds,
             self._precise,
             self._drags,
+            0.5 * self.tol,
+            max_iter,
+            _WORK,
+            _LARGEST_SET,
             room.astype(np.float64, copy=False),
             stop,
         )
-        self.n_iter += n_iter
-        self.finished = end != _LIMIT
 
     def go_on(self, tol: float) -> None:
-        """Begin anew from the point reached."""
-        self.tol, self.finished = tol, False
-        self._seen[:] = 0
+        """Begin anew from the points reached."""
+        self.tol, self.n_done = tol, 0
+        self._seen[:], self._ends[:] = 0, _LIMIT
 
 
 @dataclass
@@ -136,7 +158,7 @@ class HeldRounds(Solver[HeldState]):
             rows=rows,
             values=values,
             claim=values,
-            rounds=Progression(problem, gram, rows, tol),
+            rounds=Progression(Problems(problem, [problem.n]), gram, rows, tol),
         )
 
     def advance(self, state: HeldState, seconds: float, max_iter: int) -> None:
@@ -144,12 +166,11 @@ class HeldRounds(Solver[HeldState]):
         until = time.perf_counter() + seconds
         p, rounds = state.problem, state.rounds
         while True:
-            rounds.work(state.beta, state.values, max_iter, state.stop)
-            if rounds.finished:
+            rounds.work(state.beta, state.values[None], max_iter, state.stop)
+            if rounds.n_done or time.perf_counter() >= until or (state.stop and state.stop()):
                 break
-            if time.perf_counter() >= until or 0 <= max_iter <= rounds.n_iter or (state.stop and state.stop()):
-                break
-        state.n_iter, state.violation, state.finished = rounds.n_iter, rounds.violation, rounds.finished
+        state.n_iter, state.violation = int(rounds.n_iter[0]), float(rounds.violations[0])
+        state.finished = rounds.finished
         state.peak_bytes = max(state.peak_bytes, rounds.room_bytes)
         state.gradient = _gradient(p, state.beta, state.values[state.rows])
         state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mercer.gram import Gram
-from mercer.problems import Problem
+from mercer.problems import Problem, Problems
 
 WHOLE_PROBLEM = 2048
 """Up to this many variables the working set is everything."""
@@ -49,8 +51,13 @@ def all_at_once(n: int, *, convex: bool) -> str:
 
 def reach(problem: Problem, gram: Gram) -> float:
     """C k(x, x) at its largest: how much one variable can do to a decision value."""
-    width = float((problem.upper - problem.lower).max(initial=0.0))
-    return gram.largest_diagonal * width
+    return reaches(Problems(problem, [problem.n]), gram)[0]
+
+
+def reaches(problems: Problems, gram: Gram) -> list[float]:
+    """Return the :func:`reach` of each problem."""
+    widths, size = problems.whole.upper - problems.whole.lower, gram.largest_diagonal
+    return [size * float(widths[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
 
 
 def is_exact(n: int) -> bool:
