@@ -13,8 +13,8 @@ constexpr int64_t kRowsPerTask = 16;
 constexpr int64_t kColumnsPerTask = 1024;
 constexpr int64_t kColumnsAtATime = 64;
 constexpr int64_t kColumnsAhead = 24;
-constexpr int64_t kAskedApart = 4;   // of 16 rows that lie side by side or some way apart
-constexpr int64_t kRowsAtATime = 4;  // an index is looked up once for so many rows
+constexpr int64_t kAskedApart = 4;      // of 16 rows that lie side by side or some way apart
+constexpr int64_t kRowsAtATime = 4;     // an index is looked up once for so many rows
 constexpr int64_t kOutputsAtATime = 4;  // rows are read once for so many sums
 
 constexpr int64_t kSpread = 2;  // of so many columns side by side, one by one takes longer than all of them
@@ -49,9 +49,9 @@ struct CombineJob {
     const Sums& sums;
 };
 
-// out[k][j] += sum_i weights[k][i] kept[slots[i]][place(j)] for n of them, and kOutputs of them from the first on. While
-// four rows are added, the next four are on their way: a task reads too little of a row for the processor to see where
-// it will go on.
+// out[k][j] += sum_i weights[k][i] kept[slots[i]][place(j)] for n of them, and kOutputs of them from the first on.
+// While four rows are added, the next four are on their way: a task reads too little of a row for the processor to see
+// where it will go on.
 template <int64_t kOutputs, class Kept, class Place>
 void combine_columns(const CombineJob<Kept>& job, int64_t first, int64_t n, double* out, int64_t stride, Place place) {
     const KeptRows<Kept>& kept = job.kept;

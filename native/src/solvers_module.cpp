@@ -162,14 +162,13 @@ struct HeldStates {
 // Goes on with the problem `first`, and then with those after it, until `max_work` is done. Returns the one to go on
 // with, and the bytes to work in that it needs.
 template <class Kept>
-std::tuple<int64_t, int64_t> solve_held(
-    const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices edges, int64_t first, ConstIndices rows,
-    ConstDoubles linear, ConstDoubles lower, ConstDoubles upper, std::optional<ConstDoubles> ridge,
-    std::optional<ConstIndices> groups, int64_t n_groups, Doubles beta, DoubleRows values,
-    Marks seen,
-    Marks ends, Counts n_iter, Doubles violations,
-    Doubles seconds, Marks precise, Marks drags, double tol, int64_t max_iter, double max_work, int64_t max_block,
-    Doubles workspace, nb::object stop) {
+std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices edges,
+                                        int64_t first, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
+                                        ConstDoubles upper, std::optional<ConstDoubles> ridge,
+                                        std::optional<ConstIndices> groups, int64_t n_groups, Doubles beta,
+                                        DoubleRows values, Marks seen, Marks ends, Counts n_iter, Doubles violations,
+                                        Doubles seconds, Marks precise, Marks drags, double tol, int64_t max_iter,
+                                        double max_work, int64_t max_block, Doubles workspace, nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0)), n_rows = static_cast<int64_t>(matrix.shape(0));
     const auto count = static_cast<int64_t>(edges.shape(0)) - 1;
     require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
@@ -214,8 +213,8 @@ std::tuple<int64_t, int64_t> solve_held(
                                             seen.data() + begin,
                                             asks ? Stop::ask : nullptr,
                                             &stopping};
-            const HeldLimits limits{tol,       most - n_iter.data()[number],   max_work,
-                                    max_block, precise.data()[number] != 0, drags.data()[number] != 0};
+            const HeldLimits limits{tol,       most - n_iter.data()[number], max_work,
+                                    max_block, precise.data()[number] != 0,  drags.data()[number] != 0};
             const auto began = std::chrono::steady_clock::now();
             const HeldResult result = held_rounds(native, problem, limits, workspace.data(),
                                                   static_cast<int64_t>(workspace.shape(0) * sizeof(double)));

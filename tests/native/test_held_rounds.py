@@ -278,7 +278,7 @@ EDGES = {"not from 0": [1, 40], "short of the end": [0, 39], "falling": [0, 41, 
 def test_edges_that_are_refused(name):
     K, given = problem()
     edges = np.array(EDGES[name], dtype=np.int64)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="edges must rise"):
         native(K, given, edges=edges, known=states(1), values=np.zeros((1, 60)))
 
 

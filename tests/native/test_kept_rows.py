@@ -80,6 +80,31 @@ def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every):
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("n_sums", [0, 1, 3, 4, 6])
+@pytest.mark.parametrize("every", [False, True])
+def test_several_sums_are_those_of_each_alone(sizes, n_sums, every):
+    values, slots, columns, _ = kept(*sizes)
+    columns = None if every else columns
+    weights = np.random.default_rng(n_sums).standard_normal((n_sums, slots.size))
+    found = np.ones((n_sums, values.shape[1] if every else columns.size))
+    _core.combine_rows(values, slots, columns, weights, found, 2)
+    alone = np.ones(found.shape)
+    for one, out in zip(weights, alone, strict=True):
+        _core.combine_rows(values, slots, columns, one, out, 1)
+    assert (found == alone).all()
+
+
+@pytest.mark.parametrize("weights", [(2, 2), (3, 1)])
+def test_sums_of_another_shape_are_refused(weights):
+    values, slots = np.zeros((3, 4)), np.array([0, 1])
+    for out in ((2, 3), (2, 4)):
+        if weights == (2, 2) and out == (2, 4):
+            continue
+        with pytest.raises(ValueError, match="as many rows"):
+            _core.combine_rows(values, slots, None, np.ones(weights), np.zeros(out), 1)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("n", "n_missing"), [(0, 0), (1, 1), (5, 0), (5, 2), (70, 33), (70, 70)])
 def test_complete_square(n, n_missing, threads):
