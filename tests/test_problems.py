@@ -1,6 +1,7 @@
 """Frozen problems: what each function promises of its box, its groups, its starting point and its loss."""
 
 from dataclasses import FrozenInstanceError
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import PROBLEMS
-from mercer.problems import Problem, c_svc, nearest_points, one_class
+from mercer.problems import Problem, c_svc, c_svc_each, nearest_points, one_class
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
 
@@ -204,3 +205,22 @@ def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_o
     beta = np.array([1.0, -1.0, 4e-16])
     narrow.balance(beta)
     assert beta[2] != 0.0
+
+
+def test_sums_of_several_problems_are_put_right_as_those_of_each():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(2, 30, 40)
+    edges = np.concatenate([[0], np.cumsum(sizes)])
+    signs = np.where(np.arange(sizes.sum()) % 2, 1, -1)
+    signs[edges[:-1]], signs[edges[:-1] + 1] = 1, -1
+    problems = c_svc_each(signs, np.full(signs.size, 2.0), sizes)
+    beta = np.where(rng.random(signs.size) < 0.5, 0.0, 2.0 * signs)  # at bounds
+    free = rng.random(signs.size) < np.repeat(rng.random(sizes.size), sizes)
+    beta[free] = signs[free] * rng.choice([1e-16, 0.3, 1.7], np.count_nonzero(free))
+    parts = [beta[first:last].copy() for first, last in pairwise(edges)]
+    for number, part in enumerate(parts):
+        problems[number].balance(part)
+    before = beta.copy()
+    problems.balance(beta)
+    assert (beta != before).any()
+    assert (beta == np.concatenate(parts)).all()
