@@ -87,24 +87,33 @@ class Loss:
 
 def _balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: Sequence[int], total: float) -> None:
     """Put the sum of each set of variables right, in place; see :meth:`Problem.balance`."""
-    free = (lower < beta) & (beta < upper)
-    sizes = np.array([np.abs(beta[first:last]).max(initial=0.0) for first, last in pairwise(edges)])
-    hair = np.minimum(_HAIR * np.repeat(sizes, np.diff(edges)), _SHARE_OF_BOX * (upper - lower))
-    low, high = free & (beta - lower <= hair), free & (upper - beta <= hair)
-    inside = free & ~(low | high)
+    room = np.minimum(beta - lower, upper - beta)  # of free variables more than 0
+    inside = room > _HAIR * np.abs(beta).max(initial=0.0)
     for first, last in pairwise(edges):
-        own = slice(first, last)
+        point, own = beta[first:last], slice(first, last)
         if not inside[own].any():
-            # One of the free ones would settle the multiplier alone, which is the middle of an interval without it.
-            beta[own] = np.where(low[own], lower[own], np.where(high[own], upper[own], beta[own]))
-        surplus = twofold_sum(beta[own]) - total
+            _leave_none_almost_at_bounds(point, lower[own], upper[own])
+            room[own] = np.minimum(point - lower[own], upper[own] - point)
+        surplus = twofold_sum(point) - total
         if surplus != 0.0:
-            moved = beta[own] - surplus
-            inner = (lower[own] < beta[own]) & (beta[own] < upper[own]) & (lower[own] < moved) & (moved < upper[own])
-            fit = np.flatnonzero(inner)
+            fit = np.flatnonzero(room[own] > abs(surplus))
             if fit.size:
-                least = fit[np.argmin(np.abs(beta[own][fit]))]
-                beta[own][least] = moved[least]
+                point[fit[np.argmin(np.abs(point[fit]))]] -= surplus
+
+
+def _leave_none_almost_at_bounds(point: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
+    """Put variables at their bounds where the only free ones are so by what rounding has left.
+
+    One of them would settle the multiplier alone, which is the middle of an interval without it.
+    """
+    free = np.flatnonzero((lower < point) & (point < upper))
+    if not free.size:
+        return
+    some, least, most = point[free], lower[free], upper[free]
+    hair = np.minimum(_HAIR * np.abs(point).max(), _SHARE_OF_BOX * (most - least))
+    low, high = some - least <= hair, most - some <= hair
+    if (low | high).all():
+        point[free] = np.where(low, least, most)
 
 
 @dataclass(frozen=True, eq=False)

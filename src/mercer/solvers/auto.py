@@ -174,7 +174,7 @@ def solve_each(
             return stopped.requested or out_of_time(limits, began, interruption) is not None
 
         while done < len(problems) and not stop():
-            before_it, ready = done, held.solve(stop)
+            before_it, ready = done, held.solve(gram, stop)
             while done < ready and not stopped.requested:
                 _tell(_numbered(callback, done, len(problems)), stopped, held.progress(done))
                 done += 1

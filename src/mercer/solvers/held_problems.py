@@ -107,9 +107,9 @@ class HeldProblems:
             combine_rows(self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1)
         return start, values
 
-    def solve(self, stop: Callable[[], bool]) -> int:
+    def solve(self, gram: Gram, stop: Callable[[], bool]) -> int:
         """Go on for 30 ms or so; return how many problems are at their end."""
-        self._rounds.work(self.beta, self.values, self._limits.max_iter, stop)
+        self._rounds.work(gram, self.beta, self.values, self._limits.max_iter, stop)
         return self._rounds.n_done
 
     def progress(self, number: int) -> Progress:

@@ -51,7 +51,7 @@ class Progression:
 
     def __init__(self, problems: Problems, gram: Gram, rows: IndexArray, tol: float) -> None:
         n = len(problems)
-        self.tol, self._whole, self._gram, self._rows = tol, problems.whole, gram, rows
+        self.tol, self._whole, self._rows = tol, problems.whole, rows  # not the Gram matrix: its memory is for others
         self._edges = np.array(problems.edges)
         self._seen = np.zeros(problems.whole.n, dtype=np.int8)
         single = map(single_precision_helps, problems.sizes.tolist(), reaches(problems, gram))
@@ -65,9 +65,11 @@ class Progression:
         """Whether all problems have come to an end."""
         return _LIMIT not in self._ends
 
-    def work(self, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None) -> None:
+    def work(
+        self, gram: Gram, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None
+    ) -> None:
         """Go on, in place, for some tens of milliseconds at most."""
-        p, gram = self._whole, self._gram
+        p = self._whole
         room = gram.arena.array(max(_LEAST_ROOM, _power_of_two(self._wanted // 8)), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
         self.n_done, self._wanted = solve_held(
@@ -166,7 +168,7 @@ class HeldRounds(Solver[HeldState]):
         until = time.perf_counter() + seconds
         p, rounds = state.problem, state.rounds
         while True:
-            rounds.work(state.beta, state.values[None], max_iter, state.stop)
+            rounds.work(state.gram, state.beta, state.values[None], max_iter, state.stop)
             if rounds.n_done or time.perf_counter() >= until or (state.stop and state.stop()):
                 break
         state.n_iter, state.violation = int(rounds.n_iter[0]), float(rounds.violations[0])
