@@ -68,6 +68,7 @@ Program: TypeAlias = tuple[Step, ...]
 
 _PUSHES = (*PASSES, Op.CONST)
 _JOINS = (Op.ADD, Op.MUL)
+_LENGTHS = (Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM)  # which are never negative
 _IDENTITIES = {(Op.SCALE, 1.0), (Op.SHIFT, 0.0), (Op.POWER, 1.0)}
 
 
@@ -168,6 +169,32 @@ def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatA
             operands = [stack.pop() for _ in range(2 if step[0] in _JOINS else 1)]
             stack.append(apply(step, *reversed(operands)))
     return stack.pop() if tiles else np.full_like(tile_of((Op.DOT, 0.0)), stack.pop())
+
+
+def is_nonnegative(program: Program) -> bool:
+    """Return whether the program shows that no value is negative.
+
+    Examples
+    --------
+    >>> is_nonnegative(((Op.SQDIST, 0.0), (Op.SCALE, -0.5), (Op.EXP, 0.0)))
+    True
+    >>> is_nonnegative(((Op.DOT, 0.0), (Op.SHIFT, 1.0)))
+    False
+    """
+    stack: list[bool] = []
+    for op, value in program:
+        if op in _PUSHES:
+            stack.append(value >= 0.0 if op is Op.CONST else op in _LENGTHS)
+        elif op in _JOINS:
+            second, first = stack.pop(), stack.pop()
+            stack.append(first and second)
+        elif op in (Op.EXP, Op.SQRT) or (op is Op.POWER and value % 2 == 0):
+            stack[-1] = True
+        elif op in (Op.SCALE, Op.SHIFT):
+            stack[-1] = stack[-1] and value >= 0.0
+        elif op is Op.LOG:
+            stack[-1] = False
+    return stack[-1]
 
 
 def apply(step: Step, top: Any, *others: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +35,75 @@ IndexArray = npt.NDArray[np.int64]
 UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
 """What `Followed.pivots` says of rows that were not followed."""
 
-Chooser = Callable[[FloatArray, FloatArray], IndexArray]
-"""Which rows' values are wanted, given beta and the gradient of the solution with all rows."""
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """The solution of a problem with all its rows, to float64's precision.
+
+    Attributes
+    ----------
+    problem : Problem
+        One group or none.
+    gram : Gram
+        Of the same rows (not variables, where rows have two).
+    beta : ndarray of shape (n,)
+    gradient : ndarray of shape (n,)
+        Less the level of the group.
+    level : float
+    violation : float
+    scale : float
+        A typical decision value.
+    """
+
+    problem: Problem
+    gram: Gram
+    beta: FloatArray
+    gradient: FloatArray
+    level: float
+    violation: float
+    scale: float
+
+    @classmethod
+    def of(cls, problem: Problem, gram: Gram, start: FloatArray) -> Full:
+        """Solve a problem from `start`, a solution as good as it may be.
+
+        Raises
+        ------
+        Ended
+            If it was interrupted.
+        """
+        scale = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
+        with blas_threads(problem.n**3 / 3):
+            beta = solved_tightly(problem, gram, start, TIGHT * scale)
+            own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
+            evaluation = evaluate(problem, own_gram, beta)
+        own_level = level(problem, beta, evaluation.gradient)
+        return cls(problem, gram, beta, evaluation.gradient - own_level, own_level, evaluation.violation, scale)
+
+    @property
+    def values(self) -> FloatArray:
+        """Decision value of each row, (n_rows,), by the machine with all rows."""
+        values = np.empty(self.problem.n_rows)
+        values[rows_of(self.problem)] = self.gradient - self.problem.linear
+        return values
+
+    @cached_property
+    def is_loose(self) -> bool:
+        """Whether the conditions leave an interval of levels."""
+        return self.problem.groups is not None and not inside_box(self.problem, self.beta).any()
+
+    @property
+    def changes_of_others(self) -> FloatArray:
+        """By how much values fall of rows that are no support vectors, (n_rows,), when each of them goes.
+
+        Those that are an end of the interval of levels by themselves move it.
+        """
+        falls, rows = np.zeros(self.problem.n_rows), rows_of(self.problem)
+        if self.is_loose:
+            grow, shrink = level_ends(self.problem, self.beta, self.gradient)
+            for row in np.unique(rows[(grow == grow.min()) | (shrink == shrink.max())]):
+                falls[row] = level(self.problem, self.beta, self.gradient, rows != row)
+        return falls
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +112,11 @@ class Followed:
 
     Attributes
     ----------
-    beta, gradient : ndarray of shape (n,)
+    full : Full
+        The solution with all rows.
+    beta : ndarray of shape (n,)
     bias : float
-        The solution with all rows; its gradient, less the level of the group.
+        Its coefficients, by one more Newton step.
     values : ndarray of shape (n_rows,)
         Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
     pivots : ndarray of int64 of shape (n_rows,)
@@ -58,8 +128,8 @@ class Followed:
     seconds : float
     """
 
+    full: Full
     beta: FloatArray
-    gradient: FloatArray
     bias: float
     values: FloatArray
     pivots: IndexArray
@@ -70,10 +140,8 @@ class Followed:
 
 
 def follow(
-    problem: Problem,
-    gram: Gram,
-    start: FloatArray,
-    wanted: IndexArray | Chooser | None = None,
+    full: Full,
+    wanted: IndexArray | None = None,
     check: Callable[[], None] | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> Followed:
@@ -81,92 +149,72 @@ def follow(
 
     Parameters
     ----------
-    problem : Problem
-        One group or none.
-    gram : Gram
-        Of the same rows (not variables, where rows have two).
-    start : ndarray of shape (n,)
-        A solution, as good as it may be: it is solved to float64's precision first.
-    wanted : ndarray of int64 or Chooser, optional
+    full : Full
+    wanted : ndarray of int64, optional
         Rows whose values are wanted; all by default. Others have NaN where they are support vectors.
     check : callable, optional
         Called between pieces of work; what it raises ends it. After :class:`Ended`, what has been found is returned.
     tell : callable, optional
         Told which share of the work is done.
     """
-    began, before = time.perf_counter(), gram.n_values
+    began, before, problem = time.perf_counter(), full.gram.n_values, full.problem
     with blas_threads(problem.n**3 / 3):
-        work = _Work(problem, gram, start, check or (lambda: None), tell or (lambda share: None))
-        rows = wanted(work.tableau.beta, work.gradient) if callable(wanted) else wanted
-        values, pivots, violation = work.run(np.arange(problem.n_rows) if rows is None else rows)
-    seconds, n_values = time.perf_counter() - began, gram.n_values - before
-    found = work.tableau.beta, work.gradient, -work.level, values, pivots
-    return Followed(*found, violation, n_values, seconds, work.is_ended)
+        work = _Work(full, check or (lambda: None), tell or (lambda share: None))
+        values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
+    seconds, n_values = time.perf_counter() - began, full.gram.n_values - before
+    return Followed(full, work.beta, -full.level, values, pivots, violation, n_values, seconds, work.is_ended)
 
 
 class _Work:
     """The full solution, and what is left to do."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        gram: Gram,
-        start: FloatArray,
-        check: Callable[[], None],
-        tell: Callable[[float], None],
-    ) -> None:
-        self.problem, self.gram, self.check, self.tell, self.is_ended = problem, gram, check, tell, False
-        self.own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
-        rough = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
-        self.scale = rough
-        beta = solved_tightly(problem, gram, start, TIGHT * rough)
-        self.evaluation = evaluate(problem, self.own_gram, beta)
-        self.level = level(problem, beta, self.evaluation.gradient)
-        self.gradient = self.evaluation.gradient - self.level
-        self.tableau = Tableau.of(problem, self.own_gram, beta, self.gradient)
+    def __init__(self, full: Full, check: Callable[[], None], tell: Callable[[float], None]) -> None:
+        self.full, self.problem, self.gram = full, full.problem, full.gram
+        self.check, self.tell, self.is_ended = check, tell, False
+        self.beta, self.gradient = full.beta, full.gradient
 
     def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
-        problem, tableau = self.problem, self.tableau
-        rows, beta = rows_of(problem), tableau.beta
-        is_loose = problem.groups is not None and not inside_box(problem, beta).any()
-        gradient = self.gradient if is_loose else tableau.gradient
+        problem, full = self.problem, self.full
+        rows, shares = rows_of(problem), total_shares(problem)
+        asked = self.support()
+        tableau = None
+        if np.isin(rows[asked], wanted).any():
+            own_gram = self.gram if problem.rows is None else self.gram.restrict(problem.rows)
+            tableau = Tableau.of(problem, own_gram, full.beta, full.gradient)
+            self.beta = tableau.beta
+            self.gradient = full.gradient if full.is_loose else tableau.gradient
         values = np.empty(problem.n_rows)
-        values[rows] = gradient - problem.linear
-        if is_loose:
-            self.move_levels(values, gradient)
+        values[rows] = self.gradient - problem.linear
+        values -= full.changes_of_others
         pivots = np.full(problem.n_rows, NO_SUPPORT, dtype=np.int64)
-        shares = total_shares(problem)
-        inside = inside_box(problem, beta)
-        alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
-        support = np.flatnonzero((beta != 0.0) | (shares != 0.0) | alone)
+        support = self.support()
         values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
         support = support[np.isin(rows[support], wanted)]
-        worst = self.evaluation.violation
+        worst = full.violation
         found: dict[int, tuple[float, int, float]] = {}
-        try:
-            passes = Passes(problem, self.gram, tableau, shares, TIGHT * self.scale, found, self.check, self.tell)
-            passes.run(support[~is_forced(problem, support)])
-            self.refit([variable for variable in support.tolist() if variable not in found], found)
-        except Ended:
-            self.is_ended = True
+        if tableau is not None:
+            try:
+                passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, found, self.check, self.tell)
+                passes.run(support[~is_forced(problem, support)])
+                self.refit([variable for variable in support.tolist() if variable not in found], found)
+            except Ended:
+                self.is_ended = True
         for variable, (gradient_there, n_pivots, violation) in found.items():
             values[rows[variable]] = gradient_there - problem.linear[variable]
             pivots[rows[variable]] = n_pivots
             worst = max(worst, violation)
         return values, pivots, worst
 
+    def support(self) -> IndexArray:
+        """Variables without which the solution is another one."""
+        inside = inside_box(self.problem, self.beta)
+        alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
+        return np.flatnonzero((self.beta != 0.0) | (total_shares(self.problem) != 0.0) | alone)
+
     def refit(self, variables: list[int], found: dict[int, tuple[float, int, float]]) -> None:
         """Train anew without each of these."""
         problem, rows = self.problem, rows_of(self.problem)
         for variable in variables:
             self.check()
-            value, violation = refit(problem, self.gram, self.tableau.beta, int(rows[variable]), TIGHT * self.scale)
+            value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), TIGHT * self.full.scale)
             found[variable] = value + float(problem.linear[variable]), REFITTED, violation
-
-    def move_levels(self, values: FloatArray, gradient: FloatArray) -> None:
-        """Where an interval of levels is left, put right the values of rows that are an end of it by themselves."""
-        problem, beta = self.problem, self.tableau.beta
-        rows = rows_of(problem)
-        grow, shrink = level_ends(problem, beta, gradient)
-        for row in np.unique(rows[(grow == grow.min()) | (shrink == shrink.max())]):
-            values[row] -= level(problem, beta, gradient, rows != row)

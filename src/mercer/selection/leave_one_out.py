@@ -17,9 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.arguments import check_callback, check_choice, check_seconds
 from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
-from mercer.problems import Hinge, Problem
-from mercer.selection.bounds import joachims_terms
-from mercer.selection.following import Followed
+from mercer.problems import Hinge
+from mercer.selection.error_rules import RIGHT, WRONG, ErrorRules
 from mercer.selection.left_out import left_out
 from mercer.selection.progress import Progress
 from mercer.selection.watch import Watch
@@ -30,8 +29,6 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.int64]
 TextArray = npt.NDArray[np.str_]
-
-_RIGHT, _WRONG = "Joachims", "misclassified in training"
 
 _HELD = (
     "kernel parameters that depend on the data, balanced class weights, and whatever was done to the rows before are "
@@ -255,7 +252,9 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
     problems = [solution.certificate.evidence.problem for solution in machine._solutions]
-    rules = _Rules(problems[0], gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
+    rules = None
+    if machines is not None and isinstance(problems[0].loss, Hinge) and (errors_only or len(problems) == 1):
+        rules = ErrorRules(machines, np.searchsorted(machine.classes_, np.asarray(y)[rows]), parts, gram)
     if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
         watch.interruption.request()
     raw, rule, found = left_out(
@@ -264,16 +263,22 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
         parts,
         whole,
         rows,
-        wanted=rules.open_rows if rules is not None and errors_only else None,
+        wanted=rules.settle if rules is not None and errors_only else None,
         check=watch.check,
         tell=watch.tell,
     )
-    error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0])
-    if error_rule is not None and errors_only:
-        rule[:, 0] = error_rule
+    error_rule = None
+    if rules is not None and found:
+        if not errors_only:
+            rules.settle([one.full for one in found], found[0].full.values[:, None])
+        error_rule = rules.names(rule, rows)
+        if errors_only:
+            rule = np.where(
+                (rule == "unknown") & np.isin(error_rule, (RIGHT, WRONG))[:, None], error_rule[:, None], rule
+            )
     settled_by = rule if error_rule is None else error_rule[:, None]
     known = (settled_by != "unknown").all(axis=1)
-    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, settled_by, rows, y, known)
+    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, error_rule, rules, rows, y, known)
     return LeaveOneOut(
         decision=decision,
         raw=raw,
@@ -290,31 +295,6 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
         known=known,
         stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
-
-
-class _Rules:
-    """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
-
-    def __init__(self, problem: Problem, gram: Gram) -> None:
-        self.problem, self.gram = problem, gram
-        self._terms: tuple[BoolArray, BoolArray] | None = None
-
-    def terms(self, beta: FloatArray, gradient: FloatArray) -> tuple[BoolArray, BoolArray]:
-        if self._terms is None:
-            self._terms = joachims_terms(self.problem, self.gram, beta, gradient - self.problem.linear)
-        return self._terms
-
-    def open_rows(self, beta: FloatArray, gradient: FloatArray) -> IndexArray:
-        settled, misclassified = self.terms(beta, gradient)
-        return np.flatnonzero(~settled & ~misclassified)
-
-    def named(self, rule: TextArray, rows: IndexArray, one: Followed) -> TextArray:
-        """Which rule settles first whether each row is an error; `rows` are those of the problem."""
-        settled, misclassified = self.terms(one.beta, one.gradient)
-        named, own = rule.copy(), rule[rows]
-        support = own != "not a support vector"
-        named[rows] = np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], own)
-        return named
 
 
 _KINDS = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
@@ -393,7 +373,8 @@ def _judged(
     machines: Machines | None,
     whole: Gram,
     raw: FloatArray,
-    rule: TextArray,
+    error_rule: TextArray | None,
+    rules: ErrorRules | None,
     rows: IndexArray,
     y: Any,
     known: BoolArray,
@@ -403,8 +384,9 @@ def _judged(
     if machines is not None:
         decision = class_scores(raw, machines.n_classes, machines.scheme)
         chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
-        settled = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
-        chosen[settled] = np.where(rule[settled, 0] == _WRONG, 1 - own[settled], own[settled])
+        if rules is not None and error_rule is not None:
+            lacking = np.isnan(raw[rows]).any(axis=1)
+            chosen[rows[lacking]] = np.where(error_rule[rows] == RIGHT, own[rows], rules.predicted)[lacking]
         predicted, wrong = machine.classes_[chosen], (chosen != own) & known
     elif is_regressor(machine):
         predicted = decision

@@ -11,12 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.selection.following import NO_SUPPORT, REFITTED, UNWANTED, Chooser, Followed, follow
+from mercer.selection.following import NO_SUPPORT, REFITTED, UNWANTED, Followed, Full, follow
 from mercer.selection.watch import Ended
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 TextArray = npt.NDArray[np.str_]
+
+Chooser = Callable[[Sequence[Full], FloatArray], BoolArray]
+"""Which rows' values are wanted, given the solutions with all rows, and their decision values at the training rows."""
 
 _LOOSE = 1e-6
 """Violation, in units of the largest decision value, beyond which values are not called exact."""
@@ -49,7 +53,10 @@ def left_out(
         The training rows.
     name : str
         What is said to have failed where rounding does.
-    wanted, check, tell : callable, optional
+    wanted : Chooser, optional
+        By default the values of all rows are. Of others, those are found of machines of which they are no support
+        vectors.
+    check, tell : callable, optional
         See :func:`mercer.selection.following.follow`.
 
     Returns
@@ -69,27 +76,47 @@ def left_out(
     raw = np.full((whole.n, len(parts)), np.nan)
     rule = np.full(raw.shape, "unknown", dtype="<U25")
     found: list[Followed] = []
-    for column, (problem, start, part) in enumerate(zip(problems, starts, parts, strict=True)):
+
+    def solved(column: int) -> Full:
+        check()
+        part = parts[column]
         view = gram if part.size == gram.n else gram.restrict(part)
-        try:
-            check()
-            one = follow(problem, view, start, wanted, check, _share_of(tell, column, len(parts)))
-        except Ended:
-            break
-        trained = rows[part]
-        raw[trained, column], rule[trained, column] = one.values, _names(one.pivots)
-        found.append(one)
-        if one.is_ended:
-            break
+        return Full.of(problems[column], view, starts[column])
+
+    def of_others(column: int, beta: FloatArray, bias: float) -> None:
+        """Put down what a machine says of rows that it was not trained on."""
+        trained = rows[parts[column]]
         others = np.setdiff1d(np.arange(whole.n), trained)
         if others.size:
             coefficients = np.zeros(whole.n)
-            coefficients[trained] = problem.coefficients(one.beta)
-            raw[others, column] = whole.matvec(coefficients, others) + one.bias
+            coefficients[trained] = problems[column].coefficients(beta)
+            raw[others, column] = whole.matvec(coefficients, others) + bias
             rule[others, column] = "not trained on"
-        tell((column + 1) / len(parts))
-    trained_values = (one.gradient - problem.linear for one, problem in zip(found, problems, strict=False))
-    largest = max((float(np.abs(of_one).max(initial=0.0)) for of_one in trained_values), default=0.0)
+
+    fulls: list[Full] = []
+    chosen = np.ones(rows.size, dtype=bool)
+    try:
+        if wanted is not None:
+            for column in range(len(parts)):
+                fulls.append(solved(column))
+                of_others(column, fulls[column].beta, -fulls[column].level)
+            now = raw[rows]
+            for column, part in enumerate(parts):
+                now[part, column] = fulls[column].values
+            chosen = wanted(fulls, now)
+        for column, part in enumerate(parts):
+            full = fulls[column] if fulls else solved(column)
+            one = follow(full, np.flatnonzero(chosen[part]), check, _share_of(tell, column, len(parts)))
+            raw[rows[part], column], rule[rows[part], column] = one.values, _names(one.pivots)
+            found.append(one)
+            if one.is_ended:
+                break
+            if wanted is None:
+                of_others(column, one.beta, one.bias)
+            tell((column + 1) / len(parts))
+    except Ended:
+        pass
+    largest = max((float(np.abs(one.full.values).max(initial=0.0)) for one in found), default=0.0)
     warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw, largest)
     return raw, rule, found
 
