@@ -14,23 +14,23 @@ from mercer.kernels import RBF
 from mercer.kernels.held import Held
 from mercer.multiclass import Machines, make_tasks, train
 from mercer.problems import c_svc_each
-from mercer.solvers import Interruption, Limits, solve
+from mercer.solvers import Interruption, Limits, held_rounds, solve
 from mercer.solvers.held_problems import HeldProblems
 from mercer.status import Status
 
 N, P = 240, 4
 
 
-def held(n_classes: int, dtype: Any = np.float32) -> tuple[Gram, np.ndarray]:
+def held(n_classes: int, dtype: Any = np.float32, n: int = N) -> tuple[Gram, np.ndarray]:
     """A matrix that is held, of which a few rows are nobody's, in an order of its own, and classes."""
     random = np.random.default_rng(n_classes)
-    codes = random.integers(0, n_classes, N)
-    X = random.standard_normal((N, P)) + 0.8 * codes[:, None] * np.eye(P)[0]
-    kernel, order = RBF(gamma=0.3), random.permutation(N)
+    codes = random.integers(0, n_classes, n)
+    X = random.standard_normal((n, P)) + 0.8 * codes[:, None] * np.eye(P)[0]
+    kernel, order = RBF(gamma=0.3), random.permutation(n)
     values = Gram(kernel, as_data(X[order])).block().astype(dtype)
     values = np.ascontiguousarray(0.5 * (values + values.T))
-    rows = HeldRows(values).rows(np.argsort(order)[: N - 20])
-    return Gram(Held(kernel), rows, n_jobs=1), codes[: N - 20]
+    rows = HeldRows(values).rows(np.argsort(order)[: n - 20])
+    return Gram(Held(kernel), rows, n_jobs=1), codes[: n - 20]
 
 
 def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, limits: Limits) -> list[Any]:
@@ -132,3 +132,21 @@ def test_what_is_solved_before_a_stop_stays(how: str) -> None:
     n_done = 3 if how == "callback" else 0
     assert statuses == [Status.OPTIMAL] * n_done + [ended] * (6 - n_done)
     assert all(not solution.beta.any() for solution in list(found.solutions)[n_done:])
+
+
+def test_what_is_under_way_at_a_stop_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_rounds, "_WORK", 1.0)  # a round at a time
+    gram, codes = held(3, n=1500)  # and several rounds for each problem
+    told: list[Any] = []
+
+    def stops(progress: Any) -> bool:
+        told.append(progress)
+        return progress.stage == "machine 2 of 3"
+
+    found = train(gram, codes, 3, 50.0, limits=Limits(tol=1e-6), callback=stops)
+    solutions = list(found.solutions)
+    assert [solution.status for solution in solutions] == [Status.OPTIMAL] + [Status.INTERRUPTED] * 2
+    assert told[-1].violation > 1e-6
+    assert solutions[1].n_iter == told[-1].n_iter > 0
+    assert solutions[1].certificate.dual == pytest.approx(told[-1].dual)
+    assert not solutions[2].beta.any()

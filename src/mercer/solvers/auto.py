@@ -159,12 +159,14 @@ def solve_each(
     Returns
     -------
     Solutions
-        See :func:`solve`. Problems that come after the end of time, or after Ctrl-C, take no step.
+        See :func:`solve`. The problem at which time ends, or Ctrl-C comes, stays where it is; those after it take no
+        step.
     """
     limits = limits or Limits()
     began = time.perf_counter()
     stopped = Interruption()  # by the callback, which stops all that come after
     solutions: dict[int, Solution] = {}
+    unfinished: dict[int, Solution] = {}
     known = None if after is None else after.held
     if starts is None and (after is None or isinstance(known, HeldProblems)) and takes_held(problems, gram, limits):
         held = HeldProblems(problems, gram, parts, pairs, limits, known)  # type: ignore[arg-type]
@@ -184,11 +186,12 @@ def solve_each(
         if done == len(problems) and all(finished):
             return held.solutions()
         solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
+        if held.is_under_way(done):  # when time ended, or somebody ended it
+            unfinished[done] = held.solution(done)
     if after is not None:
         starts = [last.start_of(problem) for problem, last in zip(problems, after, strict=True)]
         before = [last.product for last in after]
     given = [None] * len(problems) if starts is None else starts
-    unfinished: dict[int, Solution] = {}
     numbers = _small_ones(problems, gram)
     if numbers:
         chosen = SmallProblems(gram, parts, pairs[numbers], problems.take(numbers), [given[k] for k in numbers], limits)

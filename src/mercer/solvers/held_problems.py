@@ -112,6 +112,10 @@ class HeldProblems:
         self._rounds.work(gram, self.beta, self.values, self._limits.max_iter, stop)
         return self._rounds.n_done
 
+    def is_under_way(self, number: int) -> bool:
+        """Whether this is the problem to go on with, and steps have been made."""
+        return number == self._rounds.n_done < len(self.problems) and bool(self._rounds.n_iter[number])
+
     def progress(self, number: int) -> Progress:
         """Tell how far a problem is."""
         own, rounds = self.problems.variables(number), self._rounds
