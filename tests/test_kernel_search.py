@@ -325,11 +325,24 @@ def test_a_search_for_novelties(machine, axes):
 
 
 @pytest.mark.parametrize("machine", [SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))])
-def test_parts_that_are_named_by_masks(machine):
+@pytest.mark.parametrize("return_train_score", [False, True])
+@pytest.mark.parametrize(
+    "named",
+    [
+        lambda mask: mask,
+        lambda mask: mask.tolist(),
+        lambda mask: np.flatnonzero(mask).tolist(),
+        lambda mask: tuple(np.flatnonzero(mask).tolist()),
+    ],
+    ids=["masks", "lists of flags", "lists", "tuples"],
+)
+def test_parts_that_are_named_in_other_ways(machine, named, return_train_score):
     X, y = _cancer()
-    splits = [(np.arange(y.size) % 3 != k, np.arange(y.size) % 3 == k) for k in range(3)]
-    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=splits, return_train_score=True).fit(X, y)
-    agree(ours, GridSearchCV(machine, ours.param_grid, cv=splits, return_train_score=True).fit(X, y))
+    masks = [np.arange(y.size) % 3 == k for k in range(3)]
+    splits = [(named(~mask), named(mask)) for mask in masks]
+    given = {"cv": splits, "return_train_score": return_train_score}
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], **given).fit(X, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, **given).fit(X, y))
 
 
 @pytest.mark.parametrize("values", [[0.1, 1.0], "zoom"])

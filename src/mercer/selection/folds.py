@@ -107,7 +107,7 @@ def lacking_class(splits: Sequence[tuple[Any, Any]], y: Any) -> str:
         return ""
     classes, codes = np.unique(y, return_inverse=True)
     for number, (train, _) in enumerate(splits):
-        missing = np.flatnonzero(np.bincount(codes[train], minlength=classes.size) == 0)
+        missing = np.flatnonzero(np.bincount(codes[(train,)], minlength=classes.size) == 0)  # not of several axes
         if missing.size:
             return (
                 f"the training rows of split {number} hold no row of the class {classes[missing[0]].item()!r}: take a "
