@@ -195,15 +195,21 @@ def test_scores_of_probabilities_are_refused(scoring):
         search.fit(X, y)
 
 
-def test_functions_that_ask_for_probabilities_are_told_that_there_are_none():
+@pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
+def test_functions_that_ask_for_probabilities_are_told_that_there_are_none(method):
     X, y = _cancer()
 
     def of_probabilities(machine, X, y):
-        return -log_loss(y, machine.predict_proba(X))
+        return getattr(machine, method)(X)[0, 0]
 
     search = KernelSearchCV(SVC(probability=True), C=[0.1], cv="leave_one_out", scoring=of_probabilities)
     with pytest.raises(AttributeError, match=r"there are no probabilities, .*: give folds, as by cv=5"):
         search.set_params(error_score="raise").fit(X, y)
+
+
+def test_a_scorer_that_takes_other_values_too_gets_those():
+    X, y = _cancer()
+    search = KernelSearchCV(SVC(probability=True), C=[0.1], cv="leave_one_out")
     either = make_scorer(roc_auc_score, response_method=("predict_proba", "decision_function"))
     found = search.set_params(scoring=either).fit(X, y)
     assert found.best_score_ == search.set_params(scoring="roc_auc").fit(X, y).best_score_

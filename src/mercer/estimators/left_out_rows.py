@@ -179,6 +179,8 @@ class WithoutRows(BaseEstimator):
         """None: `refuse_besides` cannot see what functions of the user's will ask for."""
         raise AttributeError(f"{_NO_PROBABILITIES}: give folds, as by cv=5.")
 
+    predict_log_proba = predict_proba
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right predictions, or R²."""
         of = r2_score if is_regressor(self.estimator) else accuracy_score
