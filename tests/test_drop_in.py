@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import time
 
 import numpy as np
 import pandas as pd
@@ -435,6 +436,31 @@ def test_dates_are_no_targets(name, change):
     for y in (dates, dates.to_numpy()):
         with pytest.raises(TypeError, match=r"y must hold numbers, got dates or times \((datetime|timedelta)64"):
             PAIRS[name][1]().fit(X, y)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        (DATES.dt.tz_localize("UTC"), "Timestamp"),
+        (DATES.dt.tz_localize("UTC").where(DATES.index != 0), "Timestamp"),
+        (DATES.dt.to_period("D"), "Period"),
+        (DATES.dt.date, "date"),
+        (pd.Series(list(DATES - DATES[0]), dtype=object), "Timedelta"),
+        (pd.Series([np.timedelta64(k, "ns") for k in range(60)], dtype=object), "timedelta64"),
+        ([*range(59), time(12)], "time"),
+    ],
+    ids=["of a time zone", "a gap", "periods", "days", "differences", "of NumPy", "one among numbers"],
+)
+def test_dates_in_python_s_objects_are_no_targets_either(name, y, kind):
+    with pytest.raises(TypeError, match=rf"y must hold numbers, got dates or times \({kind}\)"):
+        PAIRS[name][1]().fit(X, y)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_number_that_is_missing_is_no_date(name):
+    with pytest.raises(ValueError, match=r"Input y contains NaN: .* row 3 "):
+        PAIRS[name][1]().fit(X, pd.Series(X[:, 0], dtype=object).where(DATES.index != 3, pd.NaT))
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

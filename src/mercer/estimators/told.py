@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, time, timedelta
 from reprlib import repr as shortened
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.utils import get_tags
 
 FloatArray = npt.NDArray[np.float64]
 
+_DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 
 
@@ -37,9 +39,8 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
         return
     rows = values.reshape(len(values), -1)
     is_regressor = tags.estimator_type == "regressor"
-    if is_regressor and rows.dtype.kind in "mM":
-        message = f"y must hold numbers, got dates or times ({rows.dtype}). Derive numbers from them first."
-        raise np.exceptions.DTypePromotionError(message)  # as NumPy has it, and scikit-learn's KernelRidge with it
+    if is_regressor:
+        _refuse_dates(rows)
     _refuse_gaps(rows)
     if is_regressor and rows.dtype.kind != "f":
         _refuse_text(rows)
@@ -105,6 +106,21 @@ def _refuse_gaps(rows: Any) -> None:
             f"Input y contains {what}: it must be known in every row, but row {bad[0]} (counted from 0) is "
             f"{', '.join(map(str, rows[bad[0]]))}{more}. Leave such rows out."
         )
+
+
+def _refuse_dates(rows: Any) -> None:
+    kinds = [str(rows.dtype)] if rows.dtype.kind in "mM" else []
+    if rows.dtype.kind == "O":  # those with a time zone among them
+        kinds = [type(value).__name__ for row in rows.tolist() for value in row if _is_date(value)]
+    if kinds:
+        message = f"y must hold numbers, got dates or times ({kinds[0]}). Derive numbers from them first."
+        raise np.exceptions.DTypePromotionError(message)  # as NumPy has it, and scikit-learn's KernelRidge with it
+
+
+def _is_date(value: Any) -> bool:
+    """Whether it is a date, a time or a span of time, of Python, NumPy or data frames, and known."""
+    is_one = isinstance(value, _DATES) or type(value).__name__ == "Period"
+    return is_one and not _is_missing(value)
 
 
 def _is_missing(value: Any) -> bool:
