@@ -40,7 +40,11 @@ from mercer import (
     leave_one_out,
     span_bound,
 )
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import RBF, Linear
 from mercer.selection import passes
+from mercer.selection.bounds import Radius
 from mercer.selection.following import Full, follow
 from mercer.selection.without import refit, without
 
@@ -408,61 +412,25 @@ def test_errors_alone_are_those_of_the_values(C):
     assert errors.known.all()
 
 
-@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(6, 40),
-    n_classes=st.integers(2, 4),
-    log_C=st.floats(-3.0, 3.0),
-    kernel=st.sampled_from(["rbf", "linear", "poly", "laplacian"]),
-    kind=st.sampled_from(["random", "grid", "weighted"]),
-)
-def test_errors_alone_of_several_classes_are_those_of_the_values(scheme, seed, n, n_classes, log_C, kernel, kind):
-    X, _, score, weights = table(seed, n, 2, kind)
-    y = np.searchsorted(np.quantile(score, np.linspace(0.0, 1.0, n_classes + 1)[1:-1]), score)
-    y[np.random.default_rng(seed).random(n) < 0.1] = 0
-    y[:n_classes] = np.arange(n_classes)  # some classes may have a single row
-    machine = SVC(C=10.0**log_C, kernel=kernel, multi_class=scheme)
-    values, errors = (leave_one_out(machine, X, y, sample_weight=weights, what=what) for what in ("values", "errors"))
-    clear = np.ones(n, dtype=bool)
-    if n_classes > 2:  # where rounding does not decide between classes
-        top = np.sort(values.decision, axis=1)[:, -2:]
-        clear = top[:, 1] - top[:, 0] > 1e-6
-    np.testing.assert_array_equal(errors.wrong[clear], values.wrong[clear])
-    found = ~np.isnan(errors.raw)
-    np.testing.assert_allclose(errors.raw[found], values.raw[found], rtol=0, atol=1e-6 * np.abs(values.raw).max())
-    assert errors.known.all()
-    assert (errors.rule != "unknown").all()
-    right, wrong = (errors.error_rule == name for name in ("Joachims", "misclassified in training"))
-    assert not errors.wrong[right].any()
-    assert errors.wrong[wrong].all()
-
-
-def test_rules_settle_most_rows_of_several_classes():
-    X, y = load_digits(return_X_y=True)
-    X, y = scale(X)[:600], y[:600]
-    for scheme in ("ovr", "ovo"):
-        values, errors = (leave_one_out(SVC(multi_class=scheme), X, y, what=what) for what in ("values", "errors"))
-        np.testing.assert_array_equal(errors.wrong, values.wrong)
-        support = errors.error_rule != "not a support vector"
-        settled = np.isin(errors.error_rule, ["Joachims", "misclassified in training"])
-        assert settled.sum() > 0.3 * support.sum()
-        assert np.isnan(errors.raw[settled]).any(axis=1).all()
-        assert np.isfinite(errors.raw[~settled]).all()
-        assert sum(errors.error_counts.values()) == 600
-        assert values.error_rule is None
-        assert set(errors.predicted[settled & ~errors.wrong] == y[settled & ~errors.wrong]) == {True}
-        assert not (errors.predicted[settled & errors.wrong] == y[settled & errors.wrong]).any()
-
-
 def test_errors_of_machines_without_rules_come_from_values():
     X, y = load_iris(return_X_y=True)
-    machine = SVC(loss="squared_hinge")
-    found = leave_one_out(machine, X, y, what="errors")
+    found = leave_one_out(SVC(), X, y, what="errors")
     assert np.isfinite(found.decision).all()
-    assert found.error_rule is None
-    assert found.error == leave_one_out(machine, X, y).error
+    assert found.error == leave_one_out(SVC(), X, y).error
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_all_kernel_values_are_looked_at_for_the_radius_where_that_pays(kernel):
+    X, y, _, _ = table(4, 400, 3, "random")
+    gram = Gram(RBF(0.5) if kernel == "rbf" else Linear(), as_data(X))
+    radius, values = Radius(gram), gram.block()
+    assert radius.largest == np.diag(values).max()
+    assert radius.below <= radius.exact <= radius.above
+    assert radius.exact == pytest.approx(np.diag(values).max() - values.min(), rel=1e-4)
+    assert (radius.above == np.inf) == (kernel == "linear")
+    wide, narrow = (leave_one_out(SVC(C=1.0, gamma=gamma), X, y, what="errors") for gamma in (1e-4, 10.0))
+    assert wide.error_counts["Joachims"] > 300  # values near 1, and R² near 0
+    assert narrow.n_kernel_values < wide.n_kernel_values + 400**2 / 2
 
 
 @pytest.mark.parametrize(("settings", "why"), [({"max_seconds": 0.0}, "time limit"), ({}, "interrupted")])

@@ -23,8 +23,7 @@ BoolArray = npt.NDArray[np.bool_]
 _CHUNK = 1 << 22  # kernel values at a time
 _FEW = 32  # rows that say what R² is no less than
 
-ROUNDED = 1e-9
-"""Of a margin of 1: a row this close to the border is not settled by a rule."""
+_ROUNDED = 1e-9  # of a margin of 1: a row this close to the border is not settled by the rule
 
 
 def joachims_bound(machine: Any) -> float:
@@ -69,37 +68,31 @@ def joachims_bound(machine: Any) -> float:
     0.5
     """
     problem, gram, beta, bias = _of(machine, "joachims_bound")
-    settled, _ = joachims_terms(problem, gram, beta, gram.matvec(beta) + bias)
+    radius = Radius(gram)
+    settled, _ = joachims_terms(problem, beta, gram.matvec(beta) + bias, radius.largest, radius.exact)
     return float(np.mean(~settled))
 
 
-def joachims_terms(problem: Problem, gram: Gram, beta: FloatArray, decision: FloatArray) -> tuple[BoolArray, BoolArray]:
-    """Return which rows are no leave-one-out errors by Joachims' lemma, and which are misclassified in training."""
-    assert isinstance(problem.loss, Hinge)
-    slack = np.maximum(0.0, 1.0 - problem.loss.y * decision)
-    radius = Radius(gram)
-    margins, falls = margins_without(problem, beta, decision, radius.largest, radius.exact)
-    return (beta == 0.0) | (margins - falls > ROUNDED), slack > 1.0 + ROUNDED
-
-
-def margins_without(
+def joachims_terms(
     problem: Problem, beta: FloatArray, decision: FloatArray, largest: float, radius: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return the margin of each row, and by how much at most it falls without the row, (n,) each.
+) -> tuple[BoolArray, BoolArray]:
+    """Return which rows are no leave-one-out errors by Joachims' lemma, and which are misclassified in training.
 
-    With `decision` values y f(x) and R² the `radius`: y f(x) and the worst change of the bias where nothing else
-    changes, and 2 alpha R² and more where the bias goes against the row. Without a bias, alpha times the `largest`
-    k(x, x). The documentation of leave-one-out has the proof.
+    `largest` is the largest k(x, x), `radius` R² of :class:`Radius`, or more.
     """
     loss = problem.loss
     assert isinstance(loss, Hinge)
+    slack = np.maximum(0.0, 1.0 - loss.y * decision)
     alpha = np.abs(beta)
     if problem.groups is None:
-        return loss.y * decision, alpha * largest
-    lowest, highest = _biases_without(loss, decision)
-    margins: FloatArray = loss.y * decision + np.where(loss.y > 0.0, lowest, -highest)
-    jump = np.maximum(0.0, np.where(loss.y > 0.0, -highest, lowest))
-    return margins, 2.0 * radius * alpha + np.sqrt(2.0 * radius * alpha) * np.sqrt(jump)
+        margin, fall = loss.y * decision, alpha * largest
+    else:
+        lowest, highest = _biases_without(loss, decision)
+        margin = loss.y * decision + np.where(loss.y > 0.0, lowest, -highest)
+        jump = np.maximum(0.0, np.where(loss.y > 0.0, -highest, lowest))
+        fall = 2.0 * radius * alpha + np.sqrt(2.0 * radius * alpha) * np.sqrt(jump)
+    settled = (beta == 0.0) | (margin - fall > _ROUNDED)
+    return settled, slack > 1.0 + _ROUNDED
 
 
 class Radius:
@@ -122,7 +115,7 @@ class Radius:
     @cached_property
     def exact(self) -> float:
         """R², and a few units of single precision more. Costs n² / 2 kernel values."""
-        return self.largest - _smallest_value(self._gram)
+        return min(self.above, self.largest - _smallest_value(self._gram))
 
     @cached_property
     def above(self) -> float:
@@ -152,7 +145,7 @@ def _biases_without(loss: Hinge, decision: FloatArray) -> tuple[FloatArray, Floa
     rank[order] = np.arange(order.size)
     sums = np.cumsum(loss.C[order])
     wanted = float(loss.C[loss.y > 0.0].sum()) - np.where(loss.y > 0.0, loss.C, 0.0)
-    ties = ROUNDED * float(sums[-1])
+    ties = _ROUNDED * float(sums[-1])
     ends = np.append(ends[order], np.inf)
 
     def first(level: FloatArray) -> FloatArray:

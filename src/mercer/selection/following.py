@@ -114,9 +114,6 @@ class Followed:
     ----------
     full : Full
         The solution with all rows.
-    beta : ndarray of shape (n,)
-    bias : float
-        Its coefficients, by one more Newton step.
     values : ndarray of shape (n_rows,)
         Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
     pivots : ndarray of int64 of shape (n_rows,)
@@ -129,8 +126,6 @@ class Followed:
     """
 
     full: Full
-    beta: FloatArray
-    bias: float
     values: FloatArray
     pivots: IndexArray
     violation: float
@@ -162,7 +157,7 @@ def follow(
         work = _Work(full, check or (lambda: None), tell or (lambda share: None))
         values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
     seconds, n_values = time.perf_counter() - began, full.gram.n_values - before
-    return Followed(full, work.beta, -full.level, values, pivots, violation, n_values, seconds, work.is_ended)
+    return Followed(full, values, pivots, violation, n_values, seconds, work.is_ended)
 
 
 class _Work:

@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from mercer.arguments import check_callback, check_choice, check_seconds
 from mercer.gram import Gram
 from mercer.multiclass import Machines, class_scores, winners
 from mercer.problems import Hinge
-from mercer.selection.error_rules import RIGHT, WRONG, ErrorRules
+from mercer.selection.bounds import Radius, joachims_terms
+from mercer.selection.following import Full
 from mercer.selection.left_out import left_out
 from mercer.selection.progress import Progress
 from mercer.selection.watch import Watch
@@ -29,6 +31,9 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.int64]
 TextArray = npt.NDArray[np.str_]
+
+_RIGHT, _WRONG = "Joachims", "misclassified in training"
+_ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
 
 _HELD = (
     "kernel parameters that depend on the data, balanced class weights, and whatever was done to the rows before are "
@@ -252,9 +257,7 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
     problems = [solution.certificate.evidence.problem for solution in machine._solutions]
-    rules = None
-    if machines is not None and isinstance(problems[0].loss, Hinge) and (errors_only or len(problems) == 1):
-        rules = ErrorRules(machines, np.searchsorted(machine.classes_, np.asarray(y)[rows]), parts, gram)
+    rules = _Rules(gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
     if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
         watch.interruption.request()
     raw, rule, found = left_out(
@@ -263,22 +266,16 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
         parts,
         whole,
         rows,
-        wanted=rules.settle if rules is not None and errors_only else None,
+        wanted=rules.open_rows if rules is not None and errors_only else None,
         check=watch.check,
         tell=watch.tell,
     )
-    error_rule = None
-    if rules is not None and found:
-        if not errors_only:
-            rules.settle([one.full for one in found], found[0].full.values[:, None])
-        error_rule = rules.names(rule, rows)
-        if errors_only:
-            rule = np.where(
-                (rule == "unknown") & np.isin(error_rule, (RIGHT, WRONG))[:, None], error_rule[:, None], rule
-            )
+    error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0].full)
+    if error_rule is not None and errors_only:
+        rule[:, 0] = error_rule
     settled_by = rule if error_rule is None else error_rule[:, None]
     known = (settled_by != "unknown").all(axis=1)
-    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, error_rule, rules, rows, y, known)
+    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, settled_by, rows, y, known)
     return LeaveOneOut(
         decision=decision,
         raw=raw,
@@ -295,6 +292,43 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
         known=known,
         stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
+
+
+class _Rules:
+    """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
+
+    def __init__(self, gram: Gram) -> None:
+        self._radius = Radius(gram)
+        self._terms: tuple[BoolArray, BoolArray] | None = None
+
+    def terms(self, full: Full) -> tuple[BoolArray, BoolArray]:
+        """Which rows are no errors by Joachims' lemma, and which are misclassified in training.
+
+        What R² is takes n² / 2 kernel values: where it is known well enough for nothing, or the rows that it would
+        settle besides cost no more to follow, it is not asked for.
+        """
+        if self._terms is None:
+            radius, found = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
+            terms = found(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
+            if np.isfinite(radius.above):
+                settled_at_best, _ = found(radius.largest, radius.below)
+                gained = np.count_nonzero(settled_at_best & ~terms[0] & ~terms[1])
+                if gained * 2 * _ROWS_OF_A_VALUE > settled_at_best.size:
+                    terms = found(radius.largest, radius.exact)
+            self._terms = terms
+        return self._terms
+
+    def open_rows(self, full: Full) -> IndexArray:
+        settled, misclassified = self.terms(full)
+        return np.flatnonzero(~settled & ~misclassified)
+
+    def named(self, rule: TextArray, rows: IndexArray, full: Full) -> TextArray:
+        """Which rule settles first whether each row is an error; `rows` are those of the problem."""
+        settled, misclassified = self.terms(full)
+        named, own = rule.copy(), rule[rows]
+        support = own != "not a support vector"
+        named[rows] = np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], own)
+        return named
 
 
 _KINDS = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
@@ -373,8 +407,7 @@ def _judged(
     machines: Machines | None,
     whole: Gram,
     raw: FloatArray,
-    error_rule: TextArray | None,
-    rules: ErrorRules | None,
+    rule: TextArray,
     rows: IndexArray,
     y: Any,
     known: BoolArray,
@@ -384,9 +417,8 @@ def _judged(
     if machines is not None:
         decision = class_scores(raw, machines.n_classes, machines.scheme)
         chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
-        if rules is not None and error_rule is not None:
-            lacking = np.isnan(raw[rows]).any(axis=1)
-            chosen[rows[lacking]] = np.where(error_rule[rows] == RIGHT, own[rows], rules.predicted)[lacking]
+        settled = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
+        chosen[settled] = np.where(rule[settled, 0] == _WRONG, 1 - own[settled], own[settled])
         predicted, wrong = machine.classes_[chosen], (chosen != own) & known
     elif is_regressor(machine):
         predicted = decision

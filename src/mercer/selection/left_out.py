@@ -16,11 +16,10 @@ from mercer.selection.watch import Ended
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 TextArray = npt.NDArray[np.str_]
 
-Chooser = Callable[[Sequence[Full], FloatArray], BoolArray]
-"""Which rows' values are wanted, given the solutions with all rows, and their decision values at the training rows."""
+Chooser = Callable[[Full], IndexArray]
+"""Which rows' values are wanted of a machine, given its solution with all rows."""
 
 _LOOSE = 1e-6
 """Violation, in units of the largest decision value, beyond which values are not called exact."""
@@ -53,10 +52,7 @@ def left_out(
         The training rows.
     name : str
         What is said to have failed where rounding does.
-    wanted : Chooser, optional
-        By default the values of all rows are. Of others, those are found of machines of which they are no support
-        vectors.
-    check, tell : callable, optional
+    wanted, check, tell : callable, optional
         See :func:`mercer.selection.following.follow`.
 
     Returns
@@ -77,42 +73,24 @@ def left_out(
     rule = np.full(raw.shape, "unknown", dtype="<U25")
     found: list[Followed] = []
 
-    def solved(column: int) -> Full:
-        check()
-        part = parts[column]
-        view = gram if part.size == gram.n else gram.restrict(part)
-        return Full.of(problems[column], view, starts[column])
-
-    def of_others(column: int, beta: FloatArray, bias: float) -> None:
-        """Put down what a machine says of rows that it was not trained on."""
-        trained = rows[parts[column]]
-        others = np.setdiff1d(np.arange(whole.n), trained)
-        if others.size:
-            coefficients = np.zeros(whole.n)
-            coefficients[trained] = problems[column].coefficients(beta)
-            raw[others, column] = whole.matvec(coefficients, others) + bias
-            rule[others, column] = "not trained on"
-
     fulls: list[Full] = []
-    chosen = np.ones(rows.size, dtype=bool)
     try:
-        if wanted is not None:
-            for column in range(len(parts)):
-                fulls.append(solved(column))
-                of_others(column, fulls[column].beta, -fulls[column].level)
-            now = raw[rows]
-            for column, part in enumerate(parts):
-                now[part, column] = fulls[column].values
-            chosen = wanted(fulls, now)
-        for column, part in enumerate(parts):
-            full = fulls[column] if fulls else solved(column)
-            one = follow(full, np.flatnonzero(chosen[part]), check, _share_of(tell, column, len(parts)))
+        for column, part in enumerate(parts):  # one after the other, while they share kernel values
+            check()
+            full = Full.of(problems[column], gram if part.size == gram.n else gram.restrict(part), starts[column])
+            others = np.setdiff1d(np.arange(whole.n), rows[part])
+            if others.size:
+                coefficients = np.zeros(whole.n)
+                coefficients[rows[part]] = problems[column].coefficients(full.beta)
+                raw[others, column] = whole.matvec(coefficients, others) - full.level
+                rule[others, column] = "not trained on"
+            fulls.append(full)
+        for column, (part, full) in enumerate(zip(parts, fulls, strict=True)):
+            one = follow(full, wanted and wanted(full), check, _share_of(tell, column, len(parts)))
             raw[rows[part], column], rule[rows[part], column] = one.values, _names(one.pivots)
             found.append(one)
             if one.is_ended:
                 break
-            if wanted is None:
-                of_others(column, one.beta, one.bias)
             tell((column + 1) / len(parts))
     except Ended:
         pass

@@ -19,7 +19,7 @@ from mercer.kernels import Kernel, Linear, Polynomial
 from mercer.kkt import KKTCases
 from mercer.problems import Hinge, svdd
 from mercer.roundoff import rounding_error
-from mercer.selection.bounds import joachims_terms, span_share
+from mercer.selection.bounds import Radius, joachims_terms, span_share
 from mercer.selection.sealed_split import Estimate
 from mercer.solution import Solution
 from mercer.solvers import Limits, solve
@@ -258,7 +258,8 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
 
 def _influence(evidence: Evidence, gram: Gram, bias: float) -> Iterator[Bound]:
     """Leave-one-out bounds by what each row does to the others."""
-    settled, _ = joachims_terms(evidence.problem, gram, evidence.beta, gram.matvec(evidence.beta) + bias)
+    radius, decision = Radius(gram), gram.matvec(evidence.beta) + bias
+    settled, _ = joachims_terms(evidence.problem, evidence.beta, decision, radius.largest, radius.exact)
     yield of_xi_alpha(float(np.mean(~settled)))
     yield of_span(span_share(evidence.problem, gram, evidence.beta))
 
