@@ -237,8 +237,34 @@ def test_conclusions(ended, changes, tol_gap, convex, expected):
         evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)),
         **{"violation": 0.0, "rounding": 0.0, "primal": 1.0, "dual": 1.0} | changes,
     )
-    found = conclude(ended, evaluation, tol=1e-3, tol_gap=tol_gap, convex=convex)
+    found = conclude(ended, c_svc(y, 1.0), evaluation, tol=1e-3, tol_gap=tol_gap, convex=convex)
     assert found is (ended if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("tol_gap", "expected"), [(0.3, Status.OPTIMAL), (0.15, Status.STALLED), (1e-4, Status.STALLED)]
+)
+def test_what_rounding_may_hide_of_the_gap_grows_with_the_bounds(tol_gap, expected):
+    X, y = blobs(n=4)
+    problem = c_svc(y, 1e6)
+    evaluation = replace(
+        evaluate(problem, Gram(Linear(), as_data(X)), np.zeros(4)),
+        **{"violation": 0.0, "rounding": 1e-7, "values": y, "primal": 1.1, "dual": 1.0, "multipliers": np.zeros(1)},
+    )
+    # Four rows on the margin, each charged 1e6 for a unit: 0.4 of an objective of 1.1, of which 0.1 is the gap.
+    assert evaluation.relative_gap_rounding(problem) == pytest.approx(0.4 / 1.1)
+    assert conclude(Status.STALLED, problem, evaluation, tol=1e-3, tol_gap=2 * tol_gap, convex=True) is expected
+
+
+@pytest.mark.parametrize(("seed", "C", "tol_gap"), [(8, 1e7, 1e-8), (24, 1e8, 1e-7), (37, 1e8, 1e-9)])
+def test_no_gap_is_met_by_what_rounding_hides(seed, C, tol_gap):
+    X, y = blobs(n=20, p=2, seed=seed)
+    solution = solved(X, y, C, RBF(gamma=50.0), tol=1e-3, tol_gap=tol_gap)
+    certificate, beta = solution.certificate, solution.beta
+    decision = np.exp(-50.0 * cdist(X, X, "sqeuclidean").astype(np.longdouble)) @ beta + solution.bias
+    gap = beta @ (decision - y) + C * np.maximum(0.0, 1.0 - y * decision).sum()
+    assert (certificate.status is Status.OPTIMAL) <= (gap <= tol_gap * max(1.0, certificate.primal))
+    assert certificate.verify().status is certificate.status
 
 
 def test_tol_gap_is_met_besides_tol():

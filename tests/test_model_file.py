@@ -691,6 +691,23 @@ def test_a_machine_that_is_better_than_it_claims_is_no_disagreement(claims):
     assert verification.recomputed.status == "optimal"
 
 
+@pytest.mark.parametrize("n", [20, 305])
+@pytest.mark.parametrize("C", [1e6, 1e9, 1e12])
+def test_bounds_that_make_much_of_rounding_are_no_disagreement(n, C):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 2)), np.arange(n) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = as_model(SVC(C=C, kernel=RBF(gamma=5.0)).fit(X, y), X, y)
+    frame = pd.DataFrame(X).rename(columns=str).assign(y=y)
+    assert verify(model, frame).findings == ()
+    part = model.parts[0]
+    # What is told of the dual objective does not depend on C; of the primal one, less and less.
+    for claim, factor in [("dual", 1.0001), ("primal", 1.001)][: 2 if C == 1e6 else 1]:
+        wrong = replace(part.certificate, **{claim: factor * getattr(part.certificate, claim)})
+        assert not verify(replace(model, parts=(replace(part, certificate=wrong),)), frame).ok
+
+
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("tol", [1e-3, 1e-9, 1e-14])
 def test_an_untouched_model_verifies_however_hard_its_problem_was(C, tol):

@@ -23,19 +23,21 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
-def conclude(ended: Status, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool) -> Status:
-    """Return the status that `evaluation` proves, given how the solver ended.
+def conclude(
+    ended: Status, problem: Problem, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool
+) -> Status:
+    """Return the status that `evaluation` of a point of `problem` proves, given how the solver ended.
 
     It is `optimal` only if the violation is at most `tol`, and the relative gap at most `tol_gap`, and rounding could
-    not have hidden more: it is below these limits itself, or the conditions hold with that much room. For a problem
-    that is not known to be convex it is `stationary` in its place.
+    not have hidden more: it is below `tol` itself, or the conditions hold with that much room, and so does the gap. For
+    a problem that is not known to be convex it is `stationary` in its place.
     """
     gap = evaluation.relative_gap
     met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
     if not met or math.isnan(gap):  # nor where they are NaN
         return ended
     certain = is_certain(evaluation.excess, evaluation.rounding, tol)
-    if not certain or (tol_gap is not None and evaluation.relative_gap_rounding > tol_gap):
+    if not certain or (tol_gap is not None and gap + evaluation.relative_gap_rounding(problem) > tol_gap):
         return Status.STALLED
     return Status.OPTIMAL if convex else Status.STATIONARY
 
@@ -160,7 +162,9 @@ class Certificate:
     def anew(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
         """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
-        status = conclude(ended, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex)
+        status = conclude(
+            ended, evidence.problem, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex
+        )
         return replace(self, status=status, evidence=evidence, **_numbers(evaluation))  # type: ignore[arg-type]
 
     def examples(self) -> KKTCases | tuple[KKTCases, ...]:
@@ -280,7 +284,7 @@ def certify(
     peak_memory_bytes: int,
 ) -> Certificate:
     """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
-    status = conclude(ended, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
+    status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
     return Certificate(
         status=status,
         **_numbers(evaluation),  # type: ignore[arg-type]

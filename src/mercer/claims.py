@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.certificate import worst_status
+from mercer.evaluation import Evaluation
 from mercer.gram import Gram
+from mercer.problems import Problem
 from mercer.recipes import LossRecipe, MemoryRecipe, Point, Recipe
 from mercer.status import Status
 
@@ -23,17 +25,25 @@ AGREEMENT = 1e-9
 class Slack:
     """How far numbers of an untouched file may be from the recomputed ones, by what was recomputed alone.
 
-    `rounding` is of a decision value, `gap` of the duality gap.
+    `rounding` is of a decision value, `dual` of the dual objective, `gap` of the primal one and of the duality gap.
     """
 
     rounding: float
+    dual: float
     gap: float
 
     @classmethod
     def of(cls, rounding: float, mass: float, engine: Gram) -> Slack:
         """That of values off by `rounding`, or as much more as the engine's kernel values are, times a sum `mass`."""
         doubled = 2.0 * rounding * max(1.0, engine.roundoff)
-        return cls(doubled, doubled * mass)
+        return cls(doubled, doubled * mass, doubled * mass)
+
+    @classmethod
+    def of_point(cls, problem: Problem, evaluation: Evaluation, engine: Gram) -> Slack:
+        """That of a point of a box problem, whose bounds say how far its primal objective may be."""
+        slack = cls.of(evaluation.rounding, evaluation.mass, engine)
+        steepness = problem.steepness(evaluation.values, evaluation.multipliers, slack.rounding)
+        return replace(slack, gap=slack.gap + slack.rounding * steepness)
 
 
 def recomputed(
@@ -105,10 +115,10 @@ _COUNTS = {
 def disagreements(stored: Any, found: Any, slack: Slack) -> list[str]:
     """What the file claims of a machine and recomputing does not bear out; that it is better than claimed is fine."""
     scale = max([1.0, *(abs(value) for value in (found.primal, found.dual) if np.isfinite(value))])
-    allowed = AGREEMENT * scale + slack.gap
     findings = []
     for name, claimed, actual in _pairs(_OBJECTIVES, stored, found):
         unit = scale if name == "relative gap" else 1.0
+        allowed = AGREEMENT * scale + (slack.dual if name == "dual objective" else slack.gap)
         if claimed != actual and not abs(claimed - actual) * unit <= allowed:
             findings.append(f"the {name} is {claimed:.9g} in the file and {actual:.9g} recomputed")
     for name, claimed, actual in _pairs(_VIOLATIONS, stored, found):

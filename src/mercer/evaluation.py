@@ -129,10 +129,10 @@ class Evaluation:
             return self.dual - doubt > other.dual
         return self.primal - self.dual + doubt < other.primal - other.dual
 
-    @property
-    def relative_gap_rounding(self) -> float:
-        """About how far the relative gap is off because float64 rounds."""
-        return self.rounding * self.mass / max(1.0, abs(self.primal), abs(self.dual))
+    def relative_gap_rounding(self, problem: Problem) -> float:
+        """Return about how far the relative gap is off because float64 rounds, of the problem whose point it is."""
+        steepness = problem.steepness(self.values, self.multipliers, self.rounding)
+        return self.rounding * (self.mass + steepness) / max(1.0, abs(self.primal), abs(self.dual))
 
 
 def relative_gap(primal: float, dual: float) -> float:

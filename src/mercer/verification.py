@@ -132,9 +132,10 @@ def _check_dual(
     if problem.rows is not None:
         view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
     evaluation = evaluate(problem, view, beta)
+    slack = Slack.of_point(problem, evaluation, values_of)
     best = evaluation.bias
     for part in parts:
-        if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT):
+        if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT + slack.rounding):
             continue
         # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
         fixed = (
@@ -144,7 +145,6 @@ def _check_dual(
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
             findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
         evaluation = rough or evaluation
-    slack = Slack.of(evaluation.rounding, evaluation.mass, values_of)
     evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
     eased = replace(
         evaluation,
@@ -246,7 +246,7 @@ def _check_border(
         scores = 2.0 * evaluation.values - lengths - norm
         expected = -(norm + 2.0 * bias)
         found = float(beta @ lengths) - 2.0 * evaluation.dual
-        if not abs(norm - found) <= room + 2.0 * slack.gap:
+        if not abs(norm - found) <= room + 2.0 * slack.dual:
             return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
     if isinstance(model.recipe, ForOneClassSVM) and model.recipe.contamination > 0.0:
         outside, allowed = (

@@ -79,10 +79,23 @@ class Loss:
         That is 1/2 ||w||^2 and what is charged for the decision values; the multipliers' share comes on top.
         """
         push = -(decision + problem.linear)
+        point = _answer(problem, push)
         if problem.ridge is not None:
-            point = np.clip(push / problem.ridge, problem.lower, problem.upper)
             return 0.5 * quadratic + inner(point, push - 0.5 * problem.ridge * point)
-        return 0.5 * quadratic + inner(np.where(push > 0.0, problem.upper, problem.lower), push)
+        return 0.5 * quadratic + inner(point, push)
+
+    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+        """Return how much more may be charged, for each unit by which all decision values are off, up to `reach`."""
+        push = -(decision + problem.linear)
+        ends = (np.abs(_answer(problem, push + step)) for step in (reach, -reach))
+        return float(np.maximum(*ends).sum())
+
+
+def _answer(problem: Problem, push: FloatArray) -> FloatArray:
+    """Where in its box each variable is charged most: the slope of the charge."""
+    if problem.ridge is not None:
+        return np.clip(push / problem.ridge, problem.lower, problem.upper)
+    return np.where(push > 0.0, problem.upper, problem.lower)
 
 
 def _balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: Sequence[int], total: float) -> None:
@@ -196,8 +209,22 @@ class Problem:
         """
         if not multipliers.size:
             return self.loss.charge(self, quadratic, values)
-        level = multipliers[0] if multipliers.size == 1 else multipliers[self.groups]
-        return self.loss.charge(self, quadratic, values - level) - float(multipliers @ self._totals)
+        return self.loss.charge(self, quadratic, values - self._levels(multipliers)) - float(multipliers @ self._totals)
+
+    def steepness(self, values: FloatArray, multipliers: FloatArray, reach: float) -> float:
+        """Return how far the primal objective may be off, for each unit that all of K beta are off, up to `reach`.
+
+        With multipliers as they are. Where the bounds C are large, that is far more than the sum of |beta|: a free
+        variable is off by C for a unit.
+        """
+        return self.loss.steepness(self, values - self._levels(multipliers), reach)
+
+    def _levels(self, multipliers: FloatArray) -> FloatArray | float:
+        """The multiplier of each variable's group."""
+        if multipliers.size < 2:
+            return float(multipliers[0]) if multipliers.size else 0.0
+        levels: FloatArray = multipliers[self.groups]
+        return levels
 
     @cached_property
     def n_groups(self) -> int:

@@ -47,6 +47,12 @@ class Hinge(Loss):
             return 0.5 * quadratic / margin**2 if margin > 0.0 else float("inf")
         return 0.5 * quadratic + inner(self.C, self.slacks(decision))
 
+    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+        """Return how steep the primal objective is; see :class:`Loss`."""
+        if np.isinf(self.C).any():
+            return 0.0  # beside the sum of alpha, which is ||w||^2
+        return super().steepness(problem, decision, reach)
+
 
 @dataclass(frozen=True, eq=False)
 class HullDistance(Loss):
@@ -56,6 +62,11 @@ class HullDistance(Loss):
         """Return half of ||w||^2, and how far the planes have to move; see :class:`Loss`."""
         short = np.where(problem.lower == 0.0, -decision, decision)
         return 0.5 * quadratic + sum(max(0.0, float(short[members].max())) for members in problem.members)
+
+    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+        """Return how steep that is: each plane moves as far as its values; see :class:`Loss`."""
+        del decision, reach
+        return float(problem.n_groups)
 
 
 def c_svc(y: npt.ArrayLike, C: npt.ArrayLike, *, squared: bool = False) -> Problem:

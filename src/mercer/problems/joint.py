@@ -31,6 +31,14 @@ class JointHinge(Loss):
         own = scores[np.arange(self.codes.size), self.codes]
         return 0.5 * quadratic + inner(self.C, scores.max(axis=1) - own)
 
+    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+        """Return how steep that is: two scores may be off where a slack is, or nearly; see :class:`Loss`."""
+        scores = problem.by_output(decision + problem.linear)
+        rows = np.arange(self.codes.size)
+        own = scores[rows, self.codes]
+        scores[rows, self.codes] = -np.inf
+        return float(2.0 * self.C[scores.max(axis=1) - own > -2.0 * reach].sum())
+
 
 def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
     """Dual of the joint multi-class machine, with one slack for each row and without biases.

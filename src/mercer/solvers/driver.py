@@ -142,7 +142,9 @@ class _Run(Generic[StateT]):
             self.ended = Status.INTERRUPTED
             return
         limits, state = self._limits, self.state
-        verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=self._convex)
+        verdict = conclude(
+            Status.STALLED, self._problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=self._convex
+        )
         idle = self._patience.ends_at(evaluation, state.beta, state.n_iter, self._convex)
         if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
             self.ended = verdict

@@ -193,6 +193,7 @@ class HeldProblems:
         )
         ended = conclude(
             Status.MAX_ITER if 0 <= limits.max_iter <= self._rounds.n_iter[number] else Status.STALLED,
+            problem,
             evaluation,
             tol=limits.tol,
             tol_gap=None,

@@ -149,7 +149,7 @@ def solve_nearby(
     evaluation = path.follow(start_at)
     if evaluation.rounding > _ROUNDED * limits.tol:
         evaluation = evaluate(problem, view, _point(evaluation), check)
-    verdict = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
+    verdict = conclude(Status.STALLED, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
     beta = _point(evaluation)
     solution = Solution(
         beta=beta,

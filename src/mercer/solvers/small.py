@@ -273,7 +273,7 @@ class Solved:
             rounding_of_sums(self.roundoff, longest, squares, largest),
             primal=primal,
         )
-        ended = conclude(Status.STALLED, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
+        ended = conclude(Status.STALLED, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
         if n_iter == limits.max_iter and end == _LIMIT:
             ended = Status.MAX_ITER
         return Solution.evaluated(
