@@ -37,6 +37,7 @@ from mercer.solvers import (
     solve,
 )
 from mercer.solvers.base import State
+from mercer.solvers.block import Block
 from mercer.solvers.driver import _best, _Patience, drive
 from mercer.status import InseparableError, Status
 
@@ -122,6 +123,25 @@ def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeyp
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
     assert by_smaller.n_iter < 0.7 * at_once.n_iter
+
+
+def test_factors_of_many_wait_until_pair_steps_are_back_from_where_they_led(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(3000) % 2 == 1, 1.0, -1.0)
+    X = rng.normal(size=(3000, 5))
+    X[y > 0.0, 0] += 1.0
+    run, violations = Block._run, []
+
+    def watched(self, **how):
+        if how["newton"] and self._n_free > 2048:
+            violations.append(self.violation)
+        return run(self, **how)
+
+    monkeypatch.setattr(Block, "_run", watched)
+    # At 0 the violation is 2; pair steps leave 10, and 2,500 variables free, of which 900 are so in the end.
+    solution = solved(X, y, 1e4, RBF(gamma=0.19), Limits(max_iter=1_000_000, max_seconds=60.0))
+    assert solution.status is Status.OPTIMAL
+    assert all(violation <= 2.0 for violation in violations)
 
 
 @pytest.mark.parametrize("steps", [2_000, 2_001, 3_000, 4_000, 4_500])

@@ -100,6 +100,12 @@ class BatchSMO(Solver[BatchState]):
         )
         if not state.takes_everything:
             state.ledger = Ledger(state.values, state.rows, beta)
+            if not problem.start.any():
+                found = Survey()
+                found.look(
+                    problem.start, problem.linear, problem.lower, problem.upper, state.groups, problem.n_groups, None
+                )
+                state.at_zero = found.violation
         state.work = self._begin(state)
         return state
 

@@ -21,7 +21,7 @@ Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
 
 _FEW_FREE = 2048  # free variables that Newton steps are always tried with
-_MAX_FREE = 6144  # and where nobody else violates
+_MAX_FREE = 6144  # and where nobody else violates, and pair steps have not led astray
 _MAX_FREE_DOUBLE = 1500  # a change of side costs free^2 there
 _INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
 _FACTOR = 256.0  # or, beyond _FEW_FREE, a factor
@@ -129,7 +129,9 @@ class Block:
     @property
     def _max_free(self) -> int:
         size, single, room = self._size, self._is_single, self._state.gram.room
-        most = (_MAX_FREE if self._state.holds_all else _FEW_FREE) if single else _MAX_FREE_DOUBLE
+        # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
+        many = self._state.holds_all and self.violation <= self._state.at_zero
+        most = (_MAX_FREE if many else _FEW_FREE) if single else _MAX_FREE_DOUBLE
         while most > least_set() and newton_bytes(most, size, single=single) > room // (4 if single else 2):
             most = max(least_set(), most // 2)
         return most
