@@ -139,7 +139,7 @@ def test_factors_of_many_wait_until_pair_steps_are_back_from_where_they_led(monk
 
     monkeypatch.setattr(Block, "_run", watched)
     # At 0 the violation is 2; pair steps leave 10, and 2,500 variables free, of which 900 are so in the end.
-    solution = solved(X, y, 1e4, RBF(gamma=0.19), Limits(max_iter=1_000_000, max_seconds=60.0))
+    solution = solved(X, y, 1e4, RBF(gamma=1.0 / (5.0 * X.var())), Limits(max_iter=1_000_000, max_seconds=60.0))
     assert solution.status is Status.OPTIMAL
     assert all(violation <= 2.0 for violation in violations)
 
