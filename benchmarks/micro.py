@@ -198,7 +198,7 @@ def _microseconds_per_step(size: int, C: float) -> float:
     for _ in range(5):
         beta, gradient = problem.start.copy(), problem.linear.copy()
         began = time.perf_counter()
-        _, steps, _ = solve_block(
+        _, steps, *_ = solve_block(
             select_isa(), False, padded, beta, gradient, problem.lower, problem.upper, starts, 1e-9, 20_000
         )
         rates.append(1e6 * (time.perf_counter() - began) / steps)

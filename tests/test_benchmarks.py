@@ -34,3 +34,14 @@ def test_a_search_that_cannot_be_measured_leaves_the_page_as_it_was(arguments, m
     assert done.returncode == 1
     assert re.search(message, done.stderr)
     assert page.read_bytes() == before
+
+
+def test_micro_benchmarks_measure_what_there_is():
+    sizes = {"_SECONDS": 0.0, "ROWS": 256, "COLUMNS": 16, "FEATURES": (3,), "BLOCKS": (32,), "STRINGS": 4}
+    measure = "print(*(table() for table in micro.TABLES.values()), sep='\\n')"
+    run = f"from benchmarks import micro; vars(micro).update({sizes}); {measure}"
+    done = subprocess.run([sys.executable, "-c", run], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in ("dense, p = 3", "CSR, p = 3", "10 letters", "32 "):
+        numbers = re.findall(rf"\| {name} *\|([^\n]*)\|", done.stdout)
+        assert numbers
+        assert all(float(cell) > 0.0 for row in numbers for cell in row.split("|") if cell.strip() != "-")
