@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -246,6 +247,14 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--shares", action="store_true")
     options = parser.parse_args()
+    chosen = [case for case in CASES if re.search(options.only, case.name)]
+    if not chosen:
+        raise SystemExit(f"no problem matches {options.only!r}; there are: {'; '.join(case.name for case in CASES)}.")
+    at_hand = [case for case in chosen if datasets.SOURCES[case.source].is_available]
+    if absent := "; ".join(case.name for case in chosen if case not in at_hand):
+        print(f"Not run, for want of data (see MERCER_DATA): {absent}.", file=sys.stderr)
+    if not at_hand:
+        raise SystemExit("The environment variable MERCER_DATA must name the folder that holds their files.")
     warnings.filterwarnings("ignore")
     written = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
     border = written.index(SHARES.splitlines()[1]) if SHARES.splitlines()[1] in written else len(written)
@@ -260,9 +269,7 @@ def main() -> None:
         stamp = next((one for one in written if one.startswith("- The last of them with ")), stamp)
     else:
         leave_one_out(SVC(), *sklearn.datasets.load_iris(return_X_y=True))
-    for case in CASES:
-        if not re.search(options.only, case.name):
-            continue
+    for case in at_hand:
         if options.shares:
             counted[case.name] = shares(case, measured)
         else:

@@ -12,19 +12,36 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("of", "page", "arguments", "message"),
     [
-        (("--only", "usps", "--peers", "mercer"), "Not run, for want of data: usps. .* MERCER_DATA"),
-        (("--alone", "mercer", "covtype 5k"), "MERCER_DATA"),
-        (("--only", "uspz"), "no table matches 'uspz'; there are: covtype 5k, magic-like 10k, usps"),
-        (("--peers", "libsvm"), "--peers must name some of .*, got libsvm"),
+        (
+            "search",
+            "SEARCH",
+            ("--only", "usps", "--peers", "mercer"),
+            "Not run, for want of data: usps. .* MERCER_DATA",
+        ),
+        ("search", "SEARCH", ("--alone", "mercer", "covtype 5k"), "MERCER_DATA"),
+        (
+            "search",
+            "SEARCH",
+            ("--only", "uspz"),
+            "no table matches 'uspz'; there are: covtype 5k, magic-like 10k, usps",
+        ),
+        ("search", "SEARCH", ("--peers", "libsvm"), "--peers must name some of .*, got libsvm"),
+        (
+            "leave_one_out",
+            "LEAVE_ONE_OUT",
+            ("--only", "usps 8, rbf, C = 1$"),
+            "for want of data .*: usps 8, rbf, C = 1.",
+        ),
+        ("leave_one_out", "LEAVE_ONE_OUT", ("--only", "uspz"), "no problem matches 'uspz'; there are: a9a, rbf"),
     ],
 )
-def test_a_search_that_cannot_be_measured_leaves_the_page_as_it_was(arguments, message):
-    page = ROOT / "benchmarks" / "SEARCH.md"
+def test_what_cannot_be_measured_leaves_the_page_as_it_was(of, page, arguments, message):
+    page = ROOT / "benchmarks" / f"{page}.md"
     before = page.read_bytes()
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.search", *arguments],
+        [sys.executable, "-m", f"benchmarks.{of}", *arguments],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name != "MERCER_DATA"},
         capture_output=True,
