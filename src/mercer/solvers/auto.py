@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -162,65 +162,107 @@ def solve_each(
         See :func:`solve`. The problem at which time ends, or Ctrl-C comes, stays where it is; those after it take no
         step.
     """
-    limits = limits or Limits()
-    began = time.perf_counter()
-    stopped = Interruption()  # by the callback, which stops all that come after
-    solutions: dict[int, Solution] = {}
-    unfinished: dict[int, Solution] = {}
+    work = _Several(problems, gram, parts, pairs, limits or Limits(), callback, interruption)
     known = None if after is None else after.held
-    if starts is None and (after is None or isinstance(known, HeldProblems)) and takes_held(problems, gram, limits):
-        held = HeldProblems(problems, gram, parts, pairs, limits, known)  # type: ignore[arg-type]
-        done = 0
-
-        def stop() -> bool:
-            return stopped.requested or out_of_time(limits, began, interruption) is not None
-
-        while done < len(problems) and not stop():
-            before_it, ready = done, held.solve(gram, stop)
-            while done < ready and not stopped.requested:
-                _tell(_numbered(callback, done, len(problems)), stopped, held.progress(done))
-                done += 1
-            if ready == before_it:  # one is under way for longer
-                _tell(_numbered(callback, done, len(problems)), stopped, held.progress(done))
-        finished = held.evaluate(gram)[:done]
-        if done == len(problems) and all(finished):
-            return held.solutions()
-        solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
-        if held.is_under_way(done):  # when time ended, or somebody ended it
-            unfinished[done] = held.solution(done)
+    in_turn = starts is None and (after is None or isinstance(known, HeldProblems))
+    if in_turn and takes_held(problems, gram, work.limits):
+        held = work.solve_held(known)  # type: ignore[arg-type]
+        if held is not None:
+            return held
     if after is not None:
         starts = [last.start_of(problem) for problem, last in zip(problems, after, strict=True)]
         before = [last.product for last in after]
     given = [None] * len(problems) if starts is None else starts
-    numbers = _small_ones(problems, gram)
-    if numbers:
-        chosen = SmallProblems(gram, parts, pairs[numbers], problems.take(numbers), [given[k] for k in numbers], limits)
+    if numbers := _small_ones(problems, gram):
+        small = work.solve_small(numbers, given)
+        if small is not None:
+            return small
+    for number in range(len(problems)):
+        if number not in work.solutions:
+            work.solve_alone(number, given[number], None if before is None else before[number])
+    return Solutions.of([work.solutions[number] for number in range(len(problems))])
+
+
+class _Several:
+    """Problems that are solved in one go, and what has come of each.
+
+    Attributes
+    ----------
+    solutions : dict of int to Solution
+        Of problems, by their numbers, that nobody needs to go on with.
+    unfinished : dict of int to Solution
+        What others go on from.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        gram: Gram,
+        parts: Sequence[IndexArray],
+        pairs: IndexArray,
+        limits: Limits,
+        callback: Callback | None,
+        interruption: Interruption,
+    ) -> None:
+        self.problems, self.gram, self.parts, self.pairs, self.limits = problems, gram, parts, pairs, limits
+        self._callback, self._interruption = callback, interruption
+        self._stopped = Interruption()  # by the callback, which stops all that come after
+        self._began = time.perf_counter()
+        self.solutions: dict[int, Solution] = {}
+        self.unfinished: dict[int, Solution] = {}
+
+    def solve_held(self, last: HeldProblems | None) -> Solutions | None:
+        """Solve them on a matrix that is all in memory; return all solutions, where nobody needs to go on."""
+        held = HeldProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
+        done, n = 0, len(self.problems)
+        while done < n and not self._is_over():
+            before_it, ready = done, held.solve(self.gram, self._is_over)
+            while done < ready and not self._stopped.requested:
+                self._tell(done, held.progress)
+                done += 1
+            if ready == before_it:  # one is under way for longer
+                self._tell(done, held.progress)
+        finished = held.evaluate(self.gram)[:done]
+        if done == n and all(finished):
+            return held.solutions()
+        self.solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
+        if held.is_under_way(done):  # when time ended, or somebody ended it
+            self.unfinished[done] = held.solution(done)
+        return None
+
+    def solve_small(self, numbers: Sequence[int], given: Sequence[FloatArray | None]) -> Solutions | None:
+        """Solve small ones, many in a native call; return all solutions, where nobody needs to go on."""
+        own = self.problems.take(numbers), [given[k] for k in numbers]
+        chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits)
         done, solved = 0, chosen.solved
-        while done < len(numbers) and not stopped.requested and out_of_time(limits, began, interruption) is None:
+
+        def progress(_: int) -> Progress:
+            last = solved.solution(done).trace[-1]
+            return Progress(last.seconds, last.n_iter, last.violation, last.dual, self.limits.tol)
+
+        while done < len(numbers) and not self._is_over():
             ready = done + chosen.solve()
-            while done < ready and not stopped.requested:
-                report = _numbered(callback, numbers[done], len(problems))
-                if report is not None:
-                    last = solved.solution(done).trace[-1]
-                    if report(Progress(last.seconds, last.n_iter, last.violation, last.dual, limits.tol)) is True:
-                        stopped.request()
+            while done < ready and not self._stopped.requested:
+                self._tell(numbers[done], progress)
                 done += 1
         finished = solved.finished()[:done]
-        if done == len(problems) and all(finished):
+        if done == len(self.problems) and all(finished):
             return solved.solutions()
         for k, complete in enumerate(finished):
-            (solutions if complete else unfinished)[numbers[k]] = solved.solution(k)
-    for number, problem in enumerate(problems):
-        if number in solutions:
-            continue
-        earlier = unfinished.get(number)
+            (self.solutions if complete else self.unfinished)[numbers[k]] = solved.solution(k)
+        return None
+
+    def solve_alone(self, number: int, start: FloatArray | None, before: Product | None) -> None:
+        """Solve one by itself, or go on with it."""
+        problem, earlier = self.problems[number], self.unfinished.get(number)
+        stopped, interruption = self._stopped, self._interruption
         solution = _solve_alone(
             problem,
-            _view(gram, parts, pairs[number].tolist()),
-            limits=remaining(limits, time.perf_counter() - began, 0 if earlier is None else earlier.n_iter),
-            start=given[number] if earlier is None or _is_astray(earlier, problem) else earlier.beta,
-            callback=_numbered(callback, number, len(problems)),
-            before=None if before is None else before[number],
+            _view(self.gram, self.parts, self.pairs[number].tolist()),
+            limits=remaining(self.limits, time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
+            start=start if earlier is None or _is_astray(earlier, problem) else earlier.beta,
+            callback=self._listener(number),
+            before=before,
             interruption=stopped if stopped.requested and not interruption.requested else interruption,
         )
         if solution.ended is Status.INTERRUPTED and not stopped.requested:
@@ -228,14 +270,23 @@ def solve_each(
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.certificate.gap < solution.certificate.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
-        solutions[number] = replace(solution, limits=limits)  # those of the whole
-    return Solutions.of([solutions[number] for number in range(len(problems))])
+        self.solutions[number] = replace(solution, limits=self.limits)  # those of the whole
 
+    def _is_over(self) -> bool:
+        return self._stopped.requested or out_of_time(self.limits, self._began, self._interruption) is not None
 
-def _tell(report: Callback | None, stopped: Interruption, progress: Progress) -> None:
-    """Tell somebody how far it is, who may have it stopped."""
-    if report is not None and report(progress) is True:
-        stopped.request()
+    def _tell(self, number: int, progress: Callable[[int], Progress]) -> None:
+        """Tell somebody how far a problem is, who may have it all stopped."""
+        listener = self._listener(number)
+        if listener is not None and listener(progress(number)) is True:
+            self._stopped.request()
+
+    def _listener(self, number: int) -> Callback | None:
+        """The callback, told which problem it is about."""
+        callback, total = self._callback, len(self.problems)
+        if callback is None or total == 1:
+            return callback
+        return lambda progress: callback(replace(progress, stage=f"machine {number + 1} of {total}"))
 
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:
@@ -274,13 +325,6 @@ def _solve_alone(
         )
     asked: Solver[Any] = solver
     return drive(asked, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption)
-
-
-def _numbered(callback: Callback | None, number: int, total: int) -> Callback | None:
-    """The callback, told which problem it is about."""
-    if callback is None or total == 1:
-        return callback
-    return lambda progress: callback(replace(progress, stage=f"machine {number + 1} of {total}"))
 
 
 def remaining(limits: Limits, spent: float, steps: int) -> Limits:
