@@ -19,12 +19,13 @@ struct KeptRows {
 template <class Kept, class Real>
 void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads);
 
-// out[k][j] += sum_i weights[k][i] kept[slots[i]][columns[j]], in an order that depends on the slots alone.
 struct Sums {
     const double* weights;  // n_outputs x n_slots
     double* out;            // n_outputs x n_columns
     int64_t n_outputs;
 };
+
+// out[k][j] += sum_i weights[k][i] kept[slots[i]][columns[j]], in an order that depends on the slots alone.
 template <class Kept>
 void combine(const KeptRows<Kept>&, const Sums&, int n_threads);
 
