@@ -18,7 +18,9 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::joint_steps,
                                    baseline::joint_steps_single,
                                    baseline::edit_distances,
-                                   baseline::subsequences};
+                                   baseline::subsequences,
+                                   baseline::combine,
+                                   baseline::combine_single};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
                                avx2::block,
@@ -33,7 +35,9 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::joint_steps,
                                avx2::joint_steps_single,
                                avx2::edit_distances,
-                               avx2::subsequences};
+                               avx2::subsequences,
+                               avx2::combine,
+                               avx2::combine_single};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
                                  avx512::matvec,
@@ -47,7 +51,9 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::joint_steps,
                                  avx512::joint_steps_single,
                                  avx512::edit_distances,
-                                 avx512::subsequences};
+                                 avx512::subsequences,
+                                 avx512::combine,
+                                 avx512::combine_single};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() {

@@ -2,10 +2,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include <optional>
+#include <string>
 
 #include "mercer/binding.hpp"
+#include "mercer/dispatch.hpp"
 #include "mercer/gather.hpp"
 
 namespace mercer {
@@ -60,23 +63,25 @@ void scatter_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices
 }
 
 template <class Kept>
-void combine_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
-                  ConstDoubles weights, Doubles out, int n_threads) {
+void combine_rows(const std::string& isa, MatrixOf<const Kept> values, ConstIndices slots,
+                  std::optional<ConstIndices> columns, ConstDoubles weights, Doubles out, int n_threads) {
     const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, 0);
     require(
         static_cast<int64_t>(weights.shape(0)) == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_columns,
         "weights must have one number per slot, out one per column");
+    const Combine<Kept> combine = combine_of<Kept>(implementation(isa));
     nb::gil_scoped_release release;
     combine(kept, {weights.data(), out.data(), 1}, n_threads);
 }
 
 template <class Kept>
-void combine_rows_each(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
-                       ConstDoubleRows weights, DoubleRows out, int n_threads) {
+void combine_rows_each(const std::string& isa, MatrixOf<const Kept> values, ConstIndices slots,
+                       std::optional<ConstIndices> columns, ConstDoubleRows weights, DoubleRows out, int n_threads) {
     const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, 0);
     require(static_cast<int64_t>(weights.shape(1)) == kept.n_slots &&
                 static_cast<int64_t>(out.shape(1)) == kept.n_columns && weights.shape(0) == out.shape(0),
             "weights must have one number per slot, out one per column, and both as many rows");
+    const Combine<Kept> combine = combine_of<Kept>(implementation(isa));
     nb::gil_scoped_release release;
     combine(kept, {weights.data(), out.data(), static_cast<int64_t>(out.shape(0))}, n_threads);
 }
@@ -89,12 +94,12 @@ void bind_gather_rows(nb::module_& m) {
 
 template <class Kept>
 void bind_combine_rows(nb::module_& m) {
-    m.def("combine_rows", &combine_rows<Kept>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
-          nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
-          nb::arg("n_threads"));
-    m.def("combine_rows", &combine_rows_each<Kept>, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
-          nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(), nb::arg("out").noconvert(),
-          nb::arg("n_threads"));
+    m.def("combine_rows", &combine_rows<Kept>, nb::arg("isa"), nb::arg("values").noconvert(),
+          nb::arg("slots").noconvert(), nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("combine_rows", &combine_rows_each<Kept>, nb::arg("isa"), nb::arg("values").noconvert(),
+          nb::arg("slots").noconvert(), nb::arg("columns").noconvert().none(), nb::arg("weights").noconvert(),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
 }
 
 }  // namespace

@@ -327,8 +327,9 @@ class Rounds {
             moved.push_back(rows[k]), changes.push_back(beta[k] - before_[k]);
             p_.beta[chosen_[k]] = beta[k];
         }
-        combine<Kept>({p_.matrix, p_.stride, moved.data(), static_cast<int64_t>(moved.size()), nullptr, p_.n_rows},
-                      {changes.data(), p_.values, 1}, 1);
+        const KeptRows<Kept> kept{p_.matrix, p_.stride, moved.data(), static_cast<int64_t>(moved.size()),
+                                  nullptr,   p_.n_rows};
+        combine_of<Kept>(native_)(kept, {changes.data(), p_.values, 1}, 1);
         work_ += static_cast<double>(chosen_.size() * chosen_.size()) +
                  static_cast<double>(moved.size()) * static_cast<double>(p_.n_rows);
         double rise = 0.0;

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from cases import ISAS
 from mercer import _core, _reference
 
 
@@ -71,27 +72,30 @@ def test_scattered_rows_are_checked():
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("every", [False, True])
-def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every):
+@pytest.mark.parametrize("isa", ISAS)
+def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every, isa):
     values, slots, columns, weights = kept(*sizes)
     values, columns = values.astype(dtype), None if every else columns
     expected = 1.0 + _reference.combine_rows(values.astype(float), slots, columns, weights)
     out = np.ones(expected.size)
-    _core.combine_rows(values, slots, columns, weights, out, threads)
+    _core.combine_rows(isa, values, slots, columns, weights, out, threads)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("n_sums", [0, 1, 3, 4, 6])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("every", [False, True])
-def test_several_sums_are_those_of_each_alone(sizes, n_sums, every):
+@pytest.mark.parametrize("isa", ISAS)
+def test_several_sums_are_those_of_each_alone(sizes, n_sums, dtype, every, isa):
     values, slots, columns, _ = kept(*sizes)
-    columns = None if every else columns
+    values, columns = values.astype(dtype), None if every else columns
     weights = np.random.default_rng(n_sums).standard_normal((n_sums, slots.size))
     found = np.ones((n_sums, values.shape[1] if every else columns.size))
-    _core.combine_rows(values, slots, columns, weights, found, 2)
+    _core.combine_rows(isa, values, slots, columns, weights, found, 2)
     alone = np.ones(found.shape)
     for one, out in zip(weights, alone, strict=True):
-        _core.combine_rows(values, slots, columns, one, out, 1)
+        _core.combine_rows(isa, values, slots, columns, one, out, 1)
     assert (found == alone).all()
 
 
@@ -102,7 +106,7 @@ def test_sums_of_another_shape_are_refused(weights):
         if weights == (2, 2) and out == (2, 4):
             continue
         with pytest.raises(ValueError, match="as many rows"):
-            _core.combine_rows(values, slots, None, np.ones(weights), np.zeros(out), 1)
+            _core.combine_rows(ISAS[0], values, slots, None, np.ones(weights), np.zeros(out), 1)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -127,7 +131,7 @@ def test_slots_are_checked(slot):
     with pytest.raises(ValueError, match="slots must be those of kept rows"):
         _core.gather_rows(np.zeros((3, 4)), np.array([slot]), None, out, 1)
     with pytest.raises(ValueError, match="slots must be those of kept rows"):
-        _core.combine_rows(np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, np.ones(1), np.zeros(4), 1)
+        _core.combine_rows(ISAS[0], np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, np.ones(1), np.zeros(4), 1)
 
 
 def test_every_native_function_has_its_twin():

@@ -3,6 +3,7 @@
 
 #include "mercer/joint_problem.hpp"
 #include "mercer/strings.hpp"
+#include "mercer/sums.hpp"
 #include "mercer/tiles.hpp"
 
 namespace mercer {
@@ -26,7 +27,18 @@ struct Implementation {
     JointSolver<float> joint_steps_single;
     EditDistances edit_distances;
     Subsequences subsequences;
+    Combine<double> combine;
+    Combine<float> combine_single;
 };
+
+// The sums of rows that are kept in this precision.
+template <class Kept>
+Combine<Kept> combine_of(const Implementation& native) {
+    if constexpr (sizeof(Kept) == sizeof(float))
+        return native.combine_single;
+    else
+        return native.combine;
+}
 
 // The implementation of that name, or null where this machine or this build has none.
 const Implementation* find_implementation(const char* name);

@@ -19,16 +19,6 @@ struct KeptRows {
 template <class Kept, class Real>
 void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads);
 
-struct Sums {
-    const double* weights;  // n_outputs x n_slots
-    double* out;            // n_outputs x n_columns
-    int64_t n_outputs;
-};
-
-// out[k][j] += sum_i weights[k][i] kept[slots[i]][columns[j]], in an order that depends on the slots alone.
-template <class Kept>
-void combine(const KeptRows<Kept>&, const Sums&, int n_threads);
-
 // out[i][places[j]] = kept[slots[i]][j], from the last element to the first: where slots and places rise, the kept rows
 // may be the beginning of the same memory.
 void scatter(const KeptRows<float>&, const int64_t* places, float* out, int64_t out_stride);

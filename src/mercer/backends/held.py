@@ -12,6 +12,7 @@ from mercer._core import combine_rows, gather_rows
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
 from mercer.data import Data, Precomputed
+from mercer.isa import select_isa
 
 _VALUES = 1 << 24  # some 20 ms of one thread
 _PROBES, _UNLIKELY = 4, 10.0  # an error is larger than so many times what all probes show of it once in 25,000 times
@@ -36,6 +37,10 @@ class HeldRows(Precomputed):
         self.error = error
         self._probes = _Probes(self.whole, n_threads(n_jobs))
 
+    def diagonal(self) -> FloatArray:
+        """Return the kernel value of each row with itself, (n,)."""
+        return self._probes.diagonal[self.own_columns()]
+
     def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:
         """Return about how far `values` are from the matrix times `coefficients`, both of all its rows.
 
@@ -56,7 +61,7 @@ class HeldRows(Precomputed):
 
 
 class _Probes:
-    """Random vectors and their products with a matrix, shared by all views of its rows."""
+    """What all views of rows of a matrix share: its diagonal, random vectors and their products with it."""
 
     def __init__(self, matrix: npt.NDArray[np.floating], n_threads: int) -> None:
         self._matrix, self._n_threads = matrix, n_threads
@@ -77,11 +82,16 @@ class _Probes:
         return largest
 
     @cached_property
+    def diagonal(self) -> FloatArray:
+        """Of the whole matrix; to look it up there takes a page of memory for each value."""
+        return self._matrix.diagonal().astype(np.float64)
+
+    @cached_property
     def _known(self) -> tuple[FloatArray, FloatArray]:
         n = self._matrix.shape[0]
         vectors = np.random.default_rng(0).standard_normal((_PROBES, n))
         products = np.zeros_like(vectors)
-        combine_rows(self._matrix, np.arange(n), None, vectors, products, self._n_threads)
+        combine_rows(select_isa(), self._matrix, np.arange(n), None, vectors, products, self._n_threads)
         return vectors, products
 
 
@@ -132,7 +142,9 @@ class HeldValues(Backend):
         for vector, total in zip(vectors.T, out, strict=True):
             used = np.flatnonzero(vector)
             chosen = None if all_columns else wanted
-            combine_rows(matrix, rows[used], chosen, np.ascontiguousarray(vector[used]), total, self.n_threads)
+            combine_rows(
+                select_isa(), matrix, rows[used], chosen, np.ascontiguousarray(vector[used]), total, self.n_threads
+            )
         return (out[:, wanted] if all_columns else out).T
 
     def value_bound(self, data: Data) -> float:

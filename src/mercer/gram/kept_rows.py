@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mercer._core import add_at, combine_rows
 from mercer.gram.pieces import claimed
+from mercer.isa import select_isa
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -86,7 +87,7 @@ def combined(
     sums = np.zeros((stacked.shape[1], n_columns))
     for out, column in zip(sums, stacked.T, strict=True):
         used = np.flatnonzero(column)
-        combine_rows(kept, slots[used], columns, column[used], out, n_threads)
+        combine_rows(select_isa(), kept, slots[used], columns, column[used], out, n_threads)
     return sums[0] if weights.ndim == 1 else sums.T
 
 

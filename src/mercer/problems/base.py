@@ -20,6 +20,7 @@ IndexArray = npt.NDArray[np.int64]
 _HAIR = 1e-14  # of the largest coefficient: what rounding leaves between one and its bound
 _SHARE_OF_BOX = 1e-6  # at most: boxes narrower than that have an inside too
 _LEAST_PART = 1e-12  # of all boxes, that some of them are taken for at least: factors have to be finite
+_ALIKE = 1e-9  # of a box, what rounding of C and of weights may change
 _SHORT = 2048  # BLAS is called at less cost, and uses one thread
 
 
@@ -30,6 +31,12 @@ def inner(a: FloatArray, b: FloatArray) -> float:
     processors are busy, they wait for each other a thousand times longer than the product takes.
     """
     return float(a @ b) if a.size < _SHORT else float(np.einsum("i,i->", a, b))
+
+
+def are_scaled(widths: FloatArray, last: FloatArray, factor: float) -> bool:
+    """Return whether boxes are so many times as wide as the last ones, up to rounding."""
+    expected = factor * last
+    return bool((np.abs(widths - expected) <= _ALIKE * expected).all())
 
 
 def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.longdouble) -> FloatArray:
@@ -350,7 +357,7 @@ class Problem:
             return beta
         widths, last = self.upper - self.lower, before.upper - before.lower
         factor = float(widths.sum() / last.sum())
-        if not np.allclose(widths, factor * last, rtol=1e-9, atol=0.0):
+        if not are_scaled(widths, last, factor):
             return beta
         # At a bound, not next to it: what rounding leaves free would be a variable more for every round to look at.
         grown = np.where(beta <= before.lower, self.lower, factor * beta)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mercer._core import Survey, add_at, combine_rows, gather_rows, without
 from mercer.gram import Gram, padded_block, padded_width
+from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver
@@ -387,7 +388,7 @@ def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, cha
     """The matrix of the working set, with the ridge on its diagonal, times changes of some of its variables."""
     assert state.matrix is not None
     rise = np.zeros(chosen.size)
-    combine_rows(state.matrix[:, : chosen.size], moved, None, changes, rise, state.gram.n_threads)
+    combine_rows(select_isa(), state.matrix[:, : chosen.size], moved, None, changes, rise, state.gram.n_threads)
     return rise
 
 

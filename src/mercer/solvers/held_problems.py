@@ -13,7 +13,8 @@ from mercer.backends import HeldRows
 from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
-from mercer.problems import Problems, inner
+from mercer.isa import select_isa
+from mercer.problems import Problems, are_scaled, inner
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray, Progress
@@ -85,7 +86,7 @@ class HeldProblems:
         free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
         used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
         grow = 2 * free <= used
-        if not np.allclose(widths, factor * before, rtol=1e-9, atol=0.0):
+        if not are_scaled(widths, before, factor):
             grow[:] = False
         grown = np.where(beta <= then.lower, now.lower, np.where(beta >= then.upper, now.upper, factor * beta))
         start = np.clip(np.where(np.repeat(grow, self.problems.sizes), grown, beta), now.lower, now.upper)
@@ -104,7 +105,9 @@ class HeldProblems:
             moved = np.flatnonzero(apart[own])
             if moved.size > np.count_nonzero(start[own]):  # less from 0 on
                 values[number], moved, apart[own] = 0.0, np.flatnonzero(start[own]), start[own]
-            combine_rows(self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1)
+            combine_rows(
+                select_isa(), self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1
+            )
         return start, values
 
     def solve(self, gram: Gram, stop: Callable[[], bool]) -> int:

@@ -208,7 +208,7 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
             if np.count_nonzero(apart) < np.count_nonzero(rest):
                 values, rest = factor * before.values, apart
     used = np.flatnonzero(rest)
-    combine_rows(data.whole, used, None, rest[used], values, 1)
+    combine_rows(select_isa(), data.whole, used, None, rest[used], values, 1)
     return values
 
 

@@ -292,7 +292,13 @@ class _Path:
         gradient = evaluation.gradient[chosen]
         change = block - _point(evaluation)[chosen]
         combine_rows(
-            matrix[:, : chosen.size], np.flatnonzero(change), None, change[change != 0.0], gradient, gram.n_threads
+            select_isa(),
+            matrix[:, : chosen.size],
+            np.flatnonzero(change),
+            None,
+            change[change != 0.0],
+            gradient,
+            gram.n_threads,
         )
         lower, upper = problem.lower[chosen], problem.upper[chosen]
         starts = np.array([0, chosen.size] if problem.n_groups else [0], dtype=np.int64)
