@@ -152,8 +152,11 @@ class Machines:
         if self.scheme == JOINT:
             by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
             return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
-        beta = np.zeros((self.n, len(self.tasks)))
-        beta[self.tasks.rows, np.arange(len(self.tasks)).repeat(self.tasks.sizes)] = self.solutions.beta
+        n_machines = len(self.tasks)
+        beta = np.zeros((self.n, n_machines))
+        beta.ravel()[n_machines * self.tasks.rows + np.arange(n_machines).repeat(self.tasks.sizes)] = (
+            self.solutions.beta
+        )
         return self._as_they_predict(beta)
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:

@@ -83,7 +83,9 @@ class Precomputed(Data):
         """Return the chosen rows; the matrix itself is shared, never copied."""
         chosen = row_index(idx)
         view = copy(self)
-        view.ids, view._index = None if self.ids is None else self.ids[chosen], self._index[chosen]
+        view._index = self._index[chosen]
+        if self.ids is not None:
+            view.ids = view._index if self.ids is self._index else self.ids[chosen]
         view.copied_bytes = 0
         view._measure()
         return view

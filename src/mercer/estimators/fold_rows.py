@@ -44,11 +44,16 @@ class Rows:
     order: IndexArray | None = None
     again: Callable[[], bool] = lambda: True
 
+    @property
+    def asked(self) -> Data | None:
+        """Those that are asked; None where what comes before the machine refuses them."""
+        return None if self.given[0] is None else self.data.rows(self.test)
+
     def which(self, X: Any) -> Data | None:
         """Return the rows that `X`, as it was given, is here; None where it is neither all asked nor all trained on."""
         asked, trained_on = self.given
         if _same(X, asked):
-            return self.data.rows(self.test)
+            return self.asked
         return self.data.rows(self.train) if _same(X, trained_on) and self.again() else None
 
 

@@ -18,6 +18,8 @@ from mercer.estimators.told import check_sample_weight, has_plain_labels
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+_LARGEST_INTEGER = np.iinfo(np.int64).max
+
 
 class Labels(NamedTuple):
     """What fit is told about its n rows.
@@ -101,7 +103,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     """
     labels = y if has_plain_labels(y) else column_or_1d(y, warn=True)
     try:
-        classes, codes = np.unique(labels, return_inverse=True)
+        classes, codes = _numbered(labels) or np.unique(labels, return_inverse=True)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
         raise ValueError(
@@ -115,6 +117,19 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
             "where there is none, OneClassSVM or SVDD learn what one class looks like."
         )
     return classes, codes.astype(np.int64, copy=False)
+
+
+def _numbered(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IndexArray] | None:
+    """As `np.unique` without sorting, of integers that are near each other; None where they are not."""
+    if labels.dtype.kind not in "iu" or not labels.size:
+        return None
+    least, largest = int(labels.min()), int(labels.max())
+    if largest - least > labels.size or largest > _LARGEST_INTEGER:
+        return None
+    places = labels.astype(np.int64) - least
+    is_class = np.bincount(places) > 0
+    classes = (is_class.nonzero()[0] + least).astype(labels.dtype)
+    return classes, (is_class.cumsum() - 1)[places]
 
 
 def check_classes(classes: Any) -> npt.NDArray[Any]:

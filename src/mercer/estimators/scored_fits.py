@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import Bunch, get_tags
+from sklearn.utils import Bunch, _safe_indexing, get_tags
+from sklearn.utils.validation import _num_samples
 
 from mercer.certificate import worst_status
 from mercer.estimators.base import DualMachine
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from mercer.estimators.search import KernelSearchCV
 
 _TOGETHER = 4  # settings that are scored together: scikit-learn puts all results together anew each time
-_ASKED_BY = ("predict", "decision_function", "score", "score_samples")
+_ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # what machines know of rows of their fold
+_ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
 
 
 class Walk(BaseSearchCV):
@@ -76,6 +78,20 @@ class Walk(BaseSearchCV):
         of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
         makes = (self._estimator(place) for place in of_kernels.values())
         return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
+
+    @property
+    def by_number(self) -> bool:
+        """Whether scorers hand rows on to the machine and no more, so that their numbers do in the place of copies."""
+        asked = self.search.scoring
+        named = [asked] if asked is None or isinstance(asked, str) else asked
+        plain = isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
+        return plain and not self._asks_training_rows()
+
+    def fit(self, X: Any, y: Any = None) -> Walk:
+        """Go through the grid; see :class:`BaseSearchCV`."""
+        self.table = X
+        super().fit(np.arange(_num_samples(X)) if self.by_number else X, y)
+        return self
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
         del params
@@ -315,15 +331,16 @@ class _Cell(BaseEstimator):
             raise AttributeError(name)
         if "_fold" not in vars(self):
             return getattr(self.estimator, name)
-        held = self._fold.rows
-        if name not in _ASKED_BY or held is None:
+        held, by_number = self._fold.rows if name in _ASKED_BY else None, self.walk.by_number and name in _ASKED
+        if held is None and not by_number:
             return getattr(self._fold.fitted, name)
-        known = getattr(self._fold.machine, name)
+        known = getattr(self._fold.fitted if held is None else self._fold.machine, name)
 
         def ask(X: Any, *args: Any, **params: Any) -> Any:
-            rows = held.which(X)
+            rows = None if held is None else held.asked if by_number else held.which(X)
             if rows is None:
-                return getattr(self._fold.fitted, name)(X, *args, **params)
+                asked = _safe_indexing(self.walk.table, X) if by_number else X
+                return getattr(self._fold.fitted, name)(asked, *args, **params)
             if name == "score" and len(args) == 1 and not params:
                 share = _share_right(self._fold.machine, rows, *args)
                 if share is not None:
