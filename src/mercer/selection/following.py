@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -121,17 +120,15 @@ class Followed:
         were not found in time.
     violation : float
         Largest by which the optimality conditions of a problem without a row are violated.
-    n_kernel_values : int
-    seconds : float
+    is_ended : bool
+        Whether `check` ended it before all were found.
     """
 
     full: Full
     values: FloatArray
     pivots: IndexArray
     violation: float
-    n_kernel_values: int
-    seconds: float
-    is_ended: bool = False
+    is_ended: bool
 
 
 def follow(
@@ -152,12 +149,11 @@ def follow(
     tell : callable, optional
         Told which share of the work is done.
     """
-    began, before, problem = time.perf_counter(), full.gram.n_values, full.problem
+    problem = full.problem
     with blas_threads(problem.n**3 / 3):
         work = _Work(full, check or (lambda: None), tell or (lambda share: None))
         values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    seconds, n_values = time.perf_counter() - began, full.gram.n_values - before
-    return Followed(full, values, pivots, violation, n_values, seconds, work.is_ended)
+    return Followed(full, values, pivots, violation, work.is_ended)
 
 
 class _Work:

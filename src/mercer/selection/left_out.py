@@ -52,7 +52,9 @@ def left_out(
         The training rows.
     name : str
         What is said to have failed where rounding does.
-    wanted, check, tell : callable, optional
+    wanted : Chooser, optional
+        Asked once for each problem; all rows' values are wanted by default. Others' are NaN where they are support vectors.
+    check, tell : callable, optional
         See :func:`mercer.selection.following.follow`.
 
     Returns
