@@ -47,6 +47,7 @@ from mercer.selection import passes
 from mercer.selection.bounds import Radius
 from mercer.selection.following import Full, follow
 from mercer.selection.leave_one_out import _Rules
+from mercer.selection.watch import Ended
 from mercer.selection.without import refit, without
 
 TIGHT = 1e-11
@@ -275,7 +276,7 @@ def test_without_slack():
 
 def test_a_class_of_one_row_is_gone_without_it():
     X, y = np.array([[0.0], [1.0], [1.5], [3.0]]), np.array([0, 0, 0, 1])
-    for C in (0.1, 10.0):
+    for C in (0.1, 10.0, np.inf):
         found = leave_one_out(SVC(C=C), X, y)
         assert found.decision[3] == pytest.approx(-1.0)
         assert found.wrong[3]
@@ -465,6 +466,22 @@ def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
         assert 10 <= told[-1].done <= 100 == told[-1].total
         assert told[-1].seconds_left >= 0.0
         assert (found.rule == "followed").any()
+
+
+def test_a_solver_at_work_is_ended_too():
+    X, y, _, _ = table(5, 100, 3, "random")
+    evidence = SVC(C=30.0).fit(X, y).solution_.certificate.evidence
+    problem, gram, row = evidence.problem, evidence.whole(), int(np.abs(evidence.beta).argmax())
+
+    def check():
+        raise Ended
+
+    for begin in (
+        lambda: Full.of(problem, gram, np.zeros(100), check),
+        lambda: refit(problem, gram, np.zeros(100), row, TIGHT, check),
+    ):
+        with pytest.raises(Ended):
+            begin()
 
 
 def test_ctrl_c_ends_a_pass_of_several_machines():

@@ -63,17 +63,17 @@ class Full:
     scale: float
 
     @classmethod
-    def of(cls, problem: Problem, gram: Gram, start: FloatArray) -> Full:
+    def of(cls, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None] = lambda: None) -> Full:
         """Solve a problem from `start`, a solution as good as it may be.
 
         Raises
         ------
         Ended
-            If it was interrupted.
+            If it was interrupted; and what `check` raises, which is called while the solver works.
         """
         scale = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
         with blas_threads(problem.n**3 / 3):
-            beta = solved_tightly(problem, gram, start, TIGHT * scale)
+            beta = solved_tightly(problem, gram, start, TIGHT * scale, check)
             own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
             evaluation = evaluate(problem, own_gram, beta)
         own_level = level(problem, beta, evaluation.gradient)
@@ -207,5 +207,6 @@ class _Work:
         problem, rows = self.problem, rows_of(self.problem)
         for variable in variables:
             self.check()
-            value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), TIGHT * self.full.scale)
+            tol = TIGHT * self.full.scale
+            value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), tol, self.check)
             found[variable] = value + float(problem.linear[variable]), REFITTED, violation

@@ -79,7 +79,8 @@ def left_out(
     try:
         for column, part in enumerate(parts):  # one after the other, while they share kernel values
             check()
-            full = Full.of(problems[column], gram if part.size == gram.n else gram.restrict(part), starts[column])
+            view = gram if part.size == gram.n else gram.restrict(part)
+            full = Full.of(problems[column], view, starts[column], check)
             others = np.setdiff1d(np.arange(whole.n), rows[part])
             if others.size:
                 coefficients = np.zeros(whole.n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -113,12 +114,14 @@ def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
     ), kept
 
 
-def refit(problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float) -> tuple[float, float]:
+def refit(
+    problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float, check: Callable[[], None] = lambda: None
+) -> tuple[float, float]:
     """Return the decision value of a row by the machine that is trained anew without it, and its violation."""
     smaller, kept = without(problem, row)
     others = np.delete(np.arange(gram.n), row)
     view = gram.restrict(others)
-    found = solved_tightly(smaller, view, beta[kept], tol)
+    found = solved_tightly(smaller, view, beta[kept], tol, check)
     evaluation = evaluate(smaller, view if smaller.rows is None else view.restrict(smaller.rows), found)
     coefficients = np.zeros(gram.n)
     coefficients[others] = smaller.coefficients(found)
@@ -126,9 +129,14 @@ def refit(problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float) 
     return value, evaluation.violation
 
 
-def solved_tightly(problem: Problem, gram: Gram, start: FloatArray, tol: float) -> FloatArray:
-    """Solve a problem, and put variables at the bound that only rounding keeps from it."""
-    solution = solve(problem, gram, start=start, limits=Limits(tol=tol))
+def solved_tightly(
+    problem: Problem, gram: Gram, start: FloatArray, tol: float, check: Callable[[], None] = lambda: None
+) -> FloatArray:
+    """Solve a problem, and put variables at the bound that only rounding keeps from it.
+
+    `check` is called while the solver works; what it raises ends that.
+    """
+    solution = solve(problem, gram, start=start, limits=Limits(tol=tol), callback=lambda _: check())
     if solution.status is Status.INTERRUPTED:
         raise Ended
     beta = solution.beta.copy()

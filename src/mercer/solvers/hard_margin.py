@@ -38,14 +38,17 @@ class HardMargin:
 
     @staticmethod
     def solves(problem: Problem) -> bool:
-        """Whether `problem` is of this kind: one balance of two classes in a box without an upper end, no ridge."""
+        """Whether `problem` is of this kind: one balance of two classes in a box without an upper end, no ridge.
+
+        Of one class alone there are no hulls to part: all coefficients are 0.
+        """
         if problem.n == 0 or not np.isinf(problem.upper[0] - problem.lower[0]):  # the usual case at no cost
             return False
         return (
             problem.n_groups == 1
             and problem.ridge is None
             and bool(np.isinf(problem.upper - problem.lower).all())
-            and bool(np.isin(problem.linear, (-1.0, 1.0)).all())
+            and np.array_equal(np.unique(problem.linear), (-1.0, 1.0))
         )
 
     def solve(
