@@ -532,6 +532,19 @@ def test_weights_that_leave_nothing_and_starts_that_do_not_fit():
         SVC(C=np.inf, fit_intercept=False).fit(GOOD[0], GOOD[1] > 2)
 
 
+@pytest.mark.parametrize("C", [1e8, 1e12, 1e16])
+@pytest.mark.parametrize("machine", [SVR(epsilon=0.0), QuantileSVR(quantile=0.3)], ids=["SVR", "QuantileSVR"])
+def test_coefficients_sum_to_0_however_wide_their_boxes(machine, C):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y, weights = rng.normal(size=(12, 3)), rng.normal(size=12), rng.uniform(0.5, 2.0, 12)
+        fitted = clone(machine).set_params(C=C, gamma=1.0, tol=1e-9).fit(X, y, sample_weight=weights)
+        K, one = plain.gaussian(X, X, 1.0), np.ones((12, 1))
+        best = np.linalg.solve(np.block([[K, one], [one.T, 0.0]]), np.append(y, 0.0))  # through all targets
+        np.testing.assert_allclose(fitted.solution_.beta, best[:-1], rtol=0, atol=1e-9 * np.abs(best).max())
+        assert fitted.intercept_[0] == pytest.approx(best[-1], rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import PROBLEMS
-from mercer.problems import Problem, c_svc, c_svc_each, nearest_points, one_class
+from mercer.problems import Problem, c_svc, c_svc_each, epsilon_svr, nearest_points, one_class, quantile
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
 
@@ -166,6 +166,17 @@ def test_a_hard_margin_is_scaled_until_all_margins_are_1():
     assert problem.primal(8.0, np.array([-0.5, 3.0]), no_bias) == 0.5 * 8.0 * 4.0
     assert problem.primal(8.0, np.array([0.0, 3.0]), no_bias) == np.inf
     assert problem.primal(8.0, np.array([1.0, 3.0]), no_bias) == np.inf
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), log_C=st.floats(-8.0, 16.0))
+def test_sums_are_0_however_wide_the_boxes(seed, n, log_C):
+    rng = np.random.default_rng(seed)
+    y, C = rng.normal(size=n), 10.0 ** (log_C + rng.uniform(-4.0, 4.0, n))
+    for problem in (epsilon_svr(y, C, 0.0), quantile(y, C, 0.3)):
+        assert problem.totals.tolist() == [0.0]
+        between = (problem.lower < problem.start) & (problem.start < problem.upper)
+        assert between.sum() <= 1
+        assert abs(problem.group_totals(problem.start)[0]) <= np.finfo(float).eps * np.abs(problem.start).sum()
 
 
 def test_nearest_points_start_at_one_row_of_each_class():

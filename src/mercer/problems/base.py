@@ -18,6 +18,7 @@ IndexArray = npt.NDArray[np.int64]
 
 
 _HAIR = 1e-14  # of the largest coefficient: what rounding leaves between one and its bound
+_ROUNDED = float(np.finfo(np.float64).eps)  # of numbers that sum to 0: what is left of them
 _SHARE_OF_BOX = 1e-6  # at most: boxes narrower than that have an inside too
 _LEAST_PART = 1e-12  # of all boxes, that some of them are taken for at least: factors have to be finite
 _ALIKE = 1e-9  # of a box, what rounding of C and of weights may change
@@ -51,7 +52,10 @@ def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: fl
     """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable."""
     room = upper - lower
     above = filled(np.argsort(gradient), room, total - lower.sum(dtype=np.longdouble))
-    return np.where(above < room, lower + above, upper)
+    point = np.where(above < room, lower + above, upper)
+    between = np.flatnonzero((lower < point) & (point < upper))[:1]
+    point[between] -= twofold_sum(point) - total  # what rounding has left, of the box's size and not of the variable's
+    return np.clip(point, lower, upper)
 
 
 class Loss:
@@ -216,7 +220,7 @@ class Problem:
         """
         if not multipliers.size:
             return self.loss.charge(self, quadratic, values)
-        return self.loss.charge(self, quadratic, values - self._levels(multipliers)) - float(multipliers @ self._totals)
+        return self.loss.charge(self, quadratic, values - self._levels(multipliers)) - float(multipliers @ self.totals)
 
     def steepness(self, values: FloatArray, multipliers: FloatArray, reach: float) -> float:
         """Return how far the primal objective may be off, for each unit that all of K beta are off, up to `reach`.
@@ -301,7 +305,7 @@ class Problem:
             rows,
         )
         if self.start.any():
-            part = replace(part, start=part.vertex(part.linear, self._totals))
+            part = replace(part, start=part.vertex(part.linear, self.totals))
         return part, chosen
 
     def vertex(self, gradient: FloatArray, totals: FloatArray) -> FloatArray:
@@ -321,11 +325,15 @@ class Problem:
 
     def group_drift(self, beta: FloatArray) -> FloatArray:
         """Return by how much the sum of `beta` over each group exceeds its total."""
-        return self.group_totals(beta) - self._totals
+        return self.group_totals(beta) - self.totals
 
     @cached_property
-    def _totals(self) -> FloatArray:
-        return self.group_totals(self.start) if self.start.any() else np.zeros(self.n_groups)
+    def totals(self) -> FloatArray:
+        """What `beta` sums to over each group, (n_groups,): as `start` does, and 0 where that is so but for rounding."""
+        if not self.start.any():
+            return np.zeros(self.n_groups)
+        sums, sizes = self.group_totals(self.start), self.group_totals(np.abs(self.start))
+        return np.where(np.abs(sums) <= _ROUNDED * sizes, 0.0, sums)
 
     def balance(self, beta: FloatArray) -> None:
         """Put each group's total right, in place, where rounding over many steps has made it drift.
@@ -337,7 +345,7 @@ class Problem:
         """
         if self.n_outputs > 1:
             return
-        for members, total in zip(self.members, self._totals.tolist(), strict=True):
+        for members, total in zip(self.members, self.totals.tolist(), strict=True):
             point = beta[members]
             _balance(point, self.lower[members], self.upper[members], [0, point.size], total)
             beta[members] = point

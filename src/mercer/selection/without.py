@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem
-from mercer.problems.base import filled
+from mercer.problems.base import vertex
 from mercer.selection.watch import Ended
 from mercer.solution import Limits
 from mercer.solvers import solve
@@ -72,7 +72,7 @@ def is_forced(problem: Problem, variables: IndexArray) -> BoolArray:
     """Whether the others have no choice without each of these: all their bounds together just make the total."""
     if problem.groups is None:
         return np.zeros(variables.size, dtype=bool)
-    total = problem.group_totals(problem.start)[0] - total_shares(problem)[variables]
+    total = problem.totals[0] - total_shares(problem)[variables]
     below, above = _bounds_without(problem.lower, variables), _bounds_without(problem.upper, variables)
     bounds = np.concatenate([problem.lower, problem.upper])
     slack = 1e-12 * (np.abs(bounds[np.isfinite(bounds)]).max(initial=0.0) + np.abs(total))
@@ -99,8 +99,7 @@ def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
     start = problem.start[kept]
     if problem.groups is not None and problem.start.any():
         gone = np.setdiff1d(np.arange(problem.n), kept)
-        total = problem.group_totals(problem.start)[0] - total_shares(problem)[gone].sum()
-        start = lower + filled(np.argsort(-start, kind="stable"), upper - lower, total - float(lower.sum()))
+        start = vertex(-start, lower, upper, float(problem.totals[0] - total_shares(problem)[gone].sum()))
     return replace(
         problem,
         linear=problem.linear[kept],

@@ -183,13 +183,13 @@ class BatchSMO(Solver[BatchState]):
         part, chosen = yield from self._part(state, _THINNED, _ROUGH)
         thinned = part.problem
         least = yield from _dual_at(part, thinned.start)
-        found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.group_totals(thinned.start)))
+        found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.totals))
         gain = part.dual - least
         if not (gain > 0.0 and found - least >= _AGREED * gain):  # nor where they are no numbers
             return
         gradient, used = problem.linear.copy(), np.flatnonzero(part.beta)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
-        state.beta[:] = problem.vertex(gradient, problem.group_totals(problem.start))
+        state.beta[:] = problem.vertex(gradient, problem.totals)
         state.ledger = Ledger(state.values, state.rows, state.beta)
 
     def _part(self, state: BatchState, step: int, rough: float) -> Generator[None, None, tuple[BatchState, IndexArray]]:
