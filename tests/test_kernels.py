@@ -51,7 +51,7 @@ from mercer.kernels import (
     stack_depth,
 )
 from mercer.kernels.diagnosis import first_refuted
-from mercer.kernels.program import PASSES
+from mercer.kernels.program import PASSES, interpret, is_nonnegative
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 LOWERED = [case for case in KERNELS if case.lowered]
@@ -378,6 +378,51 @@ def test_programs_are_flat_and_leave_out_what_changes_nothing():
     long_sum = sum((RBF(gamma=g) for g in range(1, 60)), start=Linear())
     assert stack_depth(long_sum.lower()) == 2
     assert from_dict(long_sum.to_dict()) == long_sum
+
+
+SIGNED = (Op.DOT, Op.SUM)
+PUSHES = [((op, 0.0),) for op in PASSES] + [((Op.CONST, 2.0),), ((Op.CONST, -2.0),)]
+STEPS = [
+    *(((op, number),) for op in (Op.SCALE, Op.SHIFT) for number in (2.0, -2.0)),
+    *(((Op.POWER, exponent),) for exponent in (0.0, 1.0, 2.0, 3.0)),
+    *(((op, 0.0),) for op in (Op.EXP, Op.TANH, Op.SQRT, Op.LOG)),
+]
+
+
+def test_no_value_is_negative_where_a_program_shows_it():
+    lengths = np.array([[0.0, 0.25, 3.0, 0.25, 3.0]])
+    tiles = {op: lengths * [1.0, -1.0, 1.0, 1.0, -1.0] if op in SIGNED else lengths for op in PASSES}
+    grown = [*PUSHES, *(push + step for push in PUSHES for step in STEPS)]
+    programs = [one + step for one in grown for step in [(), *STEPS]]
+    programs += [one + two + ((op, 0.0),) for one in grown for two in grown for op in (Op.ADD, Op.MUL)]
+    n_shown = 0
+    for program in programs:
+        if is_nonnegative(program) and any(op in PASSES for op, _ in program):
+            values = interpret(program, lambda step: tiles[step[0]])
+            assert not (values < 0.0).any(), program
+            n_shown += 1
+    assert n_shown > len(programs) // 10
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shown"),
+    [
+        (RBF(gamma=0.5), True),
+        (Laplacian(gamma=0.5) * Matern(), True),
+        (RationalQuadratic() + 2.0 * HistogramIntersection(), True),
+        (exp(Linear()), True),
+        (Polynomial(2, 1.0, -1.0), True),
+        (Polynomial(3, 1.0, 1.0), False),
+        (Sigmoid(1.0, 1.0), False),
+        (RBF(gamma=0.5) + Linear(), False),
+        (RBF(gamma=0.5) * Linear(), False),
+        (Cosine(), False),
+        (center(RBF(gamma=0.5)), False),
+    ],
+    ids=repr,
+)
+def test_which_kernels_are_known_to_have_no_negative_value(kernel, shown):
+    assert is_nonnegative(kernel.resolve(as_data(np.abs(rows()))).lower()) is shown
 
 
 def test_interpreter_takes_constants_and_leaves_its_input_alone():

@@ -44,7 +44,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear
 from mercer.selection import passes
-from mercer.selection.bounds import Radius
+from mercer.selection.bounds import Radius, joachims_terms
 from mercer.selection.following import Full, follow
 from mercer.selection.leave_one_out import _Rules
 from mercer.selection.watch import Ended
@@ -172,7 +172,7 @@ def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):
 def test_refits_by_hand_agree(seed, C):
     X, y, score, _ = table(seed, 40, 3, "random")
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, 40)
-    for machine, target in ((SVC(C=C), y), (SVR(C=C), score)):
+    for machine, target in ((SVC(C=C), y), (SVR(C=C), score), (OneClassSVM(nu=0.3), score)):
         found = leave_one_out(machine, X, target, sample_weight=weights)
         np.testing.assert_allclose(found.decision, brute_force(machine, X, target, weights), atol=2e-6)
 
@@ -428,6 +428,7 @@ def test_all_kernel_values_are_looked_at_for_the_radius_where_that_pays(kernel):
     radius, values = Radius(gram), gram.block()
     assert radius.largest == np.diag(values).max()
     assert radius.below <= radius.exact <= radius.above
+    assert radius.exact >= np.diag(values).max() - values.min()
     assert radius.exact == pytest.approx(np.diag(values).max() - values.min(), rel=1e-4)
     assert (radius.above == np.inf) == (kernel == "linear")
     machine = SVC(C=1.0, kernel=kernel, gamma=10.0).fit(X, y)
@@ -548,6 +549,14 @@ def test_bounds_are_of_machines_with_hinge_loss(bound):
         bound(SVC())
 
 
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+@pytest.mark.parametrize("bound", [joachims_bound, span_bound])
+def test_bounds_are_of_kernels_that_are_positive_semidefinite(bound):
+    X, y, _, _ = table(0, 30, 2, "random")
+    with pytest.raises(ValueError, match=f"{bound.__name__} needs a kernel that is positive semidefinite"):
+        bound(SVC(kernel="sigmoid", gamma=5.0, coef0=1.0).fit(X, y))
+
+
 def test_the_problem_without_a_row_keeps_its_total():
     X = np.random.default_rng(0).normal(size=(10, 2))
     problem = OneClassSVM(nu=0.4).fit(X).solution_.certificate.evidence.problem
@@ -574,6 +583,32 @@ def test_no_rule_settles_an_error_as_none_wherever_the_bias_goes(C, gamma, given
         assert joachims_bound(machine.fit(X, y, sample_weight=weights)) >= exact.wrong[clear].sum() / n
 
 
+@pytest.mark.parametrize("C", [1e-3, 0.05, 1.0])
+def test_the_rule_is_the_one_that_is_proved(C):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 16))
+        X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.permutation(np.arange(n) % 2)
+        weights = rng.integers(1, 4, n).astype(float)
+        solution = SVC(C=C, gamma=0.5, kernel="laplacian", tol=1e-9).fit(X, y, sample_weight=weights).solution_
+        evidence, signs, C_of = solution.certificate.evidence, 2.0 * y - 1.0, C * weights
+        values = evidence.gram().matvec(evidence.beta) + solution.bias
+        settled, misclassified = joachims_terms(evidence.problem, evidence.beta, values, 1.0, 0.9)
+        np.testing.assert_array_equal(misclassified, signs * values < -1e-9)
+        alpha, shifts = np.abs(evidence.beta), signs - values  # one of which is the best change of the bias
+        for i in range(n):
+            others = np.delete(np.arange(n), i)
+            if np.ptp(y[others]) == 0:
+                assert not settled[i]
+                continue
+            slack = np.maximum(0.0, 1.0 - signs[others] * (values[others] + shifts[others, None])) @ C_of[others]
+            best = signs[i] * shifts[others][slack <= slack.min() + 1e-9 * C_of.sum()]
+            jump = max(0.0, -best.max())
+            margin = signs[i] * values[i] + best.min() - 1.8 * alpha[i] - np.sqrt(1.8 * alpha[i] * jump)
+            if alpha[i] == 0.0 or abs(margin) > 1e-6:
+                assert settled[i] == (alpha[i] == 0.0 or margin > 0.0)
+
+
 def test_the_bias_may_jump_where_others_have_no_room():
     """Without one of the two rows of class 0 the other is the smaller class, and its side is decided by the bias."""
     X, y = [[0.0], [0.2], [1.0], [1.2]], [0, 0, 1, 1]
@@ -592,6 +627,13 @@ def test_a_refit_that_rounding_keeps_from_a_bound_has_the_middle_of_the_interval
     machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
     assert machine.certificate_.n_free == 0  # all are at their bound, one to 1e-16 of it before it is put there
     assert machine.decision_function(X[[1]])[0] == pytest.approx(found.decision[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("C", [100.0, 300.0, 1000.0])
+def test_a_refit_that_needs_no_support_vectors_has_none(C):
+    X, y = np.array([[3.0, 2.0], [0.0, -1.0], [-1.0, -2.0]]), np.array([-0.16, -0.01, 0.53])
+    found = leave_one_out(SVR(C=C, kernel="linear"), X, y)
+    assert found.decision[2] == pytest.approx(-0.085)  # both others are in the tube around their middle
 
 
 def test_a_pass_without_a_variable_to_watch_ends():

@@ -329,7 +329,7 @@ class Problem:
 
     @cached_property
     def totals(self) -> FloatArray:
-        """What `beta` sums to over each group, (n_groups,): as `start` does, and 0 where that is so but for rounding."""
+        """What `beta` sums to over each group, (n_groups,): as `start` does, 0 where all but rounding cancels."""
         if not self.start.any():
             return np.zeros(self.n_groups)
         sums, sizes = self.group_totals(self.start), self.group_totals(np.abs(self.start))

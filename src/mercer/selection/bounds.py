@@ -48,6 +48,8 @@ def joachims_bound(machine: Any) -> float:
     ------
     TypeError
         If the machine is none with hinge loss for two classes.
+    ValueError
+        If the kernel is not positive semidefinite on the training rows.
     NotFittedError
         If it is not fitted.
 
@@ -192,6 +194,8 @@ def span_bound(machine: Any) -> float:
     ------
     TypeError
         If the machine is none with hinge loss for two classes.
+    ValueError
+        If the kernel is not positive semidefinite on the training rows.
     NotFittedError
         If it is not fitted.
 
@@ -233,7 +237,13 @@ def _of(machine: Any, name: str) -> tuple[Problem, Gram, FloatArray, float]:
             f"{name} is of a fitted SVC with hinge loss for two classes, got {type(machine).__name__}"
             f"{_how_it_differs(machine, len(solutions), evidence)}."
         )
-    return evidence.problem, evidence.gram(), evidence.beta, solutions[0].bias
+    gram = evidence.gram()
+    if not gram.is_convex:
+        raise ValueError(
+            f"{name} needs a kernel that is positive semidefinite, but {machine.kernel_!r} is not known to be on these "
+            f"rows ({gram.diagnosis}): what it says would not hold."
+        )
+    return evidence.problem, gram, evidence.beta, solutions[0].bias
 
 
 def _how_it_differs(machine: Any, n_machines: int, evidence: Any) -> str:

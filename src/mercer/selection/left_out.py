@@ -53,7 +53,7 @@ def left_out(
     name : str
         What is said to have failed where rounding does.
     wanted : Chooser, optional
-        Asked once for each problem; all rows' values are wanted by default. Others' are NaN where they are support vectors.
+        Asked once for each problem; by default all are wanted. Others are NaN where they are support vectors.
     check, tell : callable, optional
         See :func:`mercer.selection.following.follow`.
 
