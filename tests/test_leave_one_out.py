@@ -43,6 +43,7 @@ from mercer import (
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear
+from mercer.problems import c_svc
 from mercer.selection import passes
 from mercer.selection.bounds import Radius, joachims_terms
 from mercer.selection.following import Full, follow
@@ -583,30 +584,22 @@ def test_no_rule_settles_an_error_as_none_wherever_the_bias_goes(C, gamma, given
         assert joachims_bound(machine.fit(X, y, sample_weight=weights)) >= exact.wrong[clear].sum() / n
 
 
-@pytest.mark.parametrize("C", [1e-3, 0.05, 1.0])
-def test_the_rule_is_the_one_that_is_proved(C):
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        n = int(rng.integers(4, 16))
-        X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.permutation(np.arange(n) % 2)
-        weights = rng.integers(1, 4, n).astype(float)
-        solution = SVC(C=C, gamma=0.5, kernel="laplacian", tol=1e-9).fit(X, y, sample_weight=weights).solution_
-        evidence, signs, C_of = solution.certificate.evidence, 2.0 * y - 1.0, C * weights
-        values = evidence.gram().matvec(evidence.beta) + solution.bias
-        settled, misclassified = joachims_terms(evidence.problem, evidence.beta, values, 1.0, 0.9)
-        np.testing.assert_array_equal(misclassified, signs * values < -1e-9)
-        alpha, shifts = np.abs(evidence.beta), signs - values  # one of which is the best change of the bias
-        for i in range(n):
-            others = np.delete(np.arange(n), i)
-            if np.ptp(y[others]) == 0:
-                assert not settled[i]
-                continue
-            slack = np.maximum(0.0, 1.0 - signs[others] * (values[others] + shifts[others, None])) @ C_of[others]
-            best = signs[i] * shifts[others][slack <= slack.min() + 1e-9 * C_of.sum()]
-            jump = max(0.0, -best.max())
-            margin = signs[i] * values[i] + best.min() - 1.8 * alpha[i] - np.sqrt(1.8 * alpha[i] * jump)
-            if alpha[i] == 0.0 or abs(margin) > 1e-6:
-                assert settled[i] == (alpha[i] == 0.0 or margin > 0.0)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(4, 16), log_C=st.floats(-2.0, 1.0))
+def test_the_rule_is_the_one_that_is_proved(seed, n, log_C):
+    rng = np.random.default_rng(seed)
+    y, C = rng.permutation(2.0 * (np.arange(n) % 2) - 1.0), 10.0**log_C * rng.integers(1, 4, n)
+    values, alpha = y + np.round(rng.normal(size=n), 1), C * rng.choice([0.0, 0.01, 0.1, 1.0], n)
+    settled, misclassified = joachims_terms(c_svc(y, C), y * alpha, values, 1.0, 0.9)
+    np.testing.assert_array_equal(misclassified, y * values < -1e-9)
+    shifts = y - values  # one of which is the best change of the bias
+    for i in range(n):
+        others = np.delete(np.arange(n), i)
+        slack = np.maximum(0.0, 1.0 - y[others] * (values[others] + shifts[others, None])) @ C[others]
+        best = y[i] * shifts[others][slack <= slack.min() + 1e-9 * C.sum()]
+        jump = max(0.0, -best.max())
+        margin = y[i] * values[i] + best.min() - 1.8 * alpha[i] - np.sqrt(1.8 * alpha[i] * jump)
+        if alpha[i] == 0.0 or abs(margin) > 1e-6:
+            assert settled[i] == (alpha[i] == 0.0 or margin > 0.0)
 
 
 def test_the_bias_may_jump_where_others_have_no_room():
