@@ -222,6 +222,31 @@ def test_every_setting_scores_as_in_scikit_learns_search(name, memory_limit):
     assert ours.stopped_ == ""
 
 
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SEARCHES)
+def test_scores_are_the_same_where_scorers_get_no_rows(name):
+    estimator, rows, axes = SEARCHES[name]
+    X, y = rows()
+    ours = KernelSearchCV(estimator, cv=3, **axes).fit(X, y)
+    agree(ours, GridSearchCV(estimator, ours.param_grid, cv=3).fit(X, y))
+
+
+@pytest.mark.parametrize("in_frame", [False, True])
+@pytest.mark.parametrize("probability", [False, True])
+def test_scorers_that_are_named_get_no_rows(probability, in_frame):
+    X, y = _cancer(120)
+    X = pd.DataFrame(X).rename(columns=str) if in_frame else X
+    scoring = ["accuracy", "roc_auc", *(["neg_log_loss"] if probability else [])]
+    machine = make_pipeline(StandardScaler(), SVC(probability=probability, tol=_TIGHT))
+    asked = {"scoring": scoring, "cv": 3, "refit": False}
+    ours = KernelSearchCV(machine, C=[0.1, 10.0], **asked).fit(X, y)
+    by_hand = KernelSearchCV(machine, C=[0.1, 10.0], **asked | {"scoring": {s: get_scorer(s) for s in scoring}})
+    theirs = by_hand.fit(X, y).cv_results_
+    for name in (f"mean_test_{name}" for name in scoring):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs[name], rtol=1e-12)
+
+
 @pytest.mark.parametrize("C", [1e-6, 1e-2])
 @pytest.mark.parametrize("name", ["a tiny gamma", "a column of large numbers"])
 def test_values_that_single_precision_cannot_tell_apart(name, C):
@@ -442,14 +467,32 @@ def test_folds_and_penalties_share_one_matrix(monkeypatch):
     asked = []
     evaluate = Gram.fill_block
 
-    def counted(self, out, rows, cols):
+    def counted(self, out, rows, cols, **how):
         if not isinstance(self.kernel, Held):
-            asked.append(out.shape)
-        return evaluate(self, out, rows, cols)
+            asked.append((out.shape, out.dtype))
+        return evaluate(self, out, rows, cols, **how)
 
     monkeypatch.setattr(Gram, "fill_block", counted)
     KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1], cv=3, refit=False).fit(X, y)
-    assert asked == [(160, 160), (8, 160)] * 2  # some rows once more, in double precision
+    assert asked == [((160, 160), np.float32)] * 2
+
+
+def test_values_in_single_precision_are_rounded_once():
+    """Distances in single precision would lose digits, and double precision would be needed for less than these."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 40))
+    y = rng.integers(0, 2, 400)
+    X[y == 1] += 0.2
+    search = KernelSearchCV(SVC(), C=[100.0], gamma=[0.02], cv=2, scoring=_sees_values).fit(X, y)
+    assert search.best_score_ == 1.0
+
+
+def _sees_values(estimator, X, y):
+    """Whether the decision values are what rounding of kernel values alone makes of them."""
+    K = rbf_kernel(X, estimator.support_vectors_, gamma=0.02)
+    off = estimator.decision_function(X) - (K @ estimator.dual_coef_[0] + estimator.intercept_[0])
+    rounding = K.astype(np.float32) - K
+    return float(np.allclose(off, rounding @ estimator.dual_coef_[0], atol=1e-9, rtol=1e-3))
 
 
 _EACH = "penalties share kernel values and solutions, and each fold has a matrix of its own"

@@ -23,6 +23,7 @@ import plain
 from cases import KERNELS, blobs, laplacian
 from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
 from mercer.data import as_data
+from mercer.estimators.labels import check_labels
 from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed
 from mercer.solvers import Solution
 
@@ -210,6 +211,27 @@ def test_frames_have_names(frame):
 
 
 # Weights.
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([3, 1, 3, 9, 1, 9], np.uint8),
+        ([-128, 127, 0], np.int8),
+        ([-5, 4, -5, 4, 0, 0, 1, 2, 3, 3], np.int16),
+        ([2**63 - 1, 2**63 - 2, 2**63 - 1], np.int64),
+        ([-(2**63), 2**63 - 1], np.int64),
+        ([2**64 - 1, 2**64 - 2], np.uint64),
+        ([0, 2**40, 7], np.int64),
+    ],
+)
+def test_labels_are_numbered_as_if_they_were_sorted(labels, kind):
+    y = np.array(labels, dtype=kind)
+    classes, codes = check_labels(y)
+    expected, numbers = np.unique(y, return_inverse=True)
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(codes, numbers)
+    assert (classes.dtype, codes.dtype) == (y.dtype, np.int64)
 
 
 def test_class_weights():

@@ -1,6 +1,8 @@
 // Kernel tiles, compiled once per instruction set (see simd.hpp).
 #include "mercer/tiles.hpp"
 
+#include <type_traits>
+
 #include "mercer/dense_panels.hpp"
 #include "mercer/interpreter.hpp"
 #include "mercer/parallel.hpp"
@@ -26,10 +28,11 @@ constexpr int64_t kSymmetricTasks = 32;    // each has its own sums over rows
 constexpr int64_t kTasksOfPart = 8;        // of such a product that comes in parts
 constexpr int64_t kSymmetricColumns = 1 << 15;  // at a time: 8 MiB of such sums
 
-// Where finished tiles go: stored as they are, or multiplied by vectors and summed in double.
-template <class Real>
+// Where finished tiles of some precision go: stored, rounded where it is in less, or multiplied by vectors and summed
+// in double.
+template <class Stored>
 struct Sink {
-    Real* stored;           // null to accumulate
+    Stored* stored;         // null to accumulate
     int64_t stored_stride;  // distance between its rows
     double* sums;
     const double* vectors;  // (n_right, n_vectors); where there are few, (n_vectors, n_right)
@@ -42,21 +45,23 @@ struct Sink {
 };
 
 // to[column][row] = from[row][column], for as many rows and columns as a vector has lanes, or fewer.
-template <class Real>
-MERCER_INLINE void turn_square(const Real* from, int64_t from_stride, int n_rows, int n_columns, Real* to,
+template <class Real, class Stored>
+MERCER_INLINE void turn_square(const Real* from, int64_t from_stride, int n_rows, int n_columns, Stored* to,
                                int64_t to_stride) {
     constexpr int kLane = kLanesOf<Real>;
-    if (n_rows < kLane || n_columns < kLane) {
+    if (!std::is_same_v<Real, Stored> || n_rows < kLane || n_columns < kLane) {
         for (int c = 0; c < n_columns; ++c)
-            for (int r = 0; r < n_rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+            for (int r = 0; r < n_rows; ++r) to[c * to_stride + r] = static_cast<Stored>(from[r * from_stride + c]);
         return;
     }
-    VecOf<Real> rows[kLane];
+    if constexpr (std::is_same_v<Real, Stored>) {
+        VecOf<Real> rows[kLane];
 #pragma GCC unroll 16
-    for (int r = 0; r < kLane; ++r) rows[r] = load_vector(from + r * from_stride);
-    turn<Real>(rows);
+        for (int r = 0; r < kLane; ++r) rows[r] = load_vector(from + r * from_stride);
+        turn<Real>(rows);
 #pragma GCC unroll 16
-    for (int r = 0; r < kLane; ++r) store(to + r * to_stride, rows[r]);
+        for (int r = 0; r < kLane; ++r) store(to + r * to_stride, rows[r]);
+    }
 }
 
 int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -66,10 +71,10 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Finished tiles of one task, on their way to the sink. Sums over columns are kept lane by lane until the task ends.
 // Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied in the
 // end; summed, each element above also counts for its mirror image, in `mirrored`, which is the task's own.
-template <class Real>
+template <class Real, class Stored>
 class Outlet {
   public:
-    Outlet(const Sink<Real>& sink, int64_t first_row, int64_t n_rows, double* mirrored, int64_t first_column,
+    Outlet(const Sink<Stored>& sink, int64_t first_row, int64_t n_rows, double* mirrored, int64_t first_column,
            int64_t n_columns)
         : sink_(sink),
           first_row_(first_row),
@@ -104,20 +109,21 @@ class Outlet {
 
   private:
     void store_tile(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
-        Real* out = sink_.stored + row * sink_.stored_stride + column;
+        Stored* out = sink_.stored + row * sink_.stored_stride + column;
         for (int r = 0; r < n_rows; ++r, tile += stride, out += sink_.stored_stride) {
-            if (n_columns == kTileColumns<Real>) {
+            if constexpr (std::is_same_v<Real, Stored>)
+                if (n_columns == kTileColumns<Real>) {
 #pragma GCC unroll 8
-                for (int c = 0; c < kTileColumns<Real>; c += kLanesOf<Real>) store(out + c, load_vector(tile + c));
-            } else {
-                for (int c = 0; c < n_columns; ++c) out[c] = tile[c];
-            }
+                    for (int c = 0; c < kTileColumns<Real>; c += kLanesOf<Real>) store(out + c, load_vector(tile + c));
+                    continue;
+                }
+            for (int c = 0; c < n_columns; ++c) out[c] = static_cast<Stored>(tile[c]);
         }
     }
 
     void store_turned(const Real* tile, int n_rows, int n_columns, int stride, int64_t row, int64_t column) {
         constexpr int kLane = kLanesOf<Real>;
-        Real* out = sink_.stored + column * sink_.stored_stride + row;
+        Stored* out = sink_.stored + column * sink_.stored_stride + row;
         for (int r = 0; r < n_rows; r += kLane)
             for (int c = 0; c < n_columns; c += kLane)
                 turn_square(tile + r * stride + c, stride, static_cast<int>(min64(kLane, n_rows - r)),
@@ -196,7 +202,7 @@ class Outlet {
         }
     }
 
-    const Sink<Real>& sink_;
+    const Sink<Stored>& sink_;
     int64_t first_row_, first_column_, n_columns_;
     double* mirrored_;
     int64_t n_lanes_;
@@ -206,11 +212,11 @@ class Outlet {
 
 // The rows of a request in tasks. For sums of a symmetric matrix, each has sums of its own over its rows, and tasks
 // depend on the number of rows alone; all other sums are over columns and depend on no task.
-template <class Real>
+template <class Stored>
 class Tasks {
   public:
     // Of a multiple of `unit` rows each, and of `most` at most where nothing else is said.
-    Tasks(const TileRequest& request, const Sink<Real>& sink, int64_t columns_at_a_time, int64_t unit, int64_t least,
+    Tasks(const TileRequest& request, const Sink<Stored>& sink, int64_t columns_at_a_time, int64_t unit, int64_t least,
           int64_t most)
         : rows_per_task(rows_of_task(request, sink, unit, least, most)),
           first(divide_up(request.left.count, rows_per_task) * request.part / request.parts),
@@ -223,7 +229,7 @@ class Tasks {
 
     int64_t first_row(int64_t task) const { return (first + task) * rows_per_task; }
 
-    double* clear_mirrored(int64_t task, const Sink<Real>& sink, int64_t n_columns) const {
+    double* clear_mirrored(int64_t task, const Sink<Stored>& sink, int64_t n_columns) const {
         if (!adds_mirrored_) return nullptr;
         double* sums = memory_.as<double>() + task * sink.n_vectors * n_columns;
         for (int64_t c = 0; c < sink.n_vectors * n_columns; ++c) sums[c] = 0.0;
@@ -231,7 +237,7 @@ class Tasks {
     }
 
     // In the order of the tasks.
-    void add_mirrored(const Sink<Real>& sink, int64_t first_column, int64_t n_columns) const {
+    void add_mirrored(const Sink<Stored>& sink, int64_t first_column, int64_t n_columns) const {
         if (!adds_mirrored_) return;
         const double* sums = memory_.as<double>();
         for (int64_t task = 0; task < count; ++task)
@@ -240,7 +246,7 @@ class Tasks {
     }
 
   private:
-    static int64_t rows_of_task(const TileRequest& request, const Sink<Real>& sink, int64_t unit, int64_t least,
+    static int64_t rows_of_task(const TileRequest& request, const Sink<Stored>& sink, int64_t unit, int64_t least,
                                 int64_t most) {
         const int64_t n = request.left.count;
         const int64_t wanted = sink.adds_mirrored(request)
@@ -253,11 +259,11 @@ class Tasks {
     bool adds_mirrored_;
 };
 
-template <class Real>
+template <class Real, class Stored>
 struct DenseJob {
     const TileRequest& request;
-    const Sink<Real>& sink;
-    const Tasks<Real>& tasks;
+    const Sink<Stored>& sink;
+    const Tasks<Stored>& tasks;
     const double* centre_norms;       // of each pass
     int64_t first_column, n_columns;  // of the columns now packed
     Real *panels, *norms, *offsets;
@@ -265,10 +271,10 @@ struct DenseJob {
     int64_t groups;  // of rows packed at a time
 };
 
-template <class Real>
+template <class Real, class Stored>
 void pack_panel_task(void* context, int64_t panel) {
     constexpr int kColumns = kTileColumns<Real>;
-    const auto& job = *static_cast<const DenseJob<Real>*>(context);
+    const auto& job = *static_cast<const DenseJob<Real, Stored>*>(context);
     const int64_t p = job.request.right.n_features, first = panel * kColumns;
     const int count = static_cast<int>(min64(kColumns, job.n_columns - first));
     pack_dense<Real, kColumns>(job.request.right, job.first_column + first, count, job.request.centre, job.centre_norms,
@@ -276,8 +282,8 @@ void pack_panel_task(void* context, int64_t panel) {
                                job.offsets + first, job.stride);
 }
 
-template <class Real>
-void dense_rows(const DenseJob<Real>& job, int64_t first_row, int64_t last_row, Outlet<Real>& outlet) {
+template <class Real, class Stored>
+void dense_rows(const DenseJob<Real, Stored>& job, int64_t first_row, int64_t last_row, Outlet<Real, Stored>& outlet) {
     constexpr int kColumns = kTileColumns<Real>, kTileSize = kTileRows * kColumns;
     const RowsView& left = job.request.left;
     const Program& program = job.request.program;
@@ -316,20 +322,20 @@ void dense_rows(const DenseJob<Real>& job, int64_t first_row, int64_t last_row, 
     }
 }
 
-template <class Real>
+template <class Real, class Stored>
 void dense_rows_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const DenseJob<Real>*>(context);
+    const auto& job = *static_cast<const DenseJob<Real, Stored>*>(context);
     const int64_t first = job.tasks.first_row(task);
     const int64_t last = min64(first + job.tasks.rows_per_task, job.request.left.count);
-    Outlet<Real> outlet(job.sink, first, last - first, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
-                        job.first_column, job.n_columns);
+    Outlet<Real, Stored> outlet(job.sink, first, last - first, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
+                                job.first_column, job.n_columns);
     for (int64_t row = first; row < last; row += job.groups * kTileRows)
         dense_rows(job, row, min64(row + job.groups * kTileRows, last), outlet);
     outlet.finish();
 }
 
-template <class Real>
-void run_dense(const TileRequest& request, const Sink<Real>& sink) {
+template <class Real, class Stored>
+void run_dense(const TileRequest& request, const Sink<Stored>& sink) {
     constexpr int kColumns = kTileColumns<Real>;
     const Program& program = request.program;
     const int64_t p = request.right.n_features, m = request.right.count, n_passes = program.n_passes;
@@ -349,31 +355,31 @@ void run_dense(const TileRequest& request, const Sink<Real>& sink) {
     const int64_t most_groups = sink.stored == nullptr ? kMaxGroups : kStoredGroups;
     const int64_t groups = min64(most_groups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
     Scratch panels(sizeof(Real) * static_cast<std::size_t>(chunk * (p + 2 * n_passes)));
-    const Tasks<Real> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
+    const Tasks<Stored> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
     for (int64_t first = 0; first < m; first += chunk) {
-        DenseJob<Real> job{request,
-                           sink,
-                           tasks,
-                           centre_norms,
-                           first,
-                           min64(chunk, m - first),
-                           panels.as<Real>(),
-                           panels.as<Real>() + chunk * p,
-                           panels.as<Real>() + chunk * (p + n_passes),
-                           chunk,
-                           groups};
+        DenseJob<Real, Stored> job{request,
+                                   sink,
+                                   tasks,
+                                   centre_norms,
+                                   first,
+                                   min64(chunk, m - first),
+                                   panels.as<Real>(),
+                                   panels.as<Real>() + chunk * p,
+                                   panels.as<Real>() + chunk * (p + n_passes),
+                                   chunk,
+                                   groups};
         const int packers = job.n_columns * p < kPackedAlone ? 1 : request.n_threads;
-        parallel_for(divide_up(job.n_columns, kColumns), packers, pack_panel_task<Real>, &job);
-        parallel_for(tasks.count, request.n_threads, dense_rows_task<Real>, &job);
+        parallel_for(divide_up(job.n_columns, kColumns), packers, pack_panel_task<Real, Stored>, &job);
+        parallel_for(tasks.count, request.n_threads, dense_rows_task<Real, Stored>, &job);
         tasks.add_mirrored(sink, first, job.n_columns);
     }
 }
 
-template <class Real>
+template <class Real, class Stored>
 struct SparseJob {
     const TileRequest& request;
-    const Sink<Real>& sink;
-    const Tasks<Real>& tasks;
+    const Sink<Stored>& sink;
+    const Tasks<Stored>& tasks;
     int64_t first_column, n_columns;  // of the columns now packed
     SparseBlock<Real>* blocks;
     const int32_t* places;  // of features: those of the table on the right, whichever side is in blocks
@@ -387,8 +393,8 @@ struct SparseJob {
 };
 
 // What the i-th row of a side knows of itself for a pass.
-template <class Real, class Rows>
-MERCER_INLINE Real norm_of(const SparseJob<Real>& job, const Rows& rows, int64_t i, int64_t q) {
+template <class Real, class Stored, class Rows>
+MERCER_INLINE Real norm_of(const SparseJob<Real, Stored>& job, const Rows& rows, int64_t i, int64_t q) {
     const Pass& pass = job.request.program.passes[q];
     if (!pass.with_norms) return 0;
     Real norm = 0;
@@ -412,9 +418,9 @@ class Heads {
     int32_t* heads_;
 };
 
-template <class Real>
+template <class Real, class Stored>
 void pack_block_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const SparseJob<Real>*>(context);
+    const auto& job = *static_cast<const SparseJob<Real, Stored>*>(context);
     const RowsView& right = job.request.right;
     const int64_t first = task * kBlockColumns<Real>;
     const int count = static_cast<int>(min64(kBlockColumns<Real>, job.n_columns - first));
@@ -429,10 +435,10 @@ void pack_block_task(void* context, int64_t task) {
     });
 }
 
-template <class Real>
+template <class Real, class Stored>
 void sparse_rows_task(void* context, int64_t task) {
     constexpr int kColumns = kBlockColumns<Real>, kPanel = kPanelColumns<Real>;
-    const auto& job = *static_cast<const SparseJob<Real>*>(context);
+    const auto& job = *static_cast<const SparseJob<Real, Stored>*>(context);
     const RowsView &left = job.request.left, &right = job.request.right;
     const int64_t first = job.tasks.first_row(task);
     const int64_t n_rows = min64(job.tasks.rows_per_task, left.count - first);
@@ -464,8 +470,8 @@ void sparse_rows_task(void* context, int64_t task) {
     Scratch tile_memory(sizeof(Real) * static_cast<std::size_t>(kMaxStack * kColumns + n_passes * kTileSize));
     Real* tiles = tile_memory.as<Real>();
     Real* stack = tiles + n_passes * kTileSize;
-    Outlet<Real> outlet(job.sink, first, n_rows, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
-                        job.first_column, job.n_columns);
+    Outlet<Real, Stored> outlet(job.sink, first, n_rows, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
+                                job.first_column, job.n_columns);
     for (int64_t b = 0; b * kColumns < job.n_columns; ++b) {
         const SparseBlock<Real>& block = job.blocks[b];
         const int64_t column = job.first_column + b * kColumns;
@@ -499,8 +505,8 @@ void sparse_rows_task(void* context, int64_t task) {
     outlet.finish();
 }
 
-template <class Real>
-void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_t* places, int32_t n_common) {
+template <class Real, class Stored>
+void run_sparse(const TileRequest& request, const Sink<Stored>& sink, const int32_t* places, int32_t n_common) {
     constexpr int kColumns = kBlockColumns<Real>;
     const RowsView& right = request.right;
     const int64_t common_size = int64_t{n_common} * kColumns, m = right.count;
@@ -510,7 +516,7 @@ void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_
     const int64_t most = sink.adds_mirrored(request) ? kSymmetricColumns / kColumns : m;
     const int64_t n_blocks = min64(divide_up(m, kColumns), max64(1, min64(most, kPanelBytes / block_bytes)));
     const int64_t chunk = n_blocks * kColumns;
-    const Tasks<Real> tasks(request, sink, chunk, 1, kSparseRows, kMostSparseRows);
+    const Tasks<Stored> tasks(request, sink, chunk, 1, kSparseRows, kMostSparseRows);
     Scratch block_memory(sizeof(SparseBlock<Real>) * static_cast<std::size_t>(n_blocks));
     Scratch common(static_cast<std::size_t>(block_bytes * n_blocks));
     Scratch chosen_memory(static_cast<std::size_t>(program.n_passes * right.n_features));
@@ -521,15 +527,15 @@ void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_
         for (int64_t j = 0; pass.columns && j < pass.n_columns; ++j) chosen[pass.columns[j]] = true;
     }
     for (int64_t first = 0; first < m; first += chunk) {
-        SparseJob<Real> job{request,
-                            sink,
-                            tasks,
-                            first,
-                            min64(chunk, m - first),
-                            block_memory.as<SparseBlock<Real>>(),
-                            places,
-                            n_common,
-                            chosen_memory.as<bool>()};
+        SparseJob<Real, Stored> job{request,
+                                    sink,
+                                    tasks,
+                                    first,
+                                    min64(chunk, m - first),
+                                    block_memory.as<SparseBlock<Real>>(),
+                                    places,
+                                    n_common,
+                                    chosen_memory.as<bool>()};
         int64_t n_entries = 0;
         with_csr(right, places, [&](const auto& rows) {
             for (int64_t c = 0; c < job.n_columns; ++c) n_entries += rows.length(first + c);
@@ -549,31 +555,31 @@ void run_sparse(const TileRequest& request, const Sink<Real>& sink, const int32_
                     at += rows.length(first + c);
             }
         });
-        parallel_for(divide_up(job.n_columns, kColumns), request.n_threads, pack_block_task<Real>, &job);
-        parallel_for(tasks.count, request.n_threads, sparse_rows_task<Real>, &job);
+        parallel_for(divide_up(job.n_columns, kColumns), request.n_threads, pack_block_task<Real, Stored>, &job);
+        parallel_for(tasks.count, request.n_threads, sparse_rows_task<Real, Stored>, &job);
         tasks.add_mirrored(sink, first, job.n_columns);
     }
 }
 
-template <class Real>
-constexpr int64_t kMirrored = 2 * kLanesOf<Real>;  // rows
-constexpr int64_t kMirroredAhead = 32;             // rows that are asked for before they are read
+template <class Stored>
+constexpr int64_t kMirrored = 2 * kLanesOf<Stored>;  // rows
+constexpr int64_t kMirroredAhead = 32;               // rows that are asked for before they are read
 
-template <class Real>
+template <class Stored>
 struct MirrorJob {
-    const Sink<Real>& sink;
+    const Sink<Stored>& sink;
     int64_t size;
 };
 
 // Copies what is above the diagonal to below it, for as many rows as two vectors have lanes. It is written where it was
 // written before, a little further on; what is read comes from other rows each time, which no processor foresees.
-template <class Real>
+template <class Stored>
 void mirror_task(void* context, int64_t task) {
-    constexpr int kLane = kLanesOf<Real>;
-    const auto& job = *static_cast<const MirrorJob<Real>*>(context);
-    const int64_t stride = job.sink.stored_stride, first = task * kMirrored<Real>;
-    const int64_t last = min64(first + kMirrored<Real>, job.size);
-    Real* out = job.sink.stored;
+    constexpr int kLane = kLanesOf<Stored>;
+    const auto& job = *static_cast<const MirrorJob<Stored>*>(context);
+    const int64_t stride = job.sink.stored_stride, first = task * kMirrored<Stored>;
+    const int64_t last = min64(first + kMirrored<Stored>, job.size);
+    Stored* out = job.sink.stored;
     for (int64_t column = 0; column < first; column += kLane) {
         for (int64_t ahead = column + kMirroredAhead; ahead < min64(column + kMirroredAhead + kLane, first); ++ahead)
             for (int64_t row = first; row < last; row += kLane) __builtin_prefetch(out + ahead * stride + row);
@@ -601,26 +607,26 @@ bool mirroring_pays(const TileRequest& request) {
     return terms * request.program.n_passes >= kMirroredTerms * rows.count;
 }
 
-template <class Real>
-void run(const TileRequest& request, const Sink<Real>& sink) {
+template <class Real, class Stored>
+void run(const TileRequest& request, const Sink<Stored>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
     TileRequest asked = request;
     asked.symmetric = request.symmetric && (sink.stored == nullptr || mirroring_pays<Real>(request));
     if (!request.left.sparse) {
-        run_dense(asked, sink);
+        run_dense<Real>(asked, sink);
     } else if (sink.stored != nullptr && request.left.count < request.right.count) {
         // Columns cost more to set up than rows: the fewer ones are columns.
         asked.left = request.right, asked.right = request.left;
-        Sink<Real> columns = sink;
+        Sink<Stored> columns = sink;
         columns.turned = true;
-        run_sparse(asked, columns, request.right.csr.places, request.right.csr.n_common);
+        run_sparse<Real>(asked, columns, request.right.csr.places, request.right.csr.n_common);
     } else {
-        run_sparse(asked, sink, request.right.csr.places, request.right.csr.n_common);
+        run_sparse<Real>(asked, sink, request.right.csr.places, request.right.csr.n_common);
     }
     if (!asked.symmetric || sink.stored == nullptr) return;
-    MirrorJob<Real> job{sink, request.left.count};
+    MirrorJob<Stored> job{sink, request.left.count};
     const int n_threads = job.size < kMirroredAlone ? 1 : request.n_threads;
-    parallel_for(divide_up(job.size, kMirrored<Real>), n_threads, mirror_task<Real>, &job);
+    parallel_for(divide_up(job.size, kMirrored<Stored>), n_threads, mirror_task<Stored>, &job);
 }
 
 template <class Real>
@@ -633,17 +639,21 @@ void combine(const TileRequest& request, const double* vectors, int64_t n_vector
         for (int64_t t = 0; t < n_vectors; ++t) turned[t * n_right + j] = vectors[j * n_vectors + t];
     TileRequest asked = request;
     asked.symmetric = request.symmetric && n_vectors <= kFewVectors;
-    run(asked, Sink<Real>{nullptr, 0, out, turn ? turned : vectors, n_vectors, n_right, false});
+    run<Real>(asked, Sink<Real>{nullptr, 0, out, turn ? turned : vectors, n_vectors, n_right, false});
 }
 
 }  // namespace
 
 void block(const TileRequest& request, double* out, int64_t out_stride) {
-    run(request, Sink<double>{out, out_stride, nullptr, nullptr, 0, 0, false});
+    run<double>(request, Sink<double>{out, out_stride, nullptr, nullptr, 0, 0, false});
 }
 
 void block_single(const TileRequest& request, float* out, int64_t out_stride) {
-    run(request, Sink<float>{out, out_stride, nullptr, nullptr, 0, 0, false});
+    run<float>(request, Sink<float>{out, out_stride, nullptr, nullptr, 0, 0, false});
+}
+
+void block_rounded(const TileRequest& request, float* out, int64_t out_stride) {
+    run<double>(request, Sink<float>{out, out_stride, nullptr, nullptr, 0, 0, false});
 }
 
 void matvec(const TileRequest& request, const double* vectors, int64_t n_vectors, double* out) {

@@ -20,7 +20,7 @@ namespace {
 template <class Real>
 void block(const std::string& isa, const CompiledKernel& kernel, const Table& left,
            std::optional<ConstIndices> left_rows, const Table& right, std::optional<ConstIndices> right_rows,
-           std::optional<ConstDoubles> centre, MatrixOf<Real> out, int n_threads) {
+           std::optional<ConstDoubles> centre, MatrixOf<Real> out, int n_threads, bool rounded) {
     const TileRequest request = make_request(kernel, left, left_rows, right, right_rows, centre, n_threads);
     require(static_cast<int64_t>(out.shape(0)) == request.left.count &&
                 static_cast<int64_t>(out.shape(1)) == request.right.count &&
@@ -29,7 +29,7 @@ void block(const std::string& isa, const CompiledKernel& kernel, const Table& le
     const Implementation& native = implementation(isa);
     nb::gil_scoped_release release;
     if constexpr (std::is_same_v<Real, float>)
-        native.block_single(request, out.data(), out.stride(0));
+        (rounded ? native.block_rounded : native.block_single)(request, out.data(), out.stride(0));
     else
         native.block(request, out.data(), out.stride(0));
 }
@@ -55,7 +55,8 @@ template <class Real>
 void bind_block(nb::module_& m) {
     m.def("block", &block<Real>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
-          nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+          nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"),
+          nb::arg("rounded") = false);
 }
 
 template <bool single>

@@ -41,6 +41,7 @@ def block(
     centre: _Float | None,
     out: _Real,
     n_threads: int,
+    rounded: bool = False,
 ) -> None: ...
 def matvec(
     isa: str,

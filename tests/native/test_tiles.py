@@ -250,6 +250,38 @@ def test_single_precision_keeps_the_laws_to_the_bit(isa, stored, p):
     assert (out[:, [0, 1, 7, 8, 9, 10, 11]] == -1.0).all()
 
 
+def block_rounded(isa, program, A, B, a=None, b=None, centre=None, threads=1):
+    shape = (A.shape[0] if a is None else a.size, B.shape[0] if b is None else b.size)
+    frame = np.full((shape[0], shape[1] + 3), np.nan, dtype=np.float32)
+    out = frame[:, : shape[1]]
+    _core.block(isa, compiled(program), table(A), a, table(B), b, centre, out, threads, rounded=True)
+    assert np.isnan(frame[:, shape[1] :]).all()
+    return out
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+def test_rounded_values_are_those_of_double_precision(isa, stored):
+    A, B, program = rows(max(SIZES), 3, 0), rows(max(SIZES), 3, 1), (RBF(gamma=0.1) + Linear()).lower()
+    left, right = STORED[stored](A), STORED[stored](B)
+    expected = block(isa, program, left, right).astype(np.float32)
+    assert (expected != block_single(isa, program, left, right)).any()
+    for n, m in product(SIZES, repeat=2):
+        found = block_rounded(isa, program, left, right, np.arange(n), np.arange(m))
+        np.testing.assert_array_equal(found, expected[:n, :m])
+
+
+@every_isa
+@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
+@pytest.mark.parametrize("p", [4, 70])  # of so many rows, evaluated on both sides of the diagonal, and copied
+def test_rounded_values_of_a_symmetric_matrix(isa, stored, p):
+    X, program = STORED[stored](rows(1100, p)), RBF(gamma=0.5).lower()
+    centre = np.full(p, 0.25) if stored in DENSE else None
+    K = block_rounded(isa, program, X, X, centre=centre)
+    np.testing.assert_array_equal(K, block(isa, program, X, X, centre=centre).astype(np.float32))
+    np.testing.assert_array_equal(block_rounded(isa, program, X, X, centre=centre, threads=2), K)
+
+
 @every_isa
 @pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
 @pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e30])

@@ -19,7 +19,7 @@ struct Implementation {
     const char* name;  // "avx512", "avx2" or "baseline"
     BlockFunction block;
     MatvecFunction matvec, matvec_single;
-    BlockSingleFunction block_single;
+    BlockSingleFunction block_single, block_rounded;
     void (*block_values)(const BlockProblem<double>&, double* values);
     BlockSolver<double> pair_steps, newton_steps;
     BlockSolver<float> pair_steps_single, newton_steps_single;

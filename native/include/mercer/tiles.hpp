@@ -19,7 +19,7 @@ struct TileRequest {
 // out[i * out_stride + j] = k(left_i, right_j)
 using BlockFunction = void (*)(const TileRequest&, double* out, int64_t out_stride);
 
-// The same, evaluated in single precision.
+// The same in single precision: evaluated in it, or in double precision and rounded.
 using BlockSingleFunction = void (*)(const TileRequest&, float* out, int64_t out_stride);
 
 // out[i * n_vectors + t] += sum_j k(left_i, right_j) vectors[j * n_vectors + t]; no kernel value is stored.
@@ -30,18 +30,21 @@ using MatvecFunction = void (*)(const TileRequest&, const double* vectors, int64
 namespace baseline {
 void block(const TileRequest&, double*, int64_t);
 void block_single(const TileRequest&, float*, int64_t);
+void block_rounded(const TileRequest&, float*, int64_t);
 void matvec(const TileRequest&, const double*, int64_t, double*);
 void matvec_single(const TileRequest&, const double*, int64_t, double*);
 }  // namespace baseline
 namespace avx2 {
 void block(const TileRequest&, double*, int64_t);
 void block_single(const TileRequest&, float*, int64_t);
+void block_rounded(const TileRequest&, float*, int64_t);
 void matvec(const TileRequest&, const double*, int64_t, double*);
 void matvec_single(const TileRequest&, const double*, int64_t, double*);
 }  // namespace avx2
 namespace avx512 {
 void block(const TileRequest&, double*, int64_t);
 void block_single(const TileRequest&, float*, int64_t);
+void block_rounded(const TileRequest&, float*, int64_t);
 void matvec(const TileRequest&, const double*, int64_t, double*);
 void matvec_single(const TileRequest&, const double*, int64_t, double*);
 }  // namespace avx512

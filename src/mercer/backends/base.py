@@ -51,9 +51,19 @@ class Backend(ABC):
 
     @abstractmethod
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
     ) -> None:
-        """Write k(left_i, right_j) into `out`, (left rows, right rows), of float64 or float32 and contiguous rows."""
+        """Write k(left_i, right_j) into `out`, (left rows, right rows), of float64 or float32 and contiguous rows.
+
+        What goes to float32 may be evaluated in single precision, unless it is to be values in double, `rounded`.
+        """
 
     @abstractmethod
     def matvec(

@@ -54,9 +54,17 @@ class BlockBackend(Backend):
         self.scratch_bytes = 8 * self.values_per_call
 
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        del rounded  # they always are
         n_rows, n_columns = out.shape
         width = n_columns
         if self._pieces > 1:

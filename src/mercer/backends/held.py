@@ -26,15 +26,12 @@ class HeldRows(Precomputed):
     Parameters
     ----------
     matrix : ndarray of shape (n, n), float32 or float64
-    error : float, default=0.0
-        How far its values are off, root mean square.
     n_jobs : int, optional
         Threads for what is done once for all machines.
     """
 
-    def __init__(self, matrix: npt.NDArray[np.floating], error: float = 0.0, *, n_jobs: int | None = None) -> None:
+    def __init__(self, matrix: npt.NDArray[np.floating], *, n_jobs: int | None = None) -> None:
         super().__init__(matrix)
-        self.error = error
         self._probes = _Probes(self.whole, n_threads(n_jobs))
 
     def diagonal(self) -> FloatArray:
@@ -117,9 +114,17 @@ class HeldValues(Backend):
         self._largest = 0.0
 
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        del rounded  # values are what they are
         matrix, rows = _columns(left, left_rows)
         gather_rows(matrix, rows, _columns(right, right_rows)[1], out, self.n_threads)
 

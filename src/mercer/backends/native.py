@@ -86,7 +86,14 @@ class NativeBackend(Backend):
         self._table(data)
 
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
         evaluate_block(
@@ -99,6 +106,7 @@ class NativeBackend(Backend):
             self._centre,
             out,
             self._threads_for(out.size),
+            rounded,
         )
 
     def matvec(

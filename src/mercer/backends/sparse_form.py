@@ -48,10 +48,17 @@ class SparseForm(Backend):
         self.thread_bytes = native.thread_bytes
 
     def block(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, out: Array
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        self._native.block(self._form(left), left_rows, self._form(right), right_rows, out)
+        self._native.block(self._form(left), left_rows, self._form(right), right_rows, out, rounded=rounded)
 
     def matvec(
         self,

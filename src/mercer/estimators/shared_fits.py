@@ -251,7 +251,7 @@ class SharedFits:
             if not isinstance(held, HeldRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
-            if not stalled and not rounding_shows(machine, course.size, held.error, used.data):
+            if not stalled and not rounding_shows(machine, course.size, used.data):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
@@ -296,9 +296,7 @@ class SharedFits:
             if n_bytes > self._limit // share:
                 beyond.append(n_bytes)
                 continue
-            held = kept.of(kernel, rows, dtype, n_jobs, self._check)
-            if np.isfinite(held.error):
-                yield held, what_is_shared(kernel, by_folds=by_folds)
+            yield kept.of(kernel, rows, dtype, n_jobs, self._check), what_is_shared(kernel, by_folds=by_folds)
         yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
 
     def _bound(self, machine: Iterated, number: int) -> None:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from mercer.backends import HeldRows
 from mercer.estimators.fold_rows import Rows
-from mercer.estimators.single_precision import error_of
 from mercer.gram import Gram, claimed
 from mercer.kernels import Kernel
 
@@ -70,8 +69,7 @@ class Matrices:
                 matrix = self._memory.square(rows.data.n, dtype)
                 order = np.arange(rows.data.n) if rows.order is None else rows.order
                 gram = Gram(kernel, rows.data, n_jobs=n_jobs)
-                for _ in gram.fill_block(matrix, order, order):
+                for _ in gram.fill_block(matrix, order, order, rounded=True):
                     check()
-                error = 0.0 if dtype is np.float64 else error_of(matrix, gram, order)
-                self._by_dtype[dtype] = HeldRows(matrix, error, n_jobs=n_jobs).rows(np.argsort(order))
+                self._by_dtype[dtype] = HeldRows(matrix, n_jobs=n_jobs).rows(np.argsort(order))
             return self._by_dtype[dtype]

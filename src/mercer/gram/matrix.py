@@ -293,21 +293,23 @@ class Gram:
             pass
         return out
 
-    def fill_block(self, out: Array, rows: IndexArray | None, cols: IndexArray | None) -> Iterator[None]:
+    def fill_block(
+        self, out: Array, rows: IndexArray | None, cols: IndexArray | None, *, rounded: bool = False
+    ) -> Iterator[None]:
         """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
 
-        Where `out` is float32, values may be evaluated in single precision. Where `rows` and `cols` are the same
-        object, half of them may be copied.
+        Where `out` is float32, values may be evaluated in single precision, unless they are to be those in double
+        precision, `rounded`. Where `rows` and `cols` are the same object, half of them may be copied.
         """
         if out.size == 0:
             return
         if self.folded is not None:
-            yield from self._fill_folded(*self.folded, out, rows, cols)
+            yield from self._fill_folded(*self.folded, out, rows, cols, rounded=rounded)
             return
         row_idx = self._translate(rows)
         if rows is cols and out.size <= 2 * self.values_per_call:
             at = np.arange(self.n) if row_idx is None else row_idx
-            self._store.block(at, at, out)
+            self._store.block(at, at, out, rounded=rounded)
             yield
             return
         col_idx = self._translate(cols)
@@ -315,7 +317,7 @@ class Gram:
         for first in range(0, out.shape[0], height):
             part = slice(first, min(first + height, out.shape[0]))
             at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
-            self._store.block(at, col_idx, out[part])
+            self._store.block(at, col_idx, out[part], rounded=rounded)
             yield
 
     def accumulate(
@@ -487,7 +489,14 @@ class Gram:
         return values, bounds
 
     def _fill_folded(
-        self, view: Gram, which: IndexArray, out: Array, rows: IndexArray | None, cols: IndexArray | None
+        self,
+        view: Gram,
+        which: IndexArray,
+        out: Array,
+        rows: IndexArray | None,
+        cols: IndexArray | None,
+        *,
+        rounded: bool,
     ) -> Iterator[None]:
         """Write K[rows, cols] from the values between distinct rows."""
         some_rows, row_repeats = fold(which if rows is None else which[rows], view.n)
@@ -495,10 +504,10 @@ class Gram:
             (some_rows, row_repeats) if rows is cols else fold(which if cols is None else which[cols], view.n)
         )
         if some_rows.size == row_repeats.size and some_cols.size == col_repeats.size:
-            yield from view.fill_block(out, some_rows, some_cols)
+            yield from view.fill_block(out, some_rows, some_cols, rounded=rounded)
             return
         values = np.empty((some_rows.size, some_cols.size), dtype=out.dtype)
-        yield from view.fill_block(values, some_rows, some_cols)
+        yield from view.fill_block(values, some_rows, some_cols, rounded=rounded)
         gather_rows(values, row_repeats, col_repeats, out, self.n_threads)
         yield
 

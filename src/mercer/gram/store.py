@@ -77,11 +77,11 @@ class Store:
         """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
         return self.data.n if self.kept.capacity else 0
 
-    def block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
+    def block(self, rows: IndexArray, cols: IndexArray | None, out: Array, *, rounded: bool = False) -> None:
         """Write K[rows, cols], from kept rows where there are some."""
         slots = self.kept.slots(rows, self._evaluate_rows)
         if slots is None:
-            self._evaluate_block(rows, cols, out)
+            self._evaluate_block(rows, cols, out, rounded=rounded)
         else:
             gather_rows(self.kept.values, slots, cols, out, self.backend.n_threads)
 
@@ -136,9 +136,9 @@ class Store:
         assert found is not None
         return found
 
-    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array) -> None:
+    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array, *, rounded: bool = False) -> None:
         self.n_values += out.size
-        self.backend.block(self.data, rows, self.data, cols, out)
+        self.backend.block(self.data, rows, self.data, cols, out, rounded=rounded)
 
     def _evaluate_rows(self, rows: IndexArray, out: Array) -> None:
         self._evaluate_block(rows, None, out)

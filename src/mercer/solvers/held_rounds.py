@@ -70,7 +70,7 @@ class Progression:
     ) -> None:
         """Go on, in place, for some tens of milliseconds at most."""
         p = self._whole
-        room = gram.arena.array(max(_LEAST_ROOM, _power_of_two(self._wanted // 8)), np.float64)
+        room = gram.arena.array(max(_LEAST_ROOM, self._wanted // 8), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
         self.n_done, self._wanted = solve_held(
             select_isa(),
@@ -215,7 +215,3 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
 def _at_rows(rows: IndexArray, beta: FloatArray, n: int) -> FloatArray:
     """The coefficient of each row of the matrix."""
     return np.bincount(rows, beta, n).astype(np.float64, copy=False)
-
-
-def _power_of_two(size: int) -> int:
-    return 1 << max(0, size - 1).bit_length()
