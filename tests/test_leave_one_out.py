@@ -629,6 +629,15 @@ def test_a_refit_that_needs_no_support_vectors_has_none(C):
     assert found.decision[2] == pytest.approx(-0.085)  # both others are in the tube around their middle
 
 
+@pytest.mark.parametrize("seed", [132, 156, 159])
+def test_refits_whose_support_vectors_are_few_have_no_more_of_them(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 14))
+    X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.normal(size=n)
+    machine = SVR(C=3000.0, kernel="linear", epsilon=0.45 * np.ptp(y))
+    np.testing.assert_allclose(leave_one_out(machine, X, y).decision, brute_force(machine, X, y), atol=1e-6)
+
+
 def test_a_pass_without_a_variable_to_watch_ends():
     X = [[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 0.0, -1.0], [1.0, 1.0, -1.0]]
     y = np.array(

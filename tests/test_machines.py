@@ -545,6 +545,17 @@ def test_coefficients_sum_to_0_however_wide_their_boxes(machine, C):
         assert fitted.intercept_[0] == pytest.approx(best[-1], rel=1e-9)
 
 
+def test_a_tube_that_has_room_for_all_rows_is_around_their_middle_after_any_other():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = np.round(2.0 * rng.normal(size=(9, 2))), rng.normal(size=9)
+        machine = SVR(C=100.0, kernel="linear", epsilon=0.05, warm_start=True).fit(X, y)
+        assert machine.n_support_[0] > 0
+        machine.set_params(epsilon=0.6 * np.ptp(y)).fit(X, y)
+        assert machine.n_support_[0] == 0
+        assert machine.intercept_[0] == pytest.approx(0.5 * (y.min() + y.max()))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cases import PROBLEMS
 from mercer.problems import Problem, c_svc, c_svc_each, epsilon_svr, nearest_points, one_class, quantile
 
+EPS = float(np.finfo(np.float64).eps)
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
 
 
@@ -231,10 +232,36 @@ def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_o
     problem.balance(free)
     assert free[0] == 1.0 - 3e-16  # another is free: nothing hangs on this one
     assert free.sum() == 0.0
-    narrow = c_svc([1.0, -1.0, 1.0], [1.0, 1.0, 1e-15])
-    beta = np.array([1.0, -1.0, 4e-16])
+    narrow = c_svc([1.0, -1.0, 1.0], [1.0, 1.0 + 2.0 * EPS, 5.0 * EPS])
+    beta = np.array([1.0, -1.0 - 2.0 * EPS, 2.0 * EPS])
     narrow.balance(beta)
-    assert beta[2] != 0.0
+    assert beta[2] == 2.0 * EPS  # a box as narrow as rounding has an inside too
+
+
+def test_variables_that_only_drift_keeps_from_bounds_are_put_there_however_far_it_is():
+    """Others at bounds leave the free ones no room: they are what sums of steps have rounded off, of any size."""
+    problem = epsilon_svr([0.3, -0.2, 0.1], 100.0, 0.6)
+    for left in ([1e-13], [0.0, 1e-13, 3e-13], [0.0, 0.0, 0.0, -2e-9]):
+        beta = np.zeros(6)
+        beta[: len(left)] = left
+        problem.balance(beta)
+        assert not beta.any()
+    full = c_svc([1.0, 1.0, -1.0, -1.0], 91.0)
+    beta = np.array([91.0, 91.0 - 1.4e-12, -91.0, -91.0])  # from above, where a difference has digits less
+    full.balance(beta)
+    np.testing.assert_array_equal(beta, full.upper + full.lower)
+    beta = np.array([91.0, 3e-13, -91.0, -1e-13])  # as far from bounds, but both have room
+    full.balance(beta)
+    np.testing.assert_array_equal(beta, [91.0, 3e-13, -91.0, -3e-13])
+
+
+def test_bounds_whose_sum_is_its_total_but_for_rounding_leave_nobody_free():
+    weights = [0.1, 0.2, 0.3]  # 0.1 + 0.2 is more than 0.3
+    problem = c_svc([1.0, 1.0, -1.0], np.array(weights) * 7.0)
+    beta = np.array([problem.upper[0], -problem.lower[2] - problem.upper[0], problem.lower[2]])
+    assert 0.0 < problem.upper[1] - beta[1] < 1e-15
+    problem.balance(beta)
+    np.testing.assert_array_equal(beta, problem.upper + problem.lower)
 
 
 def test_sums_of_several_problems_are_put_right_as_those_of_each():

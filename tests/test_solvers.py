@@ -18,11 +18,13 @@ from sklearn.datasets import load_breast_cancer
 import plain
 from cases import PROBLEMS, WAYS, blobs, going, hostile_tables
 from mercer import _reference
+from mercer.backends import HeldRows
 from mercer.data import Precomputed, as_data
 from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels.held import Held
 from mercer.problems import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import (
     BatchSMO,
@@ -298,6 +300,40 @@ def test_a_warm_start_at_the_optimum_takes_no_steps():
     warm = solved(X, y, 1.0, limits=Limits(tol=1e-3), start=cold.beta)
     assert warm.status is Status.OPTIMAL
     assert warm.n_iter <= 1
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.usefixtures("way")
+def test_of_a_start_that_is_not_needed_nothing_is_left(is_held):
+    """Steps from coefficients of 100 and more leave some of 1e-14: one of them that is free would settle the bias."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 24))
+        X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.normal(size=n)
+        gram = Gram(Linear(), as_data(X))
+        if is_held:
+            gram = Gram(Held(Linear()), HeldRows(np.ascontiguousarray(X @ X.T)).rows(np.arange(n)))
+        narrow = solve(epsilon_svr(y, 100.0, 0.05), gram)
+        wide = solve(epsilon_svr(y, 100.0, 0.6 * np.ptp(y)), gram, start=narrow.beta, before=narrow.product)
+        assert narrow.beta.any()
+        assert not wide.beta.any()
+        assert wide.bias == pytest.approx(0.5 * (y.min() + y.max()))  # all rows are in the tube around their middle
+
+
+@pytest.mark.parametrize("seed", [5, 12, 19, 24, 69, 86])
+@pytest.mark.usefixtures("way")
+def test_where_all_are_at_bounds_no_drift_of_sums_settles_the_bias(seed):
+    rng = np.random.default_rng(seed)
+    X, y = np.round(0.6 * rng.normal(size=(14, 1))), rng.normal(size=14)
+    problem = epsilon_svr(y, 12345.6, 0.1 * np.ptp(y))
+    solution = solve(problem, Gram(Linear(), as_data(X)), limits=Limits(tol=1e-6))
+    beta, gradient = solution.beta, np.tile(X @ X.T @ problem.coefficients(solution.beta)[:, None], (2, 1))[:, 0]
+    gradient += problem.linear
+    assert solution.certificate.n_free == 0
+    assert math.fsum(beta) == solution.certificate.dual_infeasibility == 0.0
+    interval = gradient[beta > problem.lower].max(), gradient[beta < problem.upper].min()
+    assert interval[1] - interval[0] > 0.005
+    assert solution.bias == pytest.approx(-np.mean(interval))
 
 
 @pytest.mark.parametrize(

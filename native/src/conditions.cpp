@@ -9,7 +9,9 @@ namespace mercer {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kHair = 1e-14;       // of the largest coefficient: what rounding leaves between one and its bound
+// Of the sum of sizes: by so much may a sum of bounds miss its total where it makes it but for rounding. Each bound is
+// a product of C, a weight and a weight of its class, all three rounded by half of eps, as are both products.
+constexpr double kRounded = 4.0 * std::numeric_limits<double>::epsilon();
 constexpr double kShareOfBox = 1e-6;  // at most: boxes narrower than that have an inside too
 
 // A sum in twice the precision of double [Knuth, TAOCP 2, 4.2.2, theorem B: what an addition rounds off is a double].
@@ -83,45 +85,46 @@ Conditions find_conditions(const Point& point, double* multipliers) {
     return found;
 }
 
-// Where the only free variables are so by what rounding has left, they are put at their bounds: one of them would
-// settle the multiplier alone, which is the middle of an interval without it.
-static void leave_none_almost_at_bounds(int64_t size, double* beta, const double* lower, const double* upper) {
-    double largest = 0.0;
-    for (int64_t u = 0; u < size; ++u) largest = std::max(largest, std::fabs(beta[u]));
-    const auto near = [&](int64_t u, double bound) {
-        return std::fabs(beta[u] - bound) <= std::min(kHair * largest, kShareOfBox * (upper[u] - lower[u]));
-    };
-    for (int64_t u = 0; u < size; ++u)
-        if (lower[u] < beta[u] && beta[u] < upper[u] && !near(u, lower[u]) && !near(u, upper[u])) return;
-    for (int64_t u = 0; u < size; ++u) {
-        if (near(u, lower[u])) beta[u] = lower[u];
-        if (near(u, upper[u])) beta[u] = upper[u];
-    }
-}
-
 double find_sum(int64_t size, const double* values) {
     TwofoldSum sum;
     for (int64_t u = 0; u < size; ++u) sum.add(values[u]);
     return sum.value();
 }
 
-double find_surplus(int64_t size, const double* beta, const double* start) {
-    TwofoldSum surplus;
-    for (int64_t u = 0; u < size; ++u) surplus.add(beta[u]), surplus.add(-start[u]);
-    return surplus.value();
-}
-
-void balance(int64_t size, double* beta, const double* start, const double* lower, const double* upper) {
-    leave_none_almost_at_bounds(size, beta, lower, upper);
-    const double surplus = find_surplus(size, beta, start);
-    if (surplus == 0.0) return;
-    int64_t least = -1;
-    for (int64_t u = 0; u < size; ++u) {
-        const double moved = beta[u] - surplus;
-        const bool fits = lower[u] < beta[u] && beta[u] < upper[u] && lower[u] < moved && moved < upper[u];
-        if (fits && (least < 0 || std::fabs(beta[u]) < std::fabs(beta[least]))) least = u;
+void balance(int64_t size, double* beta, double total, const double* lower, const double* upper) {
+    TwofoldSum sum;
+    double mass = 0.0;
+    for (int64_t u = 0; u < size; ++u) sum.add(beta[u]), mass += std::fabs(beta[u]);
+    sum.add(-total);
+    const double surplus = sum.value(), rounding = kRounded * mass;
+    const auto is_free = [&](int64_t u) { return lower[u] < beta[u] && beta[u] < upper[u]; };
+    if (surplus != 0.0) {
+        const double* ends = surplus > 0.0 ? lower : upper;
+        double room = 0.0;
+        int64_t least = -1;
+        for (int64_t u = 0; u < size; ++u) {
+            if (!is_free(u)) continue;
+            room += std::fabs(beta[u] - ends[u]);
+            const double moved = beta[u] - surplus;
+            const bool fits = lower[u] <= moved && moved <= upper[u];
+            if (fits && (least < 0 || std::fabs(beta[u]) < std::fabs(beta[least]))) least = u;
+        }
+        if (least >= 0) {
+            beta[least] -= surplus;
+        } else if (std::fabs(room - std::fabs(surplus)) <= rounding) {
+            for (int64_t u = 0; u < size; ++u)
+                if (is_free(u)) beta[u] = ends[u];
+        }
     }
-    if (least >= 0) beta[least] -= surplus;
+    double way = 0.0;
+    for (int64_t u = 0; u < size; ++u) {
+        if (!is_free(u)) continue;
+        const double gap = std::min(beta[u] - lower[u], upper[u] - beta[u]);
+        way += gap;
+        if (gap > kShareOfBox * (upper[u] - lower[u]) || way > rounding) return;
+    }
+    for (int64_t u = 0; u < size; ++u)
+        if (is_free(u)) beta[u] = beta[u] - lower[u] < upper[u] - beta[u] ? lower[u] : upper[u];
 }
 
 }  // namespace mercer

@@ -209,7 +209,7 @@ class Batch {
         native_.block_values(block, values);
         for (int64_t u = 0; u < machine.size; ++u) values[u] += linear[u];  // the gradient, while it is being solved
         descend(block, rows, result);
-        if (batch_.grouped) balance(machine.size, beta, start, lower, upper);
+        if (batch_.grouped) balance(machine.size, beta, find_sum(machine.size, start), lower, upper);
         native_.block_values(block, values);
         result.multiplier = 0.0;
         result.conditions = find_conditions(

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <tuple>
@@ -91,6 +92,19 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
 
 double twofold_sum(ConstDoubles values) { return find_sum(static_cast<int64_t>(values.shape(0)), values.data()); }
 
+void balance_each(Doubles beta, ConstDoubles lower, ConstDoubles upper, ConstIndices edges, ConstDoubles totals) {
+    const auto n = static_cast<int64_t>(beta.shape(0)), n_sums = static_cast<int64_t>(totals.shape(0));
+    require(static_cast<int64_t>(lower.shape(0)) == n && static_cast<int64_t>(upper.shape(0)) == n,
+            "beta, lower and upper must have the same length");
+    const int64_t* edge = edges.data();
+    require(static_cast<int64_t>(edges.shape(0)) == n_sums + 1 && edge[0] == 0 && edge[n_sums] == n &&
+                std::is_sorted(edge, edge + n_sums + 1),
+            "edges must rise from 0 to the number of variables, with a total between each two");
+    for (int64_t k = 0; k < n_sums; ++k)
+        balance(edge[k + 1] - edge[k], beta.data() + edge[k], totals.data()[k], lower.data() + edge[k],
+                upper.data() + edge[k]);
+}
+
 }  // namespace
 
 void bind_points(nb::module_& m) {
@@ -99,6 +113,8 @@ void bind_points(nb::module_& m) {
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
     m.def("twofold_sum", &twofold_sum, nb::arg("values").noconvert());
+    m.def("balance", &balance_each, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("edges").noconvert(), nb::arg("totals").noconvert());
     nb::class_<SurveyOfArrays>(m, "Survey")
         .def(nb::init<>())
         .def("look", &SurveyOfArrays::look, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),

@@ -74,7 +74,38 @@ def test_a_sum_in_twice_the_precision(numbers):
     )
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=4),
+    st.sampled_from([0.0, 1e-16, 1e-14, 1e-9]),
+    st.sampled_from([1.0, 0.5, 0.0]),
+    st.integers(0, 2**32 - 1),
+)
+def test_sums_are_put_right_as_the_twin_does(sizes, drift, at_bounds, seed):
+    rng = np.random.default_rng(seed)
+    edges = np.cumsum([0, *sizes])
+    n = int(edges[-1])
+    C = rng.choice([1.0, 0.7, 91.0, 1e-15], n)
+    below = rng.random(n) < 0.5
+    lower, upper = np.where(below, -C, 0.0), np.where(below, 0.0, C)
+    beta = np.where(rng.random(n) < at_bounds, np.where(rng.random(n) < 0.5, lower, upper), rng.uniform(lower, upper))
+    totals = np.add.reduceat(beta, edges[:-1]) if n and min(sizes) else np.zeros(len(sizes))
+    beta = np.clip(beta + drift * rng.choice([-1.0, 0.0, 1.0], n), lower, upper)
+    ours, twin = beta.copy(), beta.copy()
+    _core.balance(ours, lower, upper, edges, totals)
+    _reference.balance(twin, lower, upper, edges, totals)
+    np.testing.assert_allclose(ours, twin, rtol=1e-14)
+    assert ((lower <= ours) & (ours <= upper)).all()
+
+
 def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="beta, lower and upper must have the same length"):
+        _core.balance(np.ones(2), np.zeros(2), np.ones(3), np.array([0, 2]), np.zeros(1))
+    for edges in ([0, 1], [1, 2], [0, 2, 2], [0]):
+        with pytest.raises(ValueError, match="edges must rise from 0 to the number of variables"):
+            _core.balance(np.ones(2), np.zeros(2), np.ones(2), np.array(edges), np.zeros(1))
+    with pytest.raises(ValueError, match="edges must rise from 0 to the number of variables"):
+        _core.balance(np.ones(2), np.zeros(2), np.ones(2), np.array([0, 3, 2]), np.zeros(2))
     with pytest.raises(ValueError, match="must have the same length"):
         _core.conditions(np.ones(2), np.ones(3), *[np.ones(2)] * 4, None, None, 1)
     with pytest.raises(ValueError, match="groups must tell several groups apart"):

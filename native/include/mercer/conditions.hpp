@@ -31,11 +31,15 @@ Conditions find_conditions(const Point& point, double* multipliers);
 // The sum of numbers, in twice the precision of double but for the last rounding.
 double find_sum(int64_t size, const double* values);
 
-// By how much the sum of beta over a single group exceeds that of start, all additions exact but the last.
-double find_surplus(int64_t size, const double* beta, const double* start);
-
-// Puts the sum right where rounding over many steps has made it drift: the free variable of smallest size with room for
-// the surplus takes it. Without such a variable beta stays as it is.
-void balance(int64_t size, double* beta, const double* start, const double* lower, const double* upper);
+// Puts the sum of beta over a single group right, where rounding over many steps has made it drift: the free variable
+// of smallest size with room for the surplus takes it, up to its bound. Where none has and the room of all free ones
+// just makes the surplus, they go to their bounds; and so do those that rounding alone still keeps from there, where no
+// others are free: one that seems to be free settles the multiplier alone, which is the middle of an interval without
+// it.
+//
+// That spoils no optimum: a variable at its bound leaves fewer conditions than a free one, and gradients follow what
+// has moved, which is the surplus and 8 eps of the sum of sizes at most. The excess grows by no more than twice that
+// times the largest kernel value, ridge included; decision values are off by as much because sums of coefficients are.
+void balance(int64_t size, double* beta, double total, const double* lower, const double* upper);
 
 }  // namespace mercer

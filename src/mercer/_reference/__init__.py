@@ -1,7 +1,8 @@
 """Slow, obvious NumPy twins of the native functions: what the native core is tested against, and a way to read it.
 
 Names and arguments are those of ``mercer._core``, except that a table is an array or a sparse matrix, a kernel is its
-program, and results are returned. Only the block solvers change `beta` and `gradient` in place, as their twins do.
+program, and results are returned. Only the block solvers and `balance` change `beta` and `gradient` in place, as their
+twins do.
 """
 
 from mercer._reference.ends import LIMIT as LIMIT
@@ -14,6 +15,7 @@ from mercer._reference.kept_rows import combine_rows as combine_rows
 from mercer._reference.kept_rows import complete_square as complete_square
 from mercer._reference.kept_rows import gather_rows as gather_rows
 from mercer._reference.kept_rows import scatter_rows as scatter_rows
+from mercer._reference.kkt import balance as balance
 from mercer._reference.kkt import conditions as conditions
 from mercer._reference.kkt import largest_violation as largest_violation
 from mercer._reference.kkt import twofold_sum as twofold_sum

@@ -11,6 +11,9 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+_ROUNDED = 4.0 * float(np.finfo(np.float64).eps)  # conditions.cpp says why
+_SHARE_OF_BOX = 1e-6
+
 
 def largest_violation(
     beta: FloatArray,
@@ -45,6 +48,28 @@ def levels(
 def twofold_sum(values: FloatArray) -> float:
     """Return the sum, rounded once; native code has twice the precision of double for it."""
     return math.fsum(values)
+
+
+def balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: IndexArray, totals: FloatArray) -> None:
+    """Put the sum between each two edges right, in place, by free variables, and those at bounds that all but are."""
+    for first, last, total in zip(edges[:-1], edges[1:], totals, strict=True):
+        _balance(beta[first:last], lower[first:last], upper[first:last], float(total))
+
+
+def _balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> None:
+    surplus, rounding = math.fsum([*beta, -total]), _ROUNDED * float(np.abs(beta).sum())
+    free = np.flatnonzero((lower < beta) & (beta < upper))
+    moved, ends = beta[free] - surplus, (lower if surplus > 0.0 else upper)[free]
+    fits = free[(lower[free] <= moved) & (moved <= upper[free])]
+    if fits.size:
+        beta[fits[np.argmin(np.abs(beta[fits]))]] -= surplus
+    elif abs(np.abs(beta[free] - ends).sum() - abs(surplus)) <= rounding:
+        beta[free] = ends
+    free = np.flatnonzero((lower < beta) & (beta < upper))
+    below, above, widths = beta[free] - lower[free], upper[free] - beta[free], (upper - lower)[free]
+    gaps = np.minimum(below, above)
+    if (gaps <= _SHARE_OF_BOX * widths).all() and gaps.sum() <= rounding:
+        beta[free] = np.where(below < above, lower[free], upper[free])
 
 
 def conditions(

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import twofold_sum
+from mercer._core import balance, twofold_sum
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
-_HAIR = 1e-14  # of the largest coefficient: what rounding leaves between one and its bound
 _ROUNDED = float(np.finfo(np.float64).eps)  # of numbers that sum to 0: what is left of them
-_SHARE_OF_BOX = 1e-6  # at most: boxes narrower than that have an inside too
 _LEAST_PART = 1e-12  # of all boxes, that some of them are taken for at least: factors have to be finite
 _ALIKE = 1e-9  # of a box, what rounding of C and of weights may change
 _SHORT = 2048  # BLAS is called at less cost, and uses one thread
@@ -107,37 +105,6 @@ def _answer(problem: Problem, push: FloatArray) -> FloatArray:
     if problem.ridge is not None:
         return np.clip(push / problem.ridge, problem.lower, problem.upper)
     return np.where(push > 0.0, problem.upper, problem.lower)
-
-
-def _balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: Sequence[int], total: float) -> None:
-    """Put the sum of each set of variables right, in place; see :meth:`Problem.balance`."""
-    room = np.minimum(beta - lower, upper - beta)  # of free variables more than 0
-    inside = room > _HAIR * np.abs(beta).max(initial=0.0)
-    for first, last in pairwise(edges):
-        point, own = beta[first:last], slice(first, last)
-        if not inside[own].any():
-            _leave_none_almost_at_bounds(point, lower[own], upper[own])
-            room[own] = np.minimum(point - lower[own], upper[own] - point)
-        surplus = twofold_sum(point) - total
-        if surplus != 0.0:
-            fit = np.flatnonzero(room[own] > abs(surplus))
-            if fit.size:
-                point[fit[np.argmin(np.abs(point[fit]))]] -= surplus
-
-
-def _leave_none_almost_at_bounds(point: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-    """Put variables at their bounds where the only free ones are so by what rounding has left.
-
-    One of them would settle the multiplier alone, which is the middle of an interval without it.
-    """
-    free = np.flatnonzero((lower < point) & (point < upper))
-    if not free.size:
-        return
-    some, least, most = point[free], lower[free], upper[free]
-    hair = np.minimum(_HAIR * np.abs(point).max(), _SHARE_OF_BOX * (most - least))
-    low, high = some - least <= hair, most - some <= hair
-    if (low | high).all():
-        point[free] = np.where(low, least, most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,16 +305,17 @@ class Problem:
     def balance(self, beta: FloatArray) -> None:
         """Put each group's total right, in place, where rounding over many steps has made it drift.
 
-        The free variable of smallest size with room for the surplus takes it: there it can be told most exactly. A
-        group without such a variable stays as it is, for its variables are at bounds that mean something. So do the
-        groups of machines with several outputs, a row each, whose sums are put right by every step. Variables that only
-        rounding keeps from their bounds are put there, where no others are free.
+        The free variable of smallest size with room for the surplus takes it, up to its bound: there it can be told
+        most exactly. Where no other is free, those that only the drift or rounding keeps from their bounds go there;
+        any other group without such a variable stays as it is, for its variables are at bounds that mean something. So
+        do the groups of machines with several outputs, a row each, whose sums are put right by every step. An optimum
+        is one afterwards: see native/include/mercer/conditions.hpp.
         """
         if self.n_outputs > 1:
             return
-        for members, total in zip(self.members, self.totals.tolist(), strict=True):
+        for members, total in zip(self.members, self.totals, strict=True):
             point = beta[members]
-            _balance(point, self.lower[members], self.upper[members], [0, point.size], total)
+            balance(point, self.lower[members], self.upper[members], np.array([0, point.size]), np.array([total]))
             beta[members] = point
 
     def start_after(self, before: Problem, beta: FloatArray) -> FloatArray:
@@ -428,7 +396,7 @@ class Problems(Sequence[Problem]):
 
     def balance(self, beta: FloatArray) -> None:
         """Put the sums of all right, in place; see :meth:`Problem.balance`. Each has one, that is 0."""
-        _balance(beta, self.whole.lower, self.whole.upper, self.edges, 0.0)
+        balance(beta, self.whole.lower, self.whole.upper, np.array(self.edges), np.zeros(len(self)))
 
     def take(self, numbers: Sequence[int]) -> Problems:
         """Return some of the problems."""

@@ -29,9 +29,6 @@ _HAIR = 1e-11
 """Of the largest coefficient, or the width of a variable's box where that is less: what rounding leaves between it and
 its bound."""
 
-_LEFT = 1e-14
-"""Of the largest coefficient of the start: what rounding leaves of those that go to a bound, if all are small there."""
-
 
 def level(problem: Problem, beta: FloatArray, gradient: FloatArray, among: BoolArray | None = None) -> float:
     """Return the multiplier of the one group at a solution: the gradient of variables inside their box.
@@ -141,16 +138,6 @@ def solved_tightly(
     solution = solve(problem, gram, start=start, limits=Limits(tol=tol), callback=lambda _: check())
     if solution.status is Status.INTERRUPTED:
         raise Ended
-    beta = _at_bounds(problem, solution.beta, np.abs(solution.beta).max(initial=0.0))
-    bare = _at_bounds(problem, beta, _LEFT / _HAIR * np.abs(start).max(initial=0.0))
-    if np.array_equal(bare, beta):
-        return beta
-    own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
-    return bare if evaluate(problem, own_gram, bare).violation <= tol else beta
-
-
-def _at_bounds(problem: Problem, beta: FloatArray, size: float) -> FloatArray:
-    """Return the point with variables at their bound that are a hair from it, beside coefficients of this size."""
-    hair = _HAIR * np.minimum(problem.upper - problem.lower, size)
-    beta = np.where(beta - problem.lower <= hair, problem.lower, beta)
+    hair = _HAIR * np.minimum(problem.upper - problem.lower, np.abs(solution.beta).max(initial=0.0))
+    beta = np.where(solution.beta - problem.lower <= hair, problem.lower, solution.beta)
     return np.where(problem.upper - beta <= hair, problem.upper, beta)
