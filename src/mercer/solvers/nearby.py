@@ -33,7 +33,6 @@ values by more than v; they are to be those of a refit to 1e-6."""
 _MOST_FREE, _MOST = 700, 1500  # variables that are free, and those and violators: beyond, a warm start takes less
 _WATCHED = 256  # variables nearest to changing sides that may do so, and half as many as are free
 _ROUNDS = 8  # of Newton steps and evaluations; two or three do
-_HAIR = 1e-14  # of the largest coefficient on the way: what rounding leaves between a variable and its bound
 _ROUNDED = 0.1  # of the tolerance: of many evaluations, each from the one before; beyond, all is evaluated from nothing
 _WORK = 1e8  # multiplications in one native call, some 30 ms
 _CALLS = 100  # in a round
@@ -144,8 +143,7 @@ def solve_nearby(
     if known.rounding > _ROUNDED * limits.tol:
         known = evaluate(last.problem, old_view, last.solution.beta, check)
     start_at = carry_over(known, last.problem, old_view, problem, view, variables, check)
-    largest = float(np.abs(last.solution.beta).max(initial=0.0))
-    path = _Path(problem, view, limits, callback, interruption, check, began, largest)
+    path = _Path(problem, view, limits, callback, interruption, check, began)
     evaluation = path.follow(start_at)
     if evaluation.rounding > _ROUNDED * limits.tol:
         evaluation = evaluate(problem, view, _point(evaluation), check)
@@ -194,14 +192,12 @@ class _Path:
         interruption: Interruption,
         check: Callable[[], None],
         began: float,
-        largest: float,
     ) -> None:
         self.problem, self.gram, self.limits, self.callback = problem, gram, limits, callback
         self.interruption, self.check, self.began = interruption, check, began
         self.ended: Status | None = None
         self.n_iter = self.peak_bytes = 0
         self.trace: list[TraceRow] = []
-        self.largest = largest
         scale = float(np.abs(problem.linear).max(initial=0.0)) or 1.0
         self.exact = _EXACT * scale
 
@@ -227,7 +223,7 @@ class _Path:
             if 8 * watched.size**2 > self.gram.memory_limit:
                 break
             self._steps(evaluation, beta, watched, 0.1 * target)
-            self._tidy(beta)
+            problem.balance(beta)
             evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
             beta = beta.copy()
         if not np.array_equal(beta, _point(evaluation)):
@@ -251,19 +247,8 @@ class _Path:
             order = np.argsort(np.abs(_distances(problem, evaluation)), kind="stable")
             given = filled(order, room, abs(surplus))
         beta = np.clip(beta - np.sign(surplus) * given, problem.lower, problem.upper)
-        self._tidy(beta)
-        return beta
-
-    def _tidy(self, beta: FloatArray) -> None:
-        """Put variables at the bound that only rounding keeps from it, and the sum right, in place.
-
-        One that seemed to be free would settle the bias alone. Boxes narrower than that have an inside all the same.
-        """
-        problem, hair = self.problem, _HAIR * max(self.largest, float(np.abs(beta).max(initial=0.0)))
-        near = np.minimum(hair, 1e-6 * (problem.upper - problem.lower))
-        low, high = beta - problem.lower <= near, problem.upper - beta <= near
-        beta[low], beta[high] = problem.lower[low], problem.upper[high]
         problem.balance(beta)
+        return beta
 
     def _choose(self, evaluation: Evaluation, moved: npt.NDArray[np.bool_], target: float) -> IndexArray | None:
         """Return the variables that may move; None where too many must."""
