@@ -629,6 +629,16 @@ def test_a_refit_that_needs_no_support_vectors_has_none(C):
     assert found.decision[2] == pytest.approx(-0.085)  # both others are in the tube around their middle
 
 
+@pytest.mark.parametrize("seed", [7, 22, 47])
+def test_coefficients_that_are_tiny_beside_others_are_none_that_rounding_has_left(seed):
+    X, y = np.round(2.0 * np.random.default_rng(seed).normal(size=(24, 2))), np.arange(24) % 2
+    machine = SVC(C=5e6, kernel="linear", tol=1e-5)
+    found = leave_one_out(machine, X, y).decision
+    for i in range(24):
+        refitted = machine.fit(np.delete(X, i, 0), np.delete(y, i))
+        assert refitted.decision_function(X[[i]])[0] == pytest.approx(found[i], abs=5e-6)
+
+
 @pytest.mark.parametrize("seed", [132, 156, 159])
 def test_refits_whose_support_vectors_are_few_have_no_more_of_them(seed):
     rng = np.random.default_rng(seed)

@@ -25,10 +25,6 @@ TIGHT = 1e-9
 """Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits
 more than what is claimed of values, since a violation v moves them by more than v."""
 
-_HAIR = 1e-11
-"""Of the largest coefficient, or the width of a variable's box where that is less: what rounding leaves between it and
-its bound."""
-
 
 def level(problem: Problem, beta: FloatArray, gradient: FloatArray, among: BoolArray | None = None) -> float:
     """Return the multiplier of the one group at a solution: the gradient of variables inside their box.
@@ -131,13 +127,8 @@ def refit(
 def solved_tightly(
     problem: Problem, gram: Gram, start: FloatArray, tol: float, check: Callable[[], None] = lambda: None
 ) -> FloatArray:
-    """Solve a problem, and put variables at the bound that only rounding keeps from it.
-
-    `check` is called while the solver works; what it raises ends that.
-    """
+    """Solve a problem; `check` is called while the solver works, and what it raises ends that."""
     solution = solve(problem, gram, start=start, limits=Limits(tol=tol), callback=lambda _: check())
     if solution.status is Status.INTERRUPTED:
         raise Ended
-    hair = _HAIR * np.minimum(problem.upper - problem.lower, np.abs(solution.beta).max(initial=0.0))
-    beta = np.where(solution.beta - problem.lower <= hair, problem.lower, solution.beta)
-    return np.where(problem.upper - beta <= hair, problem.upper, beta)
+    return solution.beta
