@@ -54,24 +54,32 @@ MERCER_INLINE Vec at_columns(const Place& place, const Kept* row, int64_t j, int
 }
 
 template <bool kWhole>
-MERCER_INLINE void add(double* out, Vec change, int64_t count) {
-    if constexpr (kWhole) {
-        store(out, load(out) + change);
-    } else {
-        for (int64_t lane = 0; lane < count; ++lane) out[lane] += change[lane];
-    }
+MERCER_INLINE Vec read(const double* from, int64_t count) {
+    if constexpr (kWhole) return load(from);
+    Vec found{};
+    for (int64_t lane = 0; lane < count; ++lane) found[lane] = from[lane];
+    return found;
 }
 
-// Adds kRows rows to kOutputs sums at kLanes columns, or at the last `count` of them.
+template <bool kWhole>
+MERCER_INLINE void write(double* to, Vec values, int64_t count) {
+    if constexpr (kWhole) return store(to, values);
+    for (int64_t lane = 0; lane < count; ++lane) to[lane] = values[lane];
+}
+
+// Adds kRows rows to kOutputs sums at kLanes columns, or at the last `count` of them: with the same rounding, for which
+// sums are read before they are added to. (GCC fuses what is in one piece of code without a loop alone.)
 template <bool kWhole, int64_t kRows, int64_t kOutputs, class Kept, class Place>
 MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows], int64_t j, int64_t count,
                             const Place& place, double* out, int64_t stride) {
     Vec values[kRows];
     for (int64_t r = 0; r < kRows; ++r) values[r] = at_columns<kWhole>(place, rows[r], j, count);
     for (int64_t k = 0; k < kOutputs; ++k) {
+        double* sums = out + k * stride + j;
+        const Vec before = read<kWhole>(sums, count);
         Vec change = weights[k][0] * values[0];
         for (int64_t r = 1; r < kRows; ++r) change += weights[k][r] * values[r];
-        add<kWhole>(out + k * stride + j, change, count);
+        write<kWhole>(sums, before + change, count);
     }
 }
 

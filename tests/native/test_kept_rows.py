@@ -99,6 +99,20 @@ def test_several_sums_are_those_of_each_alone(sizes, n_sums, dtype, every, isa):
     assert (found == alone).all()
 
 
+@pytest.mark.parametrize("n_slots", [1, 2, 4, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("isa", ISAS)
+def test_sums_are_the_same_wherever_a_column_lies(n_slots, dtype, isa):
+    rng = np.random.default_rng(n_slots)
+    values, weights = rng.standard_normal((n_slots, 40)).astype(dtype), rng.standard_normal((5, n_slots))
+    whole = np.ones((5, 40))
+    _core.combine_rows(isa, values, np.arange(n_slots), None, weights, whole, 1)
+    for n in range(1, 40):  # the last of which fill no vector
+        some = np.ones((5, n))
+        _core.combine_rows(isa, np.ascontiguousarray(values[:, :n]), np.arange(n_slots), None, weights, some, 1)
+        np.testing.assert_array_equal(some, whole[:, :n])
+
+
 @pytest.mark.parametrize("weights", [(2, 2), (3, 1)])
 def test_sums_of_another_shape_are_refused(weights):
     values, slots = np.zeros((3, 4)), np.array([0, 1])
