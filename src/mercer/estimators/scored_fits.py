@@ -39,7 +39,13 @@ _ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
 
 
 class Walk(BaseSearchCV):
-    """scikit-learn's own search, whose fits have been made before it asks for them: it splits, scores and averages."""
+    """scikit-learn's own search, whose fits have been made before it asks for them: it splits, scores and averages.
+
+    Attributes
+    ----------
+    by_number : bool
+        Whether scorers hand rows on to the machine and no more, so that their numbers do in the place of copies.
+    """
 
     def __init__(
         self,
@@ -53,10 +59,12 @@ class Walk(BaseSearchCV):
     ) -> None:
         self._asked = search.estimator if estimator is None else estimator
         self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
+        asks_training_rows = self._asks_training_rows()
+        self.by_number = not asks_training_rows and _are_named(search.scoring)
         super().__init__(
             _Cell(clone(self._asked), self),
             scoring=search.scoring,
-            cv=splits if self._asks_training_rows() else [(row_numbers(train)[:1], test) for train, test in splits],
+            cv=splits if asks_training_rows else [(row_numbers(train)[:1], test) for train, test in splits],
             n_jobs=1,
             refit=False,
             error_score=search.error_score,
@@ -78,14 +86,6 @@ class Walk(BaseSearchCV):
         of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
         makes = (self._estimator(place) for place in of_kernels.values())
         return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
-
-    @property
-    def by_number(self) -> bool:
-        """Whether scorers hand rows on to the machine and no more, so that their numbers do in the place of copies."""
-        asked = self.search.scoring
-        named = [asked] if asked is None or isinstance(asked, str) else asked
-        plain = isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
-        return plain and not self._asks_training_rows()
 
     def fit(self, X: Any, y: Any = None) -> Walk:
         """Go through the grid; see :class:`BaseSearchCV`."""
@@ -241,6 +241,12 @@ class Walk(BaseSearchCV):
             return 0.0
         score = np.nan if self.error_score == "raise" else float(self.error_score)
         return score - score if name.startswith("std_") else score
+
+
+def _are_named(scoring: Any) -> bool:
+    """Whether all scorers are scikit-learn's own, given by their names, or the estimator's."""
+    named = [scoring] if scoring is None or isinstance(scoring, str) else scoring
+    return isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
 
 
 class _Summary(NamedTuple):
