@@ -462,6 +462,19 @@ def test_threads_change_nothing():
     np.testing.assert_array_equal(one.cv_results_["kkt_violation"], two.cv_results_["kkt_violation"])
 
 
+@pytest.mark.parametrize("C", [[1e-3, 1.7e308], [1e-300, 1e300]])
+def test_penalties_so_far_apart_that_no_number_says_how_far(C):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = (X[:, 0] + 0.8 * rng.normal(size=90) > 0).astype(int)
+    found = KernelSearchCV(SVC(), C=C, gamma=[5.0], cv=3, refit=False).fit(X, y).cv_results_
+    assert (found["status"] == "optimal").all()
+    alone = GridSearchCV(SVC(gamma=5.0), {"C": C}, cv=3, refit=False).fit(X, y).cv_results_
+    np.testing.assert_array_equal(found["mean_test_score"], alone["mean_test_score"])
+    following = SVC(C=C[0], gamma=5.0, warm_start=True).fit(X, y).set_params(C=C[1]).fit(X, y)
+    assert following.solution_.status == "optimal"
+
+
 def test_folds_and_penalties_share_one_matrix(monkeypatch):
     X, y = _cancer()
     asked = []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import PROBLEMS
-from mercer.problems import Problem, c_svc, c_svc_each, epsilon_svr, nearest_points, one_class, quantile
+from mercer.problems import Problem, c_svc, c_svc_each, epsilon_svr, growth, nearest_points, one_class, quantile
 
 EPS = float(np.finfo(np.float64).eps)
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -178,6 +178,25 @@ def test_sums_are_0_however_wide_the_boxes(seed, n, log_C):
         between = (problem.lower < problem.start) & (problem.start < problem.upper)
         assert between.sum() <= 1
         assert abs(problem.group_totals(problem.start)[0]) <= np.finfo(float).eps * np.abs(problem.start).sum()
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "expected"),
+    [
+        ([1.0, 2.0], [3.0, 6.0], 3.0),
+        ([1.0, 2.0], [3.0, 6.0 + 1e-7], None),
+        ([0.1, 0.2], [0.1 * 0.7, 0.2 * 0.7], 0.7),
+        ([1e-3, 1e-3], [1.7e308, 1.7e308], None),
+        ([1.7e308, 1.7e308], [1e-3, 1e-3], None),
+        ([1e-300, 1e-300], [1e300, 1e300], None),
+        ([1.0, 1.0], [np.inf, np.inf], None),
+        ([np.inf, np.inf], [np.inf, np.inf], None),
+        ([0.0, 0.0], [1.0, 1.0], None),
+    ],
+)
+def test_how_boxes_have_grown(last, now, expected):
+    found = growth(np.array(last), np.array(now))
+    assert found == (expected if expected is None else pytest.approx(expected, rel=1e-15))
 
 
 def test_nearest_points_start_at_one_row_of_each_class():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mercer.problems.base import Loss as Loss
 from mercer.problems.base import Problem as Problem
 from mercer.problems.base import Problems as Problems
-from mercer.problems.base import are_scaled as are_scaled
+from mercer.problems.base import growth as growth
 from mercer.problems.base import inner as inner
 from mercer.problems.classification import Hinge as Hinge
 from mercer.problems.classification import c_svc as c_svc

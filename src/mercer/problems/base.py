@@ -32,10 +32,15 @@ def inner(a: FloatArray, b: FloatArray) -> float:
     return float(a @ b) if a.size < _SHORT else float(np.einsum("i,i->", a, b))
 
 
-def are_scaled(widths: FloatArray, last: FloatArray, factor: float) -> bool:
-    """Return whether boxes are so many times as wide as the last ones, up to rounding."""
+def growth(last: FloatArray, widths: FloatArray) -> float | None:
+    """Return how many times as wide boxes are as the last ones, up to rounding; None where no finite number says it."""
+    with np.errstate(over="ignore"):
+        ours, theirs = float(widths.sum()), float(last.sum())
+    factor = ours / theirs if theirs > 0.0 else np.inf
+    if not np.isfinite(factor):  # nor is what was summed with coefficients, times it
+        return None
     expected = factor * last
-    return bool((np.abs(widths - expected) <= _ALIKE * expected).all())
+    return factor if (np.abs(widths - expected) <= _ALIKE * expected).all() else None
 
 
 def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.longdouble) -> FloatArray:
@@ -331,9 +336,8 @@ class Problem:
         free = np.count_nonzero((before.lower < beta) & (beta < before.upper))
         if 2 * free > np.count_nonzero(beta):
             return beta
-        widths, last = self.upper - self.lower, before.upper - before.lower
-        factor = float(widths.sum() / last.sum())
-        if not are_scaled(widths, last, factor):
+        factor = growth(before.upper - before.lower, self.upper - self.lower)
+        if factor is None:
             return beta
         # At a bound, not next to it: what rounding leaves free would be a variable more for every round to look at.
         grown = np.where(beta <= before.lower, self.lower, factor * beta)

@@ -14,7 +14,7 @@ from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.isa import select_isa
-from mercer.problems import Problems, are_scaled, inner
+from mercer.problems import Problems, growth, inner
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray, Progress
@@ -81,13 +81,12 @@ class HeldProblems:
     def _after(self, last: HeldProblems) -> tuple[FloatArray, FloatArray]:
         """Where to start, as `Problem.start_after` has it, and the matrix times that."""
         now, then, beta = self.problems.whole, last.problems.whole, last.beta
-        widths, before = now.upper - now.lower, then.upper - then.lower
-        factor = float(widths.sum() / before.sum())
         free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
         used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
         grow = 2 * free <= used
-        if not are_scaled(widths, before, factor):
-            grow[:] = False
+        factor = growth(then.upper - then.lower, now.upper - now.lower)
+        if factor is None:
+            factor, grow[:] = 1.0, False
         grown = np.where(beta <= then.lower, now.lower, np.where(beta >= then.upper, now.upper, factor * beta))
         start = np.clip(np.where(np.repeat(grow, self.problems.sizes), grown, beta), now.lower, now.upper)
         sums, sizes = np.add.reduceat(start, self._firsts), np.add.reduceat(np.abs(start), self._firsts)
