@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.kernel_ridge
+import sklearn.model_selection._validation
 import sklearn.svm
 from scipy import sparse
 from sklearn import config_context
@@ -49,6 +50,7 @@ from mercer import (
     StoppedError,
     _reference,
 )
+from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
 from mercer.estimators.shared_matrices import Matrices, Memory
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
@@ -245,6 +247,38 @@ def test_scorers_that_are_named_get_no_rows(probability, in_frame):
     theirs = by_hand.fit(X, y).cv_results_
     for name in (f"mean_test_{name}" for name in scoring):
         np.testing.assert_allclose(ours.cv_results_[name], theirs[name], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_axes"),
+    [
+        ({"scoring": None}, 1),
+        ({"scoring": "accuracy"}, 1),
+        ({"scoring": ["accuracy", "roc_auc"]}, 1),
+        ({"scoring": get_scorer("accuracy")}, 2),  # it may look at rows
+        ({"return_train_score": True}, 2),
+        ({"kernels": ["precomputed"]}, 2),
+    ],
+    ids=str,
+)
+def test_whose_scorers_get_rows(monkeypatch, settings, n_axes):
+    X, y = _cancer(90)
+    split, asks = sklearn.model_selection._validation._safe_split, Walk._asks_training_rows
+    given, asked = [], []
+
+    def seen(estimator, table, *args):
+        given.append(np.ndim(table))
+        return split(estimator, table, *args)
+
+    def counted(self):
+        asked.append(self)
+        return asks(self)
+
+    monkeypatch.setattr(sklearn.model_selection._validation, "_safe_split", seen)
+    monkeypatch.setattr(Walk, "_asks_training_rows", counted)
+    KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, refit=False, **settings).fit(X @ X.T, y)
+    assert set(given) == {n_axes}
+    assert len(asked) == 1  # and not for each fit
 
 
 @pytest.mark.parametrize("C", [1e-6, 1e-2])
