@@ -67,8 +67,8 @@ MERCER_INLINE void write(double* to, Vec values, int64_t count) {
     for (int64_t lane = 0; lane < count; ++lane) to[lane] = values[lane];
 }
 
-// Adds kRows rows to kOutputs sums at kLanes columns, or at the last `count` of them: with the same rounding, for which
-// sums are read before they are added to. (GCC fuses what is in one piece of code without a loop alone.)
+// Adds kRows rows to kOutputs sums at kLanes columns, or at the last `count` of them, with the same rounding whatever
+// the compiler makes of it.
 template <bool kWhole, int64_t kRows, int64_t kOutputs, class Kept, class Place>
 MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows], int64_t j, int64_t count,
                             const Place& place, double* out, int64_t stride) {
@@ -76,10 +76,9 @@ MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows]
     for (int64_t r = 0; r < kRows; ++r) values[r] = at_columns<kWhole>(place, rows[r], j, count);
     for (int64_t k = 0; k < kOutputs; ++k) {
         double* sums = out + k * stride + j;
-        const Vec before = read<kWhole>(sums, count);
-        Vec change = weights[k][0] * values[0];
-        for (int64_t r = 1; r < kRows; ++r) change += weights[k][r] * values[r];
-        write<kWhole>(sums, before + change, count);
+        Vec total = read<kWhole>(sums, count);
+        for (int64_t r = 0; r < kRows; ++r) total = multiply_add(weights[k][r], values[r], total);
+        write<kWhole>(sums, total, count);
     }
 }
 

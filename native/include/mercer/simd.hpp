@@ -102,6 +102,14 @@ MERCER_INLINE Real multiply_add(Real a, Real b, Real c) {
 #endif
 }
 
+#if defined(__AVX512F__)
+MERCER_INLINE Vec multiply_add(Vec a, Vec b, Vec c) { return _mm512_fmadd_pd(a, b, c); }
+#elif defined(__FMA__)
+MERCER_INLINE Vec multiply_add(Vec a, Vec b, Vec c) { return _mm256_fmadd_pd(a, b, c); }
+#else
+MERCER_INLINE Vec multiply_add(Vec a, Vec b, Vec c) { return a * b + c; }
+#endif
+
 // kLanes numbers as doubles, widened where they are stored in single precision.
 MERCER_INLINE Vec load(const double* p) { return load_vector(p); }
 #if defined(__AVX512F__)
