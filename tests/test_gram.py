@@ -136,12 +136,15 @@ def test_work_comes_in_pieces():
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(laplacian)], ids=repr)
 @pytest.mark.parametrize("keep_rows", [False, True])
 def test_rounded_blocks_are_those_in_double_precision(kernel, keep_rows):
-    gram = Gram(kernel, as_data(rows(40, 12)), keep_rows=keep_rows)
-    for view in (gram, gram.restrict(np.array([3, 7, 3, 3, 30]))):
-        out = np.empty((view.n, view.n), dtype=np.float32)
-        for _ in view.fill_block(out, None, None, rounded=True):
-            pass
-        np.testing.assert_array_equal(out, view.block().astype(np.float32))
+    gram = Gram(kernel, as_data(rows(40, 12) + 1.0), keep_rows=keep_rows)
+    some = np.arange(0, 40, 3)
+    for view in (gram, gram.restrict(np.arange(60) % 40)):
+        for at, to in ((None, None), (some, some), (some, None), (None, some)):
+            exact = view.block(at, to)
+            out = np.empty(exact.shape, dtype=np.float32)
+            for _ in view.fill_block(out, at, to, rounded=True):
+                pass
+            np.testing.assert_array_equal(out, exact.astype(np.float32))
 
 
 class Stop(Exception):  # noqa: N818 - a request, not an error

@@ -37,6 +37,9 @@ def test_kernel_values_are_those_of_the_rows_given(kernel, standardised, dtype):
     backend.block(data, rows, data, columns, out)
     exact = kernel.block(data.rows(rows), data.rows(columns))
     np.testing.assert_allclose(out, exact, rtol=64 * EPS * backend.roundoff, atol=0)
+    rounded = np.empty(out.shape, dtype=np.float32)
+    backend.block(data, rows, data, columns, rounded, rounded=True)
+    np.testing.assert_array_equal(rounded, out.astype(np.float32))
     vector = np.random.default_rng(1).normal(size=(columns.size, 1))
     np.testing.assert_allclose(
         backend.matvec(data, rows, data, columns, vector), exact @ vector, rtol=1e-11, atol=1e-11
