@@ -481,8 +481,8 @@ def test_verify_finds_out_tiles_that_are_wrong(monkeypatch, n):
     X, y = blobs(n)
     block, matvec, tiles = NativeBackend.block, NativeBackend.matvec, NativeBackend.tiles
 
-    def wrong_block(self, left, left_rows, right, right_rows, out):
-        block(self, left, left_rows, right, right_rows, out)
+    def wrong_block(self, left, left_rows, right, right_rows, out, **options):
+        block(self, left, left_rows, right, right_rows, out, **options)
         out *= 1.01
 
     wrong = CompiledKernel([Op.DOT, Op.SCALE], [0.0, 1.01])
