@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -218,10 +219,10 @@ class _Several:
         while done < n and not self._is_over():
             before_it, ready = done, held.solve(self.gram, self._is_over)
             while done < ready and not self._stopped.requested:
-                self._tell(done, held.progress)
+                self._tell(done, partial(held.progress, done))
                 done += 1
             if ready == before_it:  # one is under way for longer
-                self._tell(done, held.progress)
+                self._tell(done, partial(held.progress, done))
         finished = held.evaluate(self.gram)[:done]
         if done == n and all(finished):
             return held.solutions()
@@ -236,14 +237,14 @@ class _Several:
         chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits)
         done, solved = 0, chosen.solved
 
-        def progress(_: int) -> Progress:
-            last = solved.solution(done).trace[-1]
+        def progress(k: int) -> Progress:
+            last = solved.solution(k).trace[-1]
             return Progress(last.seconds, last.n_iter, last.violation, last.dual, self.limits.tol)
 
         while done < len(numbers) and not self._is_over():
             ready = done + chosen.solve()
             while done < ready and not self._stopped.requested:
-                self._tell(numbers[done], progress)
+                self._tell(numbers[done], partial(progress, done))
                 done += 1
         finished = solved.finished()[:done]
         if done == len(self.problems) and all(finished):
@@ -275,10 +276,10 @@ class _Several:
     def _is_over(self) -> bool:
         return self._stopped.requested or out_of_time(self.limits, self._began, self._interruption) is not None
 
-    def _tell(self, number: int, progress: Callable[[int], Progress]) -> None:
+    def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
         """Tell somebody how far a problem is, who may have it all stopped."""
         listener = self._listener(number)
-        if listener is not None and listener(progress(number)) is True:
+        if listener is not None and listener(progress()) is True:
             self._stopped.request()
 
     def _listener(self, number: int) -> Callback | None:
