@@ -78,13 +78,17 @@ class Pieces:
         return self._take_idle(wanted) or self._make_new(wanted)
 
     def _take_idle(self, wanted: int) -> Piece | None:
-        for piece in sorted(self._idle, key=lambda one: (one.touched < wanted, abs(one.touched - wanted))):
-            if piece.memory.nbytes >= wanted:
-                try:
-                    self._idle.remove(piece)
-                except ValueError:  # another thread has taken it
-                    continue
-                return piece
+        lost = True
+        while lost:  # to another thread, which may have put one back meanwhile
+            lost = False
+            for piece in sorted(self._idle, key=lambda one: (one.touched < wanted, abs(one.touched - wanted))):
+                if piece.memory.nbytes >= wanted:
+                    try:
+                        self._idle.remove(piece)
+                    except ValueError:
+                        lost = True
+                        continue
+                    return piece
         return None
 
     def _make_new(self, wanted: int) -> Piece:
