@@ -25,14 +25,21 @@ namespace {
 using Marks = nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// Asks a Python function whether to stop; what it raises is kept for later, for native code must not be left by it.
+// Asks a Python function now and then whether to stop, for threads that do so wait for each other; what it raises is
+// kept for later, for native code must not be left by it.
 struct Stop {
+    static constexpr std::chrono::milliseconds kBetween{10};
+
     nb::object question;
     std::exception_ptr raised{};
+    std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
     static bool ask(void* context) {
         auto* self = static_cast<Stop*>(context);
+        const auto now = std::chrono::steady_clock::now();
+        if (now - self->asked < kBetween) return self->raised != nullptr;
         nb::gil_scoped_acquire locked;
+        self->asked = now;
         try {
             return self->raised || nb::cast<bool>(self->question());
         } catch (...) {

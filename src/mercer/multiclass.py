@@ -254,7 +254,7 @@ def train(
     penalties = np.empty(labels.shape)
     penalties[...] = C
     limits = limits or Limits()
-    tasks = make_tasks(labels, n_classes, scheme)
+    tasks = make_tasks(labels, n_classes, scheme) if warm_start is None else warm_start.tasks
     if scheme == JOINT:
         whole = joint(labels, n_classes, penalties)
         problems = Problems(whole, [whole.n])

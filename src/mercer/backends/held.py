@@ -73,8 +73,7 @@ class _Probes:
     ) -> FloatArray:
         vectors, products = self._known
         apart = np.einsum("ki,mi->km", vectors, values)
-        for product, difference in zip(products, apart, strict=True):
-            difference -= np.add.reduceat(product[rows] * coefficients, firsts)
+        apart -= np.add.reduceat(products.take(rows, axis=1) * coefficients, firsts, axis=1)
         largest: FloatArray = _UNLIKELY * np.abs(apart).max(axis=0)
         return largest
 

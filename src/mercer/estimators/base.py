@@ -169,7 +169,7 @@ class DualMachine(Iterated, KernelMachine):
         """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
         self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
-        self._hold(coefficients, biases, data.rows(support))
+        self._hold(coefficients, biases, data.rows(support) if isinstance(data, (Structured, Vectors)) else None)
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if solutions.statuses.count(Status.OPTIMAL) == len(solutions) else 1
 

@@ -164,8 +164,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
         machines: multiclass.Machines | None = getattr(self, "machines_", None)
         if machines is None:
             return None
-        same = machines.scheme == self.multi_class and np.array_equal(self._rows, rows)
-        if not same or not np.array_equal(self._codes, codes):
+        same = machines.scheme == self.multi_class and _are_equal(self._rows, rows)
+        if not same or not _are_equal(self._codes, codes):
             raise ValueError(
                 "warm_start=True goes on from the last fit and needs the same rows, labels, zero weights and "
                 "multi_class; set warm_start=False to start anew."
@@ -179,7 +179,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
         self.machines_, self._rows, self._codes = machines, rows, codes
         coefficients = machines.coefficients
         chosen = np.flatnonzero(coefficients.any(axis=1))
-        chosen = chosen[codes[rows[chosen]].argsort(kind="stable")]  # by class, as scikit-learn has them
+        numbers = codes[rows[chosen]].astype(np.min_scalar_type(machines.n_classes))  # short ones are sorted sooner
+        chosen = chosen[numbers.argsort(kind="stable")]  # by class, as scikit-learn has them
         self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
         steps = machines.solutions.n_iter
         self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
@@ -279,3 +280,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             n_jobs=self.n_jobs,
         )
         return self.classes_[winning]
+
+
+def _are_equal(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> bool:
+    return one is other or np.array_equal(one, other)

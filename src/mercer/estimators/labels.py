@@ -56,13 +56,16 @@ class Labels(NamedTuple):
 def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: Any = None) -> Labels:
     """Return the classes, their numbers, and what each row counts.
 
-    Where the classes are `named`, some of them may have no rows.
+    Where the classes are `named`, some of them may have no rows. What is `Labels` already has been read by who made it,
+    with the same weights.
 
     Raises
     ------
     ValueError
         If `y` holds one class only, or others than are named; weights are negative, or all those of a class are 0.
     """
+    if isinstance(y, Labels):
+        return y
     if named is None:
         classes, codes = check_labels(y)
     else:

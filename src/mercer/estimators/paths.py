@@ -73,15 +73,40 @@ class Path:
             return self._matrices.setdefault(fold, Matrices(self._memory))
 
 
+@dataclass(frozen=True)
+class Material:
+    """What all fits of one fold along a path have in common.
+
+    Attributes
+    ----------
+    rows : Rows
+    told : tuple
+        What `fit` gets beside the rows: targets, if there are any, looked at where they are labels.
+    weights : array-like or None
+    kernel : Kernel
+        With numbers for its rules.
+    by_folds : bool
+        Whether it, or what comes before the machine, depends on the fold.
+    size : float
+        Of the kernel's largest value between a row and itself.
+    """
+
+    rows: Rows
+    told: tuple[Any, ...]
+    weights: Any
+    kernel: Kernel
+    by_folds: bool
+    size: float
+
+
 @dataclass
 class Course:
     """How far one fold has come along a path."""
 
     path: Path
     number: int
+    material: Material | None = None
     last: DualMachine | None = None
-    kernel: Kernel | None = None  # with numbers for its rules
-    size: float = 0.0  # of its largest value between a row and itself
     in_single: bool = True  # whether single precision has been enough
 
 

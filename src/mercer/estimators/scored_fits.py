@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import cached_property
 from numbers import Real
 from traceback import format_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,7 +63,7 @@ class Walk(BaseSearchCV):
         asks_training_rows = self._asks_training_rows()
         self.by_number = not asks_training_rows and _are_named(search.scoring)
         super().__init__(
-            _Cell(clone(self._asked), self),
+            _Cell(self._asked, self),
             scoring=search.scoring,
             cv=splits if asks_training_rows else [(row_numbers(train)[:1], test) for train, test in splits],
             n_jobs=1,
@@ -86,6 +87,11 @@ class Walk(BaseSearchCV):
         of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
         makes = (self._estimator(place) for place in of_kernels.values())
         return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
+
+    @cached_property
+    def tags(self) -> Any:
+        """What scikit-learn asks of every fit where rows go by number: those of no setting are kernel values."""
+        return get_tags(self._estimator(0))
 
     def fit(self, X: Any, y: Any = None) -> Walk:
         """Go through the grid; see :class:`BaseSearchCV`."""
@@ -291,14 +297,22 @@ class _Cell(BaseEstimator):
     """
 
     def __init__(self, estimator: Any, walk: Walk) -> None:
-        self.estimator, self.walk = estimator, walk
+        self._like, self.walk = estimator, walk
+        self._params: dict[str, Any] = {}
+
+    @cached_property
+    def estimator(self) -> Any:
+        """What is fitted, for those who ask: scikit-learn makes a cell for each fit and most are asked for no more."""
+        return clone(self._like).set_params(**self._params)
 
     @property  # type: ignore[misc]  # isinstance asks for it
     def __class__(self) -> type:
-        return type(self.estimator) if "_fold" in vars(self) else _Cell
+        return type(self._like) if "_fold" in vars(self) else _Cell
 
     def __sklearn_clone__(self) -> Any:
-        return clone(self.estimator) if "_fold" in vars(self) else _Cell(clone(self.estimator), self.walk)
+        if "_fold" in vars(self):
+            return clone(self.estimator)
+        return _Cell(self.estimator if self._params else self._like, self.walk)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_fold" in vars(self)
@@ -307,13 +321,14 @@ class _Cell(BaseEstimator):
         return (_itself, (self._fold.fitted,)) if "_fold" in vars(self) else super().__reduce_ex__(protocol)
 
     def __sklearn_tags__(self) -> Any:
-        return get_tags(self.estimator)
+        return self.walk.tags if self.walk.by_number else get_tags(self.estimator)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return dict(self.estimator.get_params(deep=deep))
 
     def set_params(self, **params: Any) -> _Cell:
-        self.estimator.set_params(**params)
+        self._params.update(params)
+        self.__dict__.pop("estimator", None)
         return self
 
     def get_metadata_routing(self) -> Any:
@@ -358,11 +373,13 @@ class _Cell(BaseEstimator):
 
 
 def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
-    """Accuracy, to the bit, without what scikit-learn looks at: y is one of the classes; None where that is not so."""
+    """Accuracy, to the bit, without what scikit-learn looks at; None where that might refuse `y`."""
     if type(machine).score is not ClassifierMixin.score or not isinstance(y, np.ndarray):
         return None
     classes = machine.classes_
-    if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU" or not np.isin(y, classes).all():
+    if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU":
+        return None
+    if y.dtype.kind == "f" and not np.isin(y, classes).all():  # others may be no classes
         return None
     return float(np.mean(machine.predict(rows) == y))
 

@@ -21,9 +21,11 @@ from sklearn.base import clone
 from mercer.backends import HeldRows, n_threads
 from mercer.data import Precomputed
 from mercer.estimators.base import DualMachine
+from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.fold_rows import Folds, Rows
 from mercer.estimators.iterated import Iterated
-from mercer.estimators.paths import Course, FoldFit, Path, Turn, all_or_none
+from mercer.estimators.labels import read_labels
+from mercer.estimators.paths import Course, FoldFit, Material, Path, Turn, all_or_none
 from mercer.estimators.pipelines import machine_of, rebuilt
 from mercer.estimators.shared_matrices import Matrices, Memory
 from mercer.estimators.sharing import what_is_shared, why_nothing_is_shared, why_values_are_not
@@ -201,8 +203,8 @@ class SharedFits:
         began = time.perf_counter()
         try:
             self._check()
-            own = clone(estimator)
-            made, machine, rows, reason = (self._shared if course.path.shares else self._alone)(own, course)
+            fit = self._shared if course.path.shares else self._alone
+            made, machine, rows, reason = fit(estimator, course)
             self._check()  # a fit that was stopped is no result
         except Exception as error:  # whatever it is, it is the result of this fit
             return FoldFit(None, None, None, "", error, time.perf_counter() - began)
@@ -213,7 +215,8 @@ class SharedFits:
             raise StoppedError(f"the search was stopped ({self.stopped})")
 
     def _alone(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], Any, None, str]:
-        machine, number = machine_of(estimator), course.number
+        estimator, number = clone(estimator), course.number
+        machine = machine_of(estimator)
         own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
             self._bound(machine, number)
@@ -226,23 +229,15 @@ class SharedFits:
 
     def _shared(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
         given: DualMachine = machine_of(estimator)
-        number = course.number
-        rows = self._folds.rows(estimator, number)
-        weights = next(iter(self._folds.params_of(number).values()), None)
-        spec = given._kernel_asked_for()
-        if course.kernel is None:  # the same all along the path
-            checked = None if weights is None else check_sample_weight(weights, rows.train.size)
-            course.kernel = spec.resolve(rows.data.rows(rows.train), checked)
-            course.size = float(np.abs(course.kernel.diag(rows.data)).max(initial=0.0))
-        kernel = course.kernel
-        by_folds = estimator is not given or kernel != spec
+        material = course.material = course.material or self._material(estimator, course.number)
+        kernel, rows = material.kernel, material.rows
         machine, reason = None, ""
-        for held, shares in self._ways_of(kernel, rows, course, by_folds=by_folds):
+        for held, shares in self._ways_of(course, material):
             used = rows if held is None else replace(rows, data=held)
             machine, reason = self._go_on(copy(given), course, kernel if held is None else Held(kernel)), shares
             in_single = isinstance(held, HeldRows) and held.whole.dtype == np.float32
             try:
-                machine.fit(used.data.rows(used.train), *self._folds.targets(number), sample_weight=weights)
+                machine.fit(used.data.rows(used.train), *material.told, sample_weight=material.weights)
             except InseparableError:
                 if not in_single:
                     raise
@@ -251,16 +246,28 @@ class SharedFits:
             if not isinstance(held, HeldRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
-            if not stalled and not rounding_shows(machine, course.size, used.data):
+            if not stalled and not rounding_shows(machine, material.size, used.data):
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
         course.last = machine
-        return partial(self._for_any_rows, estimator, machine, kernel, rows, number), machine, used, reason
+        return partial(self._for_any_rows, estimator, machine, kernel, rows, course.number), machine, used, reason
+
+    def _material(self, estimator: Any, number: int) -> Material:
+        rows, machine = self._folds.rows(estimator, number), machine_of(estimator)
+        told = self._folds.targets(number)
+        weights = next(iter(self._folds.params_of(number).values()), None)
+        spec = machine._kernel_asked_for()
+        checked = None if weights is None else check_sample_weight(weights, rows.train.size)
+        kernel = spec.resolve(rows.data.rows(rows.train), checked)
+        if told and isinstance(machine, MarginClassifier):
+            told = (read_labels(told[0], weights, machine.class_weight, rows.train.size),)
+        by_folds = estimator is not machine or kernel != spec
+        return Material(rows, told, weights, kernel, by_folds, float(np.abs(kernel.diag(rows.data)).max(initial=0.0)))
 
     def _for_any_rows(self, estimator: Any, machine: DualMachine, kernel: Kernel, rows: Rows, number: int) -> Any:
         """The estimator as it would be without a search."""
-        fitted = machine
+        estimator, fitted = clone(estimator), machine
         if isinstance(machine.kernel_, Held) and not kernel.takes_values:
             fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
         fitted = copy(fitted)
@@ -274,14 +281,13 @@ class SharedFits:
             fitted = rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
         return fitted
 
-    def _ways_of(
-        self, kernel: Kernel, rows: Rows, course: Course, *, by_folds: bool
-    ) -> Iterator[tuple[Precomputed | None, str]]:
+    def _ways_of(self, course: Course, material: Material) -> Iterator[tuple[Precomputed | None, str]]:
         """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
 
         With each goes what a fit on it shares. Folds share one matrix where the rows are the same and the kernel
         depends on no rows; else each has its own.
         """
+        kernel, rows, by_folds = material.kernel, material.rows, material.by_folds
         if kernel.takes_values:
             yield rows.data, what_is_shared(kernel, by_folds=False)  # type: ignore[misc]
             return
@@ -289,7 +295,7 @@ class SharedFits:
         kept = course.path.matrices(course.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
         # Where a kernel is indefinite, rounding decides which of its stationary points is found.
-        single = kernel.is_psd and holds(course.size)
+        single = kernel.is_psd and holds(material.size)
         beyond = []
         for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
             n_bytes = Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single))

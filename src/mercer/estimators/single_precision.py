@@ -26,6 +26,7 @@ def rounding_shows(machine: DualMachine, size: float, data: Data) -> bool:
     fraction, exponent = np.frexp(size)
     above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
     widths = _SPREAD * above * np.sqrt(np.square(machine._coefficients).sum(axis=0))
-    some = np.linspace(0, data.n - 1, min(data.n, _LOOKED_AT)).astype(np.int64)
+    n_some = min(data.n, _LOOKED_AT)
+    some = np.arange(n_some) * data.n // n_some
     values = machine._raw_decision(data.rows(some))
     return bool((widths > np.minimum(machine.tol, _SHOWS * np.ptp(values, axis=0))).any())

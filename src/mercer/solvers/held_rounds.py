@@ -22,6 +22,7 @@ from mercer.solvers.sizes import reaches
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
 _LARGEST_SET = 6144  # variables: beyond, Newton steps would take too long all the same
+_ENOUGH = 0.9  # of the tolerance: gradients are true, but for the rounding of sums
 _LIMIT = 1  # mercer::BlockEnd
 
 SAME = 1e-14
@@ -93,7 +94,7 @@ class Progression:
             self.seconds,
             self._precise,
             self._drags,
-            0.5 * self.tol,
+            _ENOUGH * self.tol,
             max_iter,
             _WORK,
             _LARGEST_SET,
