@@ -7,6 +7,7 @@ from mercer.problems.base import Problem as Problem
 from mercer.problems.base import Problems as Problems
 from mercer.problems.base import growth as growth
 from mercer.problems.base import inner as inner
+from mercer.problems.base import vertex as vertex
 from mercer.problems.classification import Hinge as Hinge
 from mercer.problems.classification import c_svc as c_svc
 from mercer.problems.classification import c_svc_each as c_svc_each
