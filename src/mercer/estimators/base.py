@@ -141,8 +141,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
                 stacklevel=depth,
             )
 
+    def _check_is_fitted(self) -> None:
+        if "kernel_" not in vars(self):  # scikit-learn takes as long to find out as a small machine to predict
+            check_is_fitted(self, "kernel_")
+
     def _new_rows(self, X: Any) -> Data:
-        check_is_fitted(self, "kernel_")
+        self._check_is_fitted()
         return check_rows(self, X, self.kernel_, reset=False)
 
 
@@ -190,7 +194,7 @@ class DualMachine(Iterated, KernelMachine):
 
     def _solved(self) -> Solutions:
         """The solutions, of which a machine that somebody else has trained has none."""
-        check_is_fitted(self, "kernel_")
+        self._check_is_fitted()
         if not hasattr(self, "_solutions"):
             raise AttributeError(
                 "this machine was not trained here but read from a file that holds what predicts and no more: without "
@@ -213,7 +217,7 @@ class DualMachine(Iterated, KernelMachine):
     @property
     def coef_(self) -> Any:
         """Normal vectors of the machines, for the linear kernel; read-only, and sparse where the rows are."""
-        check_is_fitted(self, "kernel_")
+        self._check_is_fitted()
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
@@ -233,7 +237,7 @@ class DualMachine(Iterated, KernelMachine):
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
         """The decision function without its bias, or one for each machine."""
-        check_is_fitted(self, "kernel_")
+        self._check_is_fitted()
         support = self._support_rows()
         functions = []
         for coefficients in self._coefficients.T:

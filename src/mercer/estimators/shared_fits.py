@@ -41,7 +41,6 @@ from mercer.status import InseparableError, Status, StoppedError
 IndexArray = npt.NDArray[np.int64]
 
 _LIMITS = ("callback", "max_seconds", "max_iter")
-_OWN = (*_LIMITS, "C", "nu")  # where these alone differ, a solution is near the next one
 
 
 class SharedFits:
@@ -320,7 +319,7 @@ class SharedFits:
         self._bound(machine, course.number)
         machine._silent = True  # how each fit ended is told with the results
         last = course.last
-        if last is not None and kernel.is_psd and _alike(last, machine):  # of an indefinite one the start decides
+        if last is not None and kernel.is_psd and _are_near(last, machine):  # of an indefinite one the start decides
             machine._go_on_from(last)
         return machine
 
@@ -343,9 +342,6 @@ def _may_have_rules(kernel: Kernel) -> bool:
     return not all(isinstance(value, Real | Kernel) for value in own) or any(map(_may_have_rules, kernel.parts))
 
 
-def _alike(last: DualMachine, machine: DualMachine) -> bool:
-    """Whether the two are to solve the same problem, up to penalties."""
-    if type(last) is not type(machine):
-        return False
-    ours, theirs = machine.get_params(deep=False), last.get_params(deep=False)
-    return all(ours[name] is theirs[name] or ours[name] == theirs[name] for name in ours if name not in _OWN)
+def _are_near(last: DualMachine, machine: DualMachine) -> bool:
+    """Whether the solution of one machine of a path is one to start from for another."""
+    return last.kernel == machine.kernel and getattr(last, "epsilon", None) == getattr(machine, "epsilon", None)
