@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,59 @@ def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_clas
     whole: Any = exact.data
     sums = whole.whole[:, exact.held_rows] @ double.coefficients
     assert double.held_values(np.arange(N)) == pytest.approx(sums, abs=1e-10)
+
+
+@pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
+def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_classes: int, scheme: str) -> None:
+    gram, codes = held(n_classes)
+    tasks = make_tasks(codes, n_classes, scheme)
+
+    def begun(C: float) -> HeldProblems:
+        problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
+        found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+        found.begin_in_corners(lambda: False)
+        return found
+
+    K = gram.block()
+    for C, expected in ((1e-3, {True}), (0.1, {True, False}), (50.0, {False})):
+        problems = begun(C)
+        for number, task in enumerate(tasks):
+            own = problems.problems.variables(number)
+            beta, linear = problems.beta[own], problems.problems.whole.linear[own]
+            assert beta.any() in expected
+            if beta.any():
+                assert np.count_nonzero((beta != 0.0) & (np.abs(beta) != C)) <= 1
+                if C == 1e-3:
+                    assert np.count_nonzero(beta) == 2 * min(np.bincount(task.signs > 0.0))
+                assert abs(beta.sum()) <= 1e-12 * C
+                values = K[np.ix_(task.rows, task.rows)] @ beta
+                dual = [-t * (linear @ beta) - 0.5 * t**2 * (values @ beta) for t in np.linspace(0.0, 1.0, 50)]
+                assert (np.diff(dual) > 0.0).all()
+                at = problems._rows[own]
+                assert problems.values[number, at] == pytest.approx(values, abs=1e-12)
+    steps = train(gram, codes, n_classes, 1e-3, scheme=scheme).solutions.n_iter.sum()
+    assert 10 * steps < sum(one.n_iter for one in alone(gram, codes, n_classes, 1e-3, scheme, Limits()))
+
+
+def test_who_is_stopped_before_the_corner_stays_at_nothing() -> None:
+    gram, codes = held(2)
+    tasks = make_tasks(codes, 2, "ovo")
+    problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, 1e-3), tasks.sizes)
+    found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    found.begin_in_corners(lambda: True)
+    assert not found.beta.any()
+
+
+@pytest.mark.parametrize("C", [1e-300, 1e200, 1e307])
+def test_penalties_at_the_end_of_numbers_have_corners_without_a_word(C: float) -> None:
+    gram, codes = held(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tasks = make_tasks(codes, 2, "ovo")
+        problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
+        found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+        found.begin_in_corners(lambda: False)
+    assert found.beta.any() == (C < 1.0)
 
 
 def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:

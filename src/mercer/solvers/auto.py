@@ -215,6 +215,8 @@ class _Several:
     def solve_held(self, last: HeldProblems | None) -> Solutions | None:
         """Solve them on a matrix that is all in memory; return all solutions, where nobody needs to go on."""
         held = HeldProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
+        if last is None:
+            held.begin_in_corners(self._is_over)
         done, n = 0, len(self.problems)
         while done < n and not self._is_over():
             before_it, ready = done, held.solve(self.gram, self._is_over)

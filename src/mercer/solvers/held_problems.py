@@ -76,24 +76,29 @@ class HeldProblems:
         n = self._data.whole.shape[0]
         if last is None or not np.array_equal(last._rows, self._rows):
             self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
-            for number in range(len(problems)):
-                self._begin_in_the_corner(number)
         else:
             self.beta, self.values = self._after(last)
 
-    def _begin_in_the_corner(self, number: int) -> None:
-        """Begin with as many variables at bounds as can be, where the dual objective rises all the way from 0 to there.
+    def begin_in_corners(self, stop: Callable[[], bool]) -> None:
+        """Begin with variables at bounds instead of 0, where the dual objective rises all the way from 0 to there.
 
-        Where C is small, nearly all will be there in the end: one sum then takes the place of a dozen rounds. A part of
-        the rows, each of which stands for others, tells which variables go there, and whether it is worth finding out.
+        Where C is small, nearly all will be at bounds in the end: one sum then takes the place of a dozen rounds. A
+        part of the rows, each of which stands for others, tells which variables to put there, those whose gradient is
+        largest then, and whether it is worth finding out.
         """
+        for number in range(len(self.problems)):
+            if stop():
+                return
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite does not rise
+                self._begin_in_the_corner(number)
+
+    def _begin_in_the_corner(self, number: int) -> None:
         own, whole = self.problems.variables(number), self.problems.whole
         linear, lower, upper, rows = whole.linear[own], whole.lower[own], whole.upper[own], self._rows[own]
         part = slice(None, None, _PART)
-        above, below = upper[part].sum(), -lower[part].sum()
-        if np.any(lower * upper) or not (above > 0.0 and below > 0.0):
+        most, above, below = min(upper.sum(), -lower.sum()), upper[part].sum(), -lower[part].sum()
+        if ((lower < 0.0) & (upper > 0.0)).any() or not (above > 0.0 and below > 0.0):
             return  # no sides, or nobody there
-        most = min(upper.sum(), -lower.sum())
         values = self._sum(rows[part], most / above * upper[part] + most / below * lower[part])
         corner = vertex(linear + values[rows], lower, upper, 0.0)
         if not _rises(linear, corner, values[rows]):
