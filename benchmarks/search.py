@@ -132,7 +132,8 @@ def _document(measured: dict[str, Any]) -> str:
         f"{machine.described_build(facts)}.",
         f"- {len(VALUES_OF_C)} x {len(TIMES_USUAL)} settings, {N_FOLDS} folds, {N_JOBS} processors; C from "
         f"{VALUES_OF_C[0]:g} to {VALUES_OF_C[-1]:g}, gamma from {TIMES_USUAL[0]:g} to {TIMES_USUAL[-1]:g} times 1 / (p "
-        "variance). liquidSVM: its own grid and folds. mercer: the median of several runs, between those of the others; these: one.",
+        "variance). liquidSVM: its own grid and folds. mercer: the median of several runs, between those of others,"
+        " which run once.",
         "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*:"
         " of the best setting, by cross-validation; *new rows*: share right among rows that nobody has seen. *CPU*:"
         " seconds of both processors.",
