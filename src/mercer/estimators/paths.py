@@ -105,13 +105,14 @@ class Course:
 
     path: Path
     number: int
+    place: int = 0  # of the next estimator
     material: Material | None = None
     last: DualMachine | None = None
     in_single: bool = True  # whether single precision has been enough
 
 
-Turn = tuple[int, int, int, Course]
-"""A fit, by the numbers of its path, of its estimator there and of its fold; lesser ones come first."""
+Turn = tuple[int, int, Course]
+"""The next fit of a fold, by when its turn is and by the number of the fold; lesser ones come first."""
 
 
 def all_or_none(folds: list[FoldFit]) -> list[FoldFit]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from queue import PriorityQueue
 from typing import Any
 
@@ -124,8 +122,8 @@ class SharedFits:
         ----------
         paths : iterable of sequences of estimators
             Those of a sequence differ in penalties alone. Each fold goes along it by itself, and none goes on to the
-            next estimator while another waits for its turn; while the last fits of one sequence are made, the first
-            ones of the next are, where the memory limit has room for the matrices of both.
+            next estimator while another waits for its turn: but for those that the threads would be left with in the
+            end, were all folds to come there together. These are a step ahead.
 
         Yields
         ------
@@ -133,26 +131,22 @@ class SharedFits:
             For each estimator in order, those of all folds, as soon as they are there; none where the search was
             stopped before that. No more come from sequences that it was stopped before.
         """
-        folds, memory, ready = range(len(self._folds)), Memory(self._limit), PriorityQueue[Turn]()
+        n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[Turn]()
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
-            begun: deque[Path] = deque()
-            for number, estimators in enumerate(paths):
-                why_not = why_nothing_is_shared(estimators[0], self._folds.X, self._folds.params)
-                path = Path(estimators, why_not, len(folds), memory)
-                while len(begun) > 1 or (begun and not self._has_room_for(begun[0], path)):
-                    yield from self._finish(pool, begun.popleft())
+            for estimators in paths:
                 if self.stopped:
                     break
+                why_not = why_nothing_is_shared(estimators[0], self._folds.X, self._folds.params)
+                path = Path(estimators, why_not, n_folds, memory)
                 self._shares = path.shares
                 if path.shares:
-                    for fold in folds:
-                        ready.put((number, 0, fold, Course(path, fold)))
-                    for _ in range(len(estimators) * len(folds)):
+                    for fold in range(n_folds):
+                        ready.put((self._turn_of(0, fold), fold, Course(path, fold)))
+                    for _ in range(len(estimators) * n_folds):
                         pool.submit(self._take_turn, ready)
-                begun.append(path)
-            while begun:
-                yield from self._finish(pool, begun.popleft())
+                yield from self._finish(pool, path)
+                del path  # and its matrices, before there are others
         finally:
             self._is_over = True
             pool.shutdown(cancel_futures=True)
@@ -173,30 +167,21 @@ class SharedFits:
 
         There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
         """
-        number, place, fold, course = ready.get()
-        made = course.path.fits[place][fold]
+        _, fold, course = ready.get()
+        place, fits = course.place, course.path.fits
+        course.place += 1
         try:
-            made.set_result(self._fit_fold(course, course.path.estimators[place]))
+            fits[place][fold].set_result(self._fit_fold(course, course.path.estimators[place]))
         except BaseException as error:  # such as SystemExit: it is for who waits for the fit
-            made.set_exception(error)
+            fits[place][fold].set_exception(error)
         finally:
-            if place + 1 < len(course.path.fits):
-                ready.put((number, place + 1, fold, course))
+            if course.place < len(fits):
+                ready.put((self._turn_of(course.place, fold), fold, course))
 
-    def _has_room_for(self, *paths: Path) -> bool:
-        """Whether their fits share matrices, and these fit the limit together, were they in double precision."""
-        if not all(path.shares for path in paths):
-            return False
-        return sum(self._most_bytes(path.estimators[0]) for path in paths) <= self._limit
-
-    def _most_bytes(self, estimator: Any) -> int:
-        machine = machine_of(estimator)
-        if machine._takes_values():
-            return 0
-        kernel = machine.kernel
-        ruled = _may_have_rules(kernel) if isinstance(kernel, Kernel) else not isinstance(machine.gamma, Real)
-        by_folds = estimator is not machine or ruled
-        return Matrices.bytes_of(np.float64, self._folds.n) * (len(self._folds) if by_folds else 1)
+    def _turn_of(self, place: int, fold: int) -> int:
+        """When it is the turn of a fold's fit at some place of a path."""
+        n_folds = len(self._folds)
+        return place - (fold >= n_folds - n_folds % self._n_threads)
 
     def _fit_fold(self, course: Course, estimator: Any) -> FoldFit:
         began = time.perf_counter()
@@ -334,12 +319,6 @@ class _Stop:
         if self._ends():
             return True
         return None if self._also is None else self._also(progress)
-
-
-def _may_have_rules(kernel: Kernel) -> bool:
-    """Whether a kernel may be another one on other rows: what it holds that is no number may be "scale", or missing."""
-    own = [value for name, value in vars(kernel).items() if name != "parts"]
-    return not all(isinstance(value, Real | Kernel) for value in own) or any(map(_may_have_rules, kernel.parts))
 
 
 def _are_near(last: DualMachine, machine: DualMachine) -> bool:
