@@ -44,12 +44,13 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear
 from mercer.problems import c_svc
-from mercer.selection import passes
+from mercer.selection import passes, watch
 from mercer.selection.bounds import Radius, joachims_terms
 from mercer.selection.following import Full, follow
 from mercer.selection.leave_one_out import _Rules
 from mercer.selection.watch import Ended
 from mercer.selection.without import refit, without
+from mercer.solvers import Interruption
 
 TIGHT = 1e-11
 
@@ -515,6 +516,27 @@ def test_progress_runs_to_the_end(capsys):
     assert said[-1] == "leave-one-out: 100 % done, about 0 s left"
     shares = [line.split()[1] for line in said]
     assert len(set(shares)) == len(shares)
+
+
+def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
+    X, y = load_breast_cancer(return_X_y=True)
+    evidence = SVC().fit(X, y).solution_.certificate.evidence
+    full = Full.of(evidence.problem, evidence.whole(), evidence.beta)
+    told = []
+    follow(full, tell=told.append)
+    assert all(type(share) is float for share in told)
+    assert told[0] < 0.5
+    assert len(set(told)) > 3
+    assert max(told) == told[-1] == 1.0
+
+
+def test_what_is_told_of_a_pass_never_falls(monkeypatch):
+    monkeypatch.setattr(watch, "_SIGN_OF_LIFE_SECONDS", 0.0)
+    told = []
+    one = watch.Watch(Interruption(), None, 0, told.append)
+    for share in (0.5, 0.25, 0.75):
+        one.tell(share)
+    assert [progress.done for progress in told] == [50, 50, 75]
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,10 @@ class Passes:
                 left_over = float(
                     price[np.minimum(later, price.size - 1)].sum()
                 )  # a reach that is not known is the last's
-                self.plan = done, price[level] * fits, left_over
+                work = float(price[level]) * fits
+                self.plan = done, work, left_over
                 self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
-                done += price[level] * fits
+                done += work
             open_ = ~np.isin(left, list(self.found))
             left, reach = left[open_], reach[open_]
 
@@ -183,7 +184,7 @@ class Passes:
                 store.add(missing)
                 pending = pending[ends == _NEEDS_ROWS]
                 before_, here, after = self.plan
-                share = min(first + width - pending.size, chosen.size) / chosen.size
+                share = (first + block.size - pending.size) / chosen.size
                 self.tell((before_ + share * here) / (before_ + here + after))
                 self.check()
 

@@ -28,6 +28,7 @@ class Watch:
     ) -> None:
         self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
         self.stopped, self.printed = "", -1  # per cent
+        self.share = 0.0  # told so far
         self.began = self.told = time.perf_counter()
 
     def check(self) -> None:
@@ -40,8 +41,9 @@ class Watch:
             raise Ended
 
     def tell(self, share: float) -> None:
-        """Say that this share of the work is done."""
+        """Say that this share of the work is done, or what was said before where more work has turned up."""
         now = time.perf_counter()
+        self.share = share = max(share, self.share)
         if now < self.told + _SIGN_OF_LIFE_SECONDS and share < 1.0:
             return
         self.told = now
