@@ -19,7 +19,6 @@ from mercer.selection.watch import Ended
 from mercer.selection.without import (
     TIGHT,
     inside_box,
-    is_forced,
     level,
     level_ends,
     refit,
@@ -186,7 +185,7 @@ class _Work:
         if tableau is not None:
             try:
                 passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, found, self.check, self.tell)
-                passes.run(support[~is_forced(problem, support)])
+                passes.run(support)
                 self.refit([variable for variable in support.tolist() if variable not in found], found)
             except Ended:
                 self.is_ended = True

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from mercer.evaluation import evaluate
 from mercer.gram import Gram
-from mercer.problems import Hinge, Problem
-from mercer.problems.base import vertex
+from mercer.problems import Hinge, Problem, vertex
 from mercer.selection.watch import Ended
 from mercer.solution import Limits
 from mercer.solvers import solve
@@ -62,26 +61,6 @@ def total_shares(problem: Problem) -> FloatArray:
     if problem.name != "one-class":
         return np.zeros(problem.n)
     return problem.upper * (float(problem.start.sum()) / float(problem.upper.sum()))
-
-
-def is_forced(problem: Problem, variables: IndexArray) -> BoolArray:
-    """Whether the others have no choice without each of these: all their bounds together just make the total."""
-    if problem.groups is None:
-        return np.zeros(variables.size, dtype=bool)
-    total = problem.totals[0] - total_shares(problem)[variables]
-    below, above = _bounds_without(problem.lower, variables), _bounds_without(problem.upper, variables)
-    bounds = np.concatenate([problem.lower, problem.upper])
-    slack = 1e-12 * (np.abs(bounds[np.isfinite(bounds)]).max(initial=0.0) + np.abs(total))
-    return (below >= total - slack) | (above <= total + slack)
-
-
-def _bounds_without(bounds: FloatArray, variables: IndexArray) -> FloatArray:
-    """Sum of all bounds but each of these; rows with two variables have 0 as the bound of the other."""
-    infinite = np.isinf(bounds)
-    finite = np.where(infinite, 0.0, bounds)
-    some = infinite.sum() - infinite[variables] > 0
-    sign = np.sign(bounds[infinite][0]) if infinite.any() else 1.0
-    return np.where(some, sign * np.inf, finite.sum() - finite[variables])
 
 
 def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
