@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -432,6 +433,27 @@ def test_rows_that_a_pipeline_cannot_take_fail_where_they_are_scored():
     agree(ours, theirs)
     assert np.isnan(ours.cv_results_["split0_test_score"]).all()
     assert np.isfinite(ours.cv_results_["split0_train_score"]).all()
+
+
+def test_missing_values_that_come_through_a_pipeline_are_told_of_the_rows_that_a_fold_is_trained_on():
+    X, y = _cancer()
+    X = X.copy()
+    X[10, 3] = np.nan
+    machine = make_pipeline(StandardScaler(), SVC(tol=_TIGHT))
+    found = []
+    for search in (
+        KernelSearchCV(machine, C=[1.0], cv=KFold(3)),
+        GridSearchCV(machine, {"svc__C": [1.0]}, cv=KFold(3)),
+    ):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            search.set_params(refit=False, return_train_score=True).fit(X, y)
+        found.append(search)
+        failed = [str(one.message) for one in told if issubclass(one.category, FitFailedWarning)]
+        assert "2 fits failed out of a total of 3" in failed[0]
+        assert re.findall(r"row (\d+), column 3 is nan", failed[0]) == ["10"]
+    agree(*found)
+    assert np.isfinite(found[0].cv_results_["split0_train_score"]).all()
 
 
 def test_threads_have_the_users_configuration():

@@ -133,10 +133,11 @@ class Folds:
                 seen = before.fit_transform(given[1], *self.targets(number))
                 _check_feature_names(asking, seen, reset=True)
                 try:
-                    table = _stacked(seen, before.transform(given[0]))
-                except Exception:  # the fit is none the worse for it: who asks for these rows is told
-                    table, given = seen, (None, given[1])
-                data = check_rows(clone(machine), table, spec, reset=True)
+                    data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
+                except Exception:  # the fit may be none the worse for it: who asks for these rows is told
+                    given = None, given[1]
+                if given[0] is None:
+                    data = check_rows(clone(machine), seen, spec, reset=True)
                 found = Rows(
                     data,
                     np.arange(len(train)),
