@@ -113,6 +113,20 @@ def test_a_machine_that_is_not_fitted_leaves_the_seal_alone():
     assert sealed.openings == ()
 
 
+@pytest.mark.parametrize("as_other", [lambda codes: codes + 10, lambda codes: codes.astype(str)], ids=["10", "text"])
+def test_a_machine_for_other_classes_leaves_the_seal_alone(as_other):
+    codes = np.unique(KINDS, return_inverse=True)[1]
+    sealed = SealedSplit(IRIS, codes)
+    machine = SVC().fit(sealed.X_rest, as_other(sealed.y_rest))
+    told = (
+        r"classes of y, 0, 1, 2, but this SVC was fitted to '?1?0'?, .*: fit it to sealed\.y_rest\. .* was not opened"
+    )
+    with pytest.raises(ValueError, match=told):
+        sealed.open(SVC().fit(sealed.X_rest, sealed.y_rest), machine)
+    assert sealed.openings == ()
+    assert sealed.open(machine, loss=lambda truth, found: as_other(truth) != found).value < 0.2
+
+
 def test_a_look_that_fails_was_a_look():
     sealed = sealed_iris()
     with pytest.raises(ValueError, match=r"loss must give one finite number for each of the 38 rows, got shape \(\)"):

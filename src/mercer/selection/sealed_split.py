@@ -245,8 +245,8 @@ class SealedSplit:
         TypeError
             If there is no machine, or one cannot predict. The part stays sealed.
         ValueError
-            If `loss` or `level` is none, or a machine takes other columns, before the look; if a loss is not one finite
-            number a row.
+            If `loss` or `level` is none, a machine takes other columns, or its predictions are to equal `y` and none of
+            its classes is in `y`, before the look; if a loss is not one finite number a row.
 
         Notes
         -----
@@ -265,6 +265,9 @@ class SealedSplit:
             raise TypeError("open needs a fitted machine: open(machine). The test part was not opened.")
         losses = [_loss(loss, machine) for machine in chosen]
         check_level(level)
+        for machine, (name, _) in zip(chosen, losses, strict=True):
+            if name == "zero_one":
+                self._require_a_class(machine)
 
         def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
             X, truth = _safe_indexing(self._X, rows), self._y[rows]
@@ -306,6 +309,23 @@ class SealedSplit:
                 "to the columns into a Pipeline with it. The test part was not opened."
             )
         return machine
+
+    def _require_a_class(self, machine: Any) -> None:
+        """Refuse a classifier whose every prediction would be an error, whatever it is."""
+        known = getattr(machine, "classes_", None)
+        if known is None or np.ndim(known) != 1:
+            return
+        known, present = np.asarray(known).tolist(), np.unique(self._y).tolist()
+        if not set(known) & set(present):
+            raise ValueError(
+                f"open needs machines for the classes of y, {_some(present)}, but this {type(machine).__name__} was "
+                f"fitted to {_some(known)}: fit it to sealed.y_rest. The test part was not opened."
+            )
+
+
+def _some(classes: list[Any]) -> str:
+    """Some classes, to tell of."""
+    return ", ".join(map(repr, classes[:5])) + (", ..." if classes[5:] else "")
 
 
 def _hand_record(machine: Any, seal: Seal) -> None:
