@@ -141,6 +141,10 @@ def test_neighbours_among_the_floats_are_told_apart():
             {"recall": 0.5, "values": "machine"},
             r"values must be decision values .*\(machine, X, y\)\.decision has them",
         ),
+        (
+            {"recall": 0.5, "positive": [1, 0, 1]},
+            r"got shapes \(3,\) and \(3,\) of int64\. Say which rows are positive, as in y == 1\.$",
+        ),
         ({"recall": 0.5, "values": [1.0, 0.0]}, r"got shapes \(2,\) and \(3,\) of bool"),
         ({"recall": 0.5, "positive": [True] * 3}, "rows of both kinds .* got 3 positive ones among 3"),
         ({"recall": 0.5, "weights": [1.0, 0.0, 1.0]}, "rows of both kinds .* got 2 positive ones among 2"),

@@ -156,10 +156,12 @@ class _Curve:
                 f"X, y).decision has them, got {values!r}."
             ) from error
         if f.ndim != 1 or truth.shape != f.shape or truth.dtype != bool:
-            column = " Of several classes, give one's column, and which rows are of it." if f.ndim == 2 else ""
+            hint = "" if truth.dtype == bool else " Say which rows are positive, as in y == 1."
+            if f.ndim == 2:
+                hint = " Of several classes, give one's column, and which rows are of it."
             raise ValueError(
                 "values must be numbers of shape (n,) and positive booleans of the same shape, got shapes "
-                f"{f.shape} and {truth.shape} of {truth.dtype}.{column}"
+                f"{f.shape} and {truth.shape} of {truth.dtype}.{hint}"
             )
         w = checked_weights(weights, f.size)
         f, truth, w = f[w > 0.0], truth[w > 0.0], w[w > 0.0]
