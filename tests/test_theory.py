@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import sklearn.svm
 from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_blobs
@@ -395,6 +396,8 @@ def test_machines_that_theory_report_is_not_about():
         theory.report(SVC(multi_class="joint").fit(X, y))
     with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got dict"):
         theory.report({})
+    with pytest.raises(TypeError, match=r"got that of scikit-learn: mercer\.SVC takes its place"):
+        theory.report(sklearn.svm.SVC().fit(X, y))
     with pytest.raises(TypeError, match=r"test must be an estimate that SealedSplit\.open returned, got 0\.1"):
         theory.report(SVC().fit(X, y), test=0.1)
     with pytest.raises(TypeError, match="is of a fitted machine, got the class SVC"):

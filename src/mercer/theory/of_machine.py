@@ -354,7 +354,10 @@ def _solutions(machine: Any) -> tuple[Solution, ...]:
     if isinstance(machine, type):
         raise TypeError(f"theory.report is of a fitted machine, got the class {machine.__name__}.")
     if not hasattr(type(machine), "solution_"):
-        raise TypeError(f"theory.report is of a fitted SVC with hinge loss, got {type(machine).__name__}.")
+        kind = type(machine)
+        theirs = kind.__module__.startswith("sklearn.") and kind.__name__ == "SVC"
+        got = "that of scikit-learn: mercer.SVC takes its place" if theirs else kind.__name__
+        raise TypeError(f"theory.report is of a fitted SVC with hinge loss, got {got}.")
     found = machine.solution_
     solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
     for solution in solutions:
