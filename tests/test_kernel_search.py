@@ -665,6 +665,18 @@ def test_what_was_finished_survives_a_stop():
     assert np.isfinite(search.best_score_)
 
 
+def test_what_is_told_of_settings_can_be_read(capsys):
+    X, y = _cancer(90)
+    told = []
+    axes = {"C": [1 / 3, np.float64(1e5) / 3], "kernels": ["rbf", RBF(gamma=2 / 3)]}
+    KernelSearchCV(SVC(), cv=2, refit=False, verbose=1, callback=told.append, **axes).fit(X, y)
+    settings = [f"C = {C}, kernel = {kernel}" for kernel in axes["kernels"] for C in ("0.333333", "33333.3")]
+    assert [one.note for one in told] == settings
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(" left: ")[1] for line in said] == settings
+    assert said[-1].startswith("8 of 8 fits, about 0 s left: ")
+
+
 def _shared_fits(n_jobs, interruption=None, kind=SharedFits, **settings):
     X, y = _cancer(90)
     splits = list(StratifiedKFold(3).split(X, y))

@@ -206,7 +206,7 @@ class Walk(BaseSearchCV):
             estimate.n_done,
             estimate.n_total,
             estimate.seconds_left() / self.fits.n_at_a_time,
-            ", ".join(f"{name} = {value}" for name, value in setting.items()),
+            ", ".join(f"{name} = {_in_short(value)}" for name, value in setting.items()),
         )
         if self.search.verbose:
             print(
@@ -382,6 +382,10 @@ def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
     if y.dtype.kind == "f" and not np.isin(y, classes).all():  # others may be no classes
         return None
     return float(np.mean(machine.predict(rows) == y))
+
+
+def _in_short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _let_go(error: BaseException | None) -> None:
