@@ -150,7 +150,8 @@ class KernelSearchCV(BaseSearchCV):
     scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
 
     With `early_stopping`, a callback hears of each look (two folds, as many again, and so on) as of a search of its
-    own. A search that is stopped in the first look has the means of two folds.
+    own, and with "zoom" of each of its three grids. A search that is stopped in the first look has the means of two
+    folds.
 
     All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
     setting so far.

@@ -75,7 +75,7 @@ class LeaveOneOut:
         What that took, beyond the fit.
     fit_seconds : float
     known : ndarray of bool of shape (n,)
-        Of which rows it is known what is predicted.
+        Of which rows it is known what is predicted: by their value, or by `error_rule` where that needs none.
     stopped : str
         Why some are not: "interrupted", "time limit" or "".
     held : str
