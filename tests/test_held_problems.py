@@ -13,7 +13,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.kernels.held import Held
-from mercer.multiclass import Machines, make_tasks, train
+from mercer.multiclass import Machines, Tasks, make_tasks, train
 from mercer.problems import c_svc_each
 from mercer.solvers import Interruption, Limits, held_rounds, solve
 from mercer.solvers.held_problems import HeldProblems
@@ -40,6 +40,14 @@ def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, 
     return [
         solve(problem, gram.restrict(task.rows), limits=limits) for problem, task in zip(problems, tasks, strict=True)
     ]
+
+
+def begun(gram: Gram, tasks: Tasks, C: float, *, is_over: bool = False) -> HeldProblems:
+    """Problems of one C, as a path begins with them."""
+    problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
+    found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    found.begin_in_corners(lambda: is_over)
+    return found
 
 
 SCHEMES = [(2, "ovo"), (4, "ovo"), (4, "ovr")]
@@ -99,17 +107,9 @@ def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_clas
 @pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
 def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_classes: int, scheme: str) -> None:
     gram, codes = held(n_classes)
-    tasks = make_tasks(codes, n_classes, scheme)
-
-    def begun(C: float) -> HeldProblems:
-        problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
-        found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
-        found.begin_in_corners(lambda: False)
-        return found
-
-    K = gram.block()
+    tasks, K = make_tasks(codes, n_classes, scheme), gram.block()
     for C, expected in ((1e-3, {True}), (0.1, {True, False}), (50.0, {False})):
-        problems = begun(C)
+        problems = begun(gram, tasks, C)
         for number, task in enumerate(tasks):
             own = problems.problems.variables(number)
             beta, linear = problems.beta[own], problems.problems.whole.linear[own]
@@ -130,11 +130,7 @@ def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_cla
 
 def test_who_is_stopped_before_the_corner_stays_at_nothing() -> None:
     gram, codes = held(2)
-    tasks = make_tasks(codes, 2, "ovo")
-    problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, 1e-3), tasks.sizes)
-    found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
-    found.begin_in_corners(lambda: True)
-    assert not found.beta.any()
+    assert not begun(gram, make_tasks(codes, 2, "ovo"), 1e-3, is_over=True).beta.any()
 
 
 @pytest.mark.parametrize("C", [1e-300, 1e200, 1e307])
@@ -142,10 +138,7 @@ def test_penalties_at_the_end_of_numbers_have_corners_without_a_word(C: float) -
     gram, codes = held(2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tasks = make_tasks(codes, 2, "ovo")
-        problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
-        found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
-        found.begin_in_corners(lambda: False)
+        found = begun(gram, make_tasks(codes, 2, "ovo"), C)
     assert found.beta.any() == (C < 1.0)
 
 

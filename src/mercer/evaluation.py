@@ -198,7 +198,7 @@ def evaluate(
         assert isinstance(gram.data, HeldRows)
         rows = gram.held_rows
         rounding = rounding_of(gram, beta, claim[rows])
-        unsettled = gram.data.error_of(claim, np.bincount(rows, beta, claim.size).astype(np.float64, copy=False))
+        unsettled = float(gram.data.errors_of(claim[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
         if unsettled <= doubt:
             values = claim[rows]
             found = conditions_of(problem, beta, values)

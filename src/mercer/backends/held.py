@@ -38,21 +38,15 @@ class HeldRows(Precomputed):
         """Return the kernel value of each row with itself, (n,)."""
         return self._probes.diagonal[self.own_columns()]
 
-    def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:
-        """Return about how far `values` are from the matrix times `coefficients`, both of all its rows.
-
-        For a random r, r'K times the coefficients must be r'values; where values are off by e, these differ by r'e,
-        which is as large as a normal random number as wide as e is long. [Freivalds (1977), with real numbers]
-        Costs n² multiplications for the first point, 8 n for any other.
-        """
-        return self._probes.error_of(values, coefficients)
-
     def errors_of(
         self, values: FloatArray, rows: IndexArray, coefficients: FloatArray, firsts: IndexArray
     ) -> FloatArray:
-        """As :meth:`error_of`, of several points: values of shape (n_points, n); coefficients one after the other.
+        """Return about how far `values` (n_points, n) are from the matrix times points that have these coefficients.
 
-        Those of each point begin at `firsts`, and belong to `rows` of the matrix.
+        Coefficients belong to `rows` of the matrix; those of each point begin at `firsts`, one point after the other.
+        For a random r, r'K times the coefficients must be r'values; where values are off by e, these differ by r'e,
+        which is as large as a normal random number as wide as e is long. [Freivalds (1977), with real numbers]
+        Costs n² multiplications for the first point, 8 n for any other.
         """
         return self._probes.errors_of(values, rows, coefficients, firsts)
 
@@ -62,11 +56,6 @@ class _Probes:
 
     def __init__(self, matrix: npt.NDArray[np.floating], n_threads: int) -> None:
         self._matrix, self._n_threads = matrix, n_threads
-
-    def error_of(self, values: FloatArray, coefficients: FloatArray) -> float:
-        vectors, products = self._known
-        apart = np.einsum("ki,i->k", vectors, values) - np.einsum("ki,i->k", products, coefficients)
-        return _UNLIKELY * float(np.abs(apart).max())
 
     def errors_of(
         self, values: FloatArray, rows: IndexArray, coefficients: FloatArray, firsts: IndexArray

@@ -46,7 +46,7 @@ class Rows:
 
     @property
     def asked(self) -> Data | None:
-        """Those that are asked; None where what comes before the machine refuses them."""
+        """Those that are asked; None where the machine, or what comes before it, refuses them."""
         return None if self.given[0] is None else self.data.rows(self.test)
 
     def which(self, X: Any) -> Data | None:
