@@ -1,5 +1,8 @@
 """Grids of a search: the rule of thumb, zooming in, and scikit-learn's own searches over our machines."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -157,8 +160,9 @@ def test_a_zoom_that_is_stopped_keeps_what_it_has():
         told.append(progress)
         return len(told) == 5  # the first cell of the second stage
 
-    with pytest.warns(UserWarning, match="the search was stopped"):
+    with pytest.warns(UserWarning, match="the search was stopped") as warned:
         found = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
+    assert {one.filename for one in warned} == {__file__}
     assert found.stopped_ == "interrupted"
     assert (found.cv_results_["stage"] == 0).sum() == 4
     assert found.best_estimator_.predict(X).shape == Y.shape
@@ -171,10 +175,30 @@ def test_a_zoom_that_is_stopped_between_stages_goes_no_further():
         told.append(progress)
         return len(told) == 4  # the last cell of the first stage
 
-    with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): no setting of stage 1 was finished"):
+    with pytest.warns(
+        UserWarning, match=r"the search was stopped \(interrupted\): no setting of stage 1 was finished"
+    ) as warned:
         found = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
+    assert {one.filename for one in warned} == {__file__}
     assert found.stopped_ == "interrupted"
     assert found.cv_results_["stage"].tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("settings", [{}, {"early_stopping": "bound"}, {"C": "zoom"}])
+def test_what_fails_and_what_is_missing_is_told_of_the_line_that_searches(settings):
+    axes = {"C": [1.0, 10.0, 100.0], "gamma": [-1.0, 0.1, 1.0], **settings}
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        return len(told) == (5 if "C" in settings else 4)  # the first one of the second gamma
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        KernelSearchCV(SVC(), **axes, cv=4, callback=stop, refit=False, error_score=0.0).fit(X, Y)
+    ours = {str(one.message): one.filename for one in warned if re.search("first one with|stopped", str(one.message))}
+    assert len(ours) == 2
+    assert set(ours.values()) == {__file__}
 
 
 # scikit-learn's searches.

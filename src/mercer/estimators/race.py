@@ -15,7 +15,7 @@ from sklearn.exceptions import FitFailedWarning
 from mercer.arguments import check_choice
 from mercer.estimators.cv_results import columns, ranks
 from mercer.estimators.pipelines import machine_of
-from mercer.estimators.scored_fits import Walk
+from mercer.estimators.scored_fits import Walk, users_level
 from mercer.selection.racing import cannot_be_best, hardly_best, largest_score, looks
 from mercer.status import Status, StoppedError
 
@@ -128,7 +128,7 @@ class Race:
             return
         self._stopped, self.multimetric_ = walk.stopped, walk.multimetric_
         self._reasons.setdefault(fits.reason)
-        walk.warn_of_failures(depth=6)
+        walk.warn_of_failures()
         self._keep(walk.results_of_all(), places, first, last)
 
     def _keep(self, results: dict[str, Any], places: npt.NDArray[np.int64], first: int, last: int) -> None:
@@ -178,17 +178,17 @@ class Race:
             self._left[places[hardly & (self._left[places] == "")]] = STATISTICS
 
     def warn(self) -> None:
-        """Tell what failed, and what is missing; three calls below the user's."""
+        """Tell what failed, and what is missing."""
         if self._failed:
             message = f"all fits of a look failed, the first one with: {self._failed[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=4)
+            warnings.warn(message, FitFailedWarning, stacklevel=users_level())
         if self.stopped:
             n_done, n = int(np.sum(self._n_done == len(self.splits))), len(self.candidates)
             scored = "" if n_done else f"; those that there are have been scored on {self._n_done.max()} folds"
             warnings.warn(
                 f"the search was stopped ({self.stopped}): {n_done} of {n} settings were finished; the others have no "
                 f"score{scored}.",
-                stacklevel=4,
+                stacklevel=users_level(),
             )
 
     def results_of_all(self) -> dict[str, Any]:

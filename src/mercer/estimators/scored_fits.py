@@ -165,20 +165,20 @@ class Walk(BaseSearchCV):
         return HELD if isinstance(self._asked, WithoutRows) else self.fits.reason
 
     def warn(self) -> None:
-        """Tell what failed that scikit-learn has not told, and what is missing; three calls below the user's."""
-        self.warn_of_failures(depth=5)
+        """Tell what failed that scikit-learn has not told, and what is missing."""
+        self.warn_of_failures()
         if self.stopped:
             warnings.warn(
                 f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
                 "were finished; the others have no score.",
-                stacklevel=4,
+                stacklevel=users_level(),
             )
 
-    def warn_of_failures(self, depth: int) -> None:
+    def warn_of_failures(self) -> None:
         """Tell of settings of which every fit failed, which scikit-learn has not seen."""
         if len(self._scored) < len(self._summaries):
             message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=depth)
+            warnings.warn(message, FitFailedWarning, stacklevel=users_level())
 
     def next_fit(self) -> FoldFit:
         """The next fit: settings come in the order in which they are evaluated, and the folds of each in theirs."""
@@ -247,6 +247,14 @@ class Walk(BaseSearchCV):
             return 0.0
         score = np.nan if self.error_score == "raise" else float(self.error_score)
         return score - score if name.startswith("std_") else score
+
+
+def users_level() -> int:
+    """Which `stacklevel` a warning has here that is to point at the line which called this library."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mercer."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _are_named(scoring: Any) -> bool:

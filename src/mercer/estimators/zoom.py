@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from mercer.data import as_data
 from mercer.estimators.cv_results import columns, ranks
+from mercer.estimators.scored_fits import users_level
 from mercer.kernels.parameters import resolve_gamma
 from mercer.status import StoppedError
 
@@ -87,7 +88,7 @@ def zoom(
                 raise
             stopped = "interrupted" if interruption.requested else "time limit"
             message = f"the search was stopped ({stopped}): no setting of stage {stage} was finished."
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(message, stacklevel=users_level())
             break
         stages.append(part)
         if f"mean_test_{metric}" not in part.cv_results_:
