@@ -51,6 +51,7 @@ from mercer import (
     StoppedError,
     _reference,
 )
+from mercer.estimators.pipelines import path_of
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
 from mercer.estimators.shared_matrices import Matrices, Memory
@@ -742,6 +743,36 @@ def test_a_stop_after_the_last_setting_is_none():
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, callback=lambda progress: progress.done == progress.total)
     assert search.fit(X, y).stopped_ == ""
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+_COUNTS = []
+
+
+class _Counting:
+    """A callback that counts how often it is told of one fit."""
+
+    def __init__(self):
+        self.told = 0
+
+    def __call__(self, progress):
+        self.told += 1
+        _COUNTS.append(self.told)
+
+
+@pytest.mark.parametrize("make", [lambda machine: machine, lambda machine: make_pipeline(StandardScaler(), machine)])
+def test_each_fit_has_a_callback_of_its_own(make):
+    X, y = _cancer(90)
+    own = _Counting()
+    machine, told = make(SVC(callback=own, gamma=0.01)), []
+    for search in (
+        KernelSearchCV(machine, C=[0.1, 1.0], cv=3, refit=False),
+        GridSearchCV(machine, {path_of(machine) + "C": [0.1, 1.0]}, cv=3, refit=False),
+    ):
+        _COUNTS.clear()
+        search.fit(X, y)
+        told.append(list(_COUNTS))
+    assert told[0] == told[1] == [1] * 6
+    assert own.told == 0
 
 
 def test_an_exit_in_a_fit_ends_the_search():

@@ -212,6 +212,8 @@ class SharedFits:
         return lambda: fitted, machine, None, course.path.why_not
 
     def _shared(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
+        if machine_of(estimator).callback is not None:
+            estimator = clone(estimator)  # each fit has a callback of its own, that may keep count
         given: DualMachine = machine_of(estimator)
         material = course.material = course.material or self._material(estimator, course.number)
         kernel, rows = material.kernel, material.rows
