@@ -249,6 +249,7 @@ def test_numbers_that_look_like_classes():
 # Folds.
 
 GROUPS = np.repeat(np.arange(15), 10)
+NAMES = np.array(["a", "b", "c"], dtype=object)[KINDS]
 
 BAD_FOLDS = {
     "one": ((1, KINDS, None), "cv must be a number of folds between 2 and the 150 rows, got 1"),
@@ -260,6 +261,8 @@ BAD_FOLDS = {
     "short y": ((5, KINDS[:-1], None), r"y must hold one class for each of the 150 rows of X, got shape \(149,\)"),
     "no split": (([], KINDS, None), "cv must give one pair of training and test rows at least"),
     "missing": ((KFold(3), KINDS, None), "the training rows of split 0 hold no row of the class 0: take a stratified"),
+    "class of objects": ((51, NAMES, None), "cv asks for 51 folds, but the class 'a' has 50 rows: take fewer folds"),
+    "missing object": ((KFold(3), NAMES, None), "split 0 hold no row of the class 'a': take a stratified"),
 }
 
 

@@ -96,7 +96,7 @@ def _check_classes(k: int, y: Any) -> None:
     least = int(counts.argmin())
     if k > counts[least]:
         raise ValueError(
-            f"cv asks for {k} folds, but the class {classes[least].item()!r} has {_rows(int(counts[least]))}: take "
+            f"cv asks for {k} folds, but the class {classes.tolist()[least]!r} has {_rows(int(counts[least]))}: take "
             "fewer folds, or leave out or merge rare classes."
         )
 
@@ -107,10 +107,10 @@ def lacking_class(splits: Sequence[tuple[Any, Any]], y: Any) -> str:
         return ""
     classes, codes = np.unique(y, return_inverse=True)
     for number, (train, _) in enumerate(splits):
-        missing = np.flatnonzero(np.bincount(codes[(train,)], minlength=classes.size) == 0)  # not of several axes
-        if missing.size:
+        counts = np.bincount(codes[(train,)], minlength=classes.size)  # not of several axes
+        if missing := classes[counts == 0].tolist():
             return (
-                f"the training rows of split {number} hold no row of the class {classes[missing[0]].item()!r}: take a "
+                f"the training rows of split {number} hold no row of the class {missing[0]!r}: take a "
                 "stratified splitter, fewer folds, or leave out or merge rare classes."
             )
     return ""
