@@ -11,7 +11,7 @@ import pytest
 from mercer.backends import HeldRows
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Linear
 from mercer.kernels.held import Held
 from mercer.multiclass import Machines, Tasks, make_tasks, train
 from mercer.problems import c_svc_each
@@ -140,6 +140,20 @@ def test_penalties_at_the_end_of_numbers_have_corners_without_a_word(C: float) -
         warnings.simplefilter("error")
         found = begun(gram, make_tasks(codes, 2, "ovo"), C)
     assert found.beta.any() == (C < 1.0)
+
+
+def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
+    """At -inf, where a product overflows that others outweigh."""
+    random = np.random.default_rng(50)
+    X, codes = random.standard_normal((9, 2)), random.integers(0, 2, 9)
+    codes[:2] = 0, 1
+    penalties = 10.0 ** random.uniform(152, 158, 9)
+    gram = Gram(Held(Linear()), HeldRows(X @ X.T), n_jobs=1)
+    tasks = make_tasks(codes, 2, "ovo")
+    problems = c_svc_each(tasks.signs, penalties[tasks.rows], tasks.sizes)
+    found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    found.begin_in_corners(lambda: False)
+    assert not found.beta.any()
 
 
 def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:

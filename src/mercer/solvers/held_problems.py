@@ -254,4 +254,4 @@ class HeldProblems:
 
 def _rises(linear: FloatArray, point: FloatArray, values: FloatArray) -> bool:
     """Whether the dual objective rises on the way from 0 to a point up to its end, where K point is `values`."""
-    return inner(point, linear + values) < 0.0
+    return -np.inf < inner(point, linear + values) < 0.0
