@@ -36,7 +36,7 @@ from mercer.kernels import Callable
 from mercer.model import as_model
 from mercer.multiclass import make_tasks, train
 from mercer.problems import c_svc
-from mercer.solvers import BatchSMO, driver, solve
+from mercer.solvers import BatchSMO, Interruption, driver, solve
 from mercer.table import as_table
 from mercer.verification import verify
 
@@ -388,6 +388,17 @@ every_iterating = pytest.mark.parametrize("name", ITERATING)
 def four_classes(n=120):
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, 5)), rng.integers(0, 4, n)
+
+
+def test_what_is_part_of_another_hears_of_it_and_not_the_other_way_round():
+    whole = Interruption()
+    part, other = Interruption(whole), Interruption(whole)
+    part.request()
+    assert (part.requested, whole.requested, other.requested) == (True, False, False)
+    whole.request()
+    assert (other.requested, other.insisted) == (True, False)
+    whole.request()
+    assert other.insisted
 
 
 @every_iterating

@@ -59,7 +59,7 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Centered, Laplacian
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
-from mercer.solvers import Interruption
+from mercer.solvers import Interruption, held_rounds
 
 _TIGHT = 1e-6  # of optimality conditions, so that scores of decision values agree
 
@@ -1280,3 +1280,27 @@ def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
     search = KernelSearchCV(_Shouting(kernel=interrupted), C=[0.1, 1.0, 10.0], cv=3, callback=told.append, refit=False)
     with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): 1 of 3 settings"):
         search.fit(X, y)
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR()])
+def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
+    fits, answers = [], []
+    begin, work = SharedFits.__init__, held_rounds.solve_held
+
+    def noted(self, *args, **kwargs):
+        begin(self, *args, **kwargs)
+        fits.append(self)
+
+    def asked(*args):
+        stop = args[-1]
+        answers.append(stop())
+        fits[-1].stop()
+        answers.append(stop())
+        return work(*args)
+
+    monkeypatch.setattr(SharedFits, "__init__", noted)
+    monkeypatch.setattr(held_rounds, "solve_held", asked)
+    X, y = make_classification(60, random_state=0)
+    with pytest.raises(StoppedError):
+        KernelSearchCV(machine, C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
+    assert answers[:2] == [False, True]

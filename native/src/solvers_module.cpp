@@ -32,20 +32,22 @@ struct Stop {
 
     nb::object question;
     std::exception_ptr raised{};
+    bool answered = false;  // that it shall
     std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
     static bool ask(void* context) {
         auto* self = static_cast<Stop*>(context);
         const auto now = std::chrono::steady_clock::now();
-        if (now - self->asked < kBetween) return self->raised != nullptr;
+        if (self->answered || now - self->asked < kBetween) return self->answered;
         nb::gil_scoped_acquire locked;
         self->asked = now;
         try {
-            return self->raised || nb::cast<bool>(self->question());
+            self->answered = nb::cast<bool>(self->question());
         } catch (...) {
             self->raised = std::current_exception();
-            return true;
+            self->answered = true;
         }
+        return self->answered;
     }
 };
 

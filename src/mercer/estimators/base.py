@@ -39,7 +39,7 @@ from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.problems import Problem
 from mercer.recipes import DualRecipe
 from mercer.solution import Solutions
-from mercer.solvers import Limits, Solution, solve
+from mercer.solvers import Interruption, Limits, Solution, solve
 from mercer.status import IndefiniteKernelWarning, Status
 
 _GO_ON = {
@@ -155,6 +155,7 @@ class DualMachine(Iterated, KernelMachine):
 
     warm_start: bool
     _silent = False  # whether somebody else tells how the fit ended
+    _search: Interruption | None = None  # what stops the search that the fit is part of
 
     def _limits(self) -> Limits:
         check_without_effect(self)
@@ -352,7 +353,15 @@ class SingleMachine(DualMachine):
         problem = recipe.problem(targets[rows], recipe.C * weights[rows], gram)
         last = last or self._last_solution(problem, rows)
         start, before = (None, None) if last is None else (last.start_of(problem), last.product)
-        solution = solve(problem, gram, limits=limits, start=start, callback=listener, before=before)
+        solution = solve(
+            problem,
+            gram,
+            limits=limits,
+            start=start,
+            callback=listener,
+            before=before,
+            interruption=Interruption(self._search),
+        )
         if earlier is not None:
             solution = solution.after(earlier)
         self.recipe_, self.kernel_ = recipe, kernel

@@ -21,6 +21,7 @@ from mercer.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.selection.joint_left_out import joint_left_out
 from mercer.selection.left_out import left_out
+from mercer.solvers import Interruption
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -75,8 +76,9 @@ class MarginClassifier(HasProbabilities, DualMachine):
             limits=limits,
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
             callback=listener,
+            interruption=Interruption(self._search),
         )
-        self.classes_, self.class_weight_, self.kernel_ = classes, labels.class_weight, kernel
+        self.classes_, self.class_weight_, self.kernel_ = classes.copy(), labels.class_weight.copy(), kernel
         self._weights = None if sample_weight is None else weights
         self._take(self._adjusted(machines, penalties), data, rows, codes)
         self._warn(gram, data, depth=4)

@@ -236,7 +236,7 @@ class SharedFits:
                 break
             course.in_single, course.last = False, machine
         assert machine is not None
-        course.last = machine
+        machine._search, course.last = None, machine
         return partial(self._for_any_rows, estimator, machine, kernel, rows, course.number), machine, used, reason
 
     def _material(self, estimator: Any, number: int) -> Material:
@@ -305,6 +305,7 @@ class SharedFits:
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
         self._bound(machine, course.number)
         machine._silent = True  # how each fit ended is told with the results
+        machine._search = self._interruption
         last = course.last
         if last is not None and kernel.is_psd and _are_near(last, machine):  # of an indefinite one the start decides
             machine._go_on_from(last)

@@ -18,7 +18,8 @@ class Interruption:
     """Counts Ctrl-C while it is entered, instead of letting it raise at an arbitrary line.
 
     Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
-    Who makes one enters it, and hands it on to all that one Ctrl-C shall stop; entering it again changes nothing.
+    Who makes one enters it, and hands it on to all that one Ctrl-C shall stop; entering it again changes nothing. What
+    runs in a thread of its own makes its own, which hears of what it is `part_of`.
 
     Examples
     --------
@@ -28,20 +29,20 @@ class Interruption:
     True
     """
 
-    def __init__(self) -> None:
-        self._requests = 0
+    def __init__(self, part_of: Interruption | None = None) -> None:
+        self._requests, self._part_of = 0, part_of
         self._depth = 0
         self._previous: Any = None
 
     @property
     def requested(self) -> bool:
         """Whether the work shall stop."""
-        return self._requests > 0
+        return self._requests > 0 or (self._part_of is not None and self._part_of.requested)
 
     @property
     def insisted(self) -> bool:
         """Whether even the certificate shall be skipped."""
-        return self._requests > 1
+        return self._requests > 1 or (self._part_of is not None and self._part_of.insisted)
 
     def request(self) -> None:
         """Ask for a stop, as Ctrl-C does."""
