@@ -32,8 +32,8 @@ struct Stop {
 
     nb::object question;
     std::exception_ptr raised{};
-    bool answered = false;  // that it shall
-    std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
+    bool answered = false;                          // that it shall
+    std::chrono::steady_clock::time_point asked{};  // last; at first, long ago
 
     static bool ask(void* context) {
         auto* self = static_cast<Stop*>(context);

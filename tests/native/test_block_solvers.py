@@ -533,7 +533,7 @@ def test_newton_steps_where_many_variables_are_free(isa, starts):
     np.testing.assert_array_equal(block.beta, other.beta)
 
 
-@pytest.mark.parametrize("patience", [0, 3, 40, 60])
+@pytest.mark.parametrize("patience", [0, 1, 3, 8])
 def test_long_newton_steps_can_be_stopped(patience):
     block = many_free_block([0, 2300])
     before, asked = block.objective(), []
