@@ -53,6 +53,13 @@ def test_what_cannot_be_measured_leaves_the_page_as_it_was(of, page, arguments, 
     assert page.read_bytes() == before
 
 
+def test_searches_of_ours_are_between_those_of_others():
+    show = "from benchmarks.search import _in_turn; print(*map('-'.join, map(_in_turn, {}, {})), sep='|')"
+    run = show.format([("price", "mercer", "a", "b"), ("mercer",), ("a",), ("mercer", "a")], [3, 2, 3, 1])
+    done = subprocess.run([sys.executable, "-c", run], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "mercer-price-mercer-a-mercer-b|mercer-mercer|a|mercer-a"
+
+
 def test_micro_benchmarks_measure_what_there_is():
     sizes = {"_SECONDS": 0.0, "ROWS": 256, "COLUMNS": 16, "FEATURES": (3,), "BLOCKS": (32,), "STRINGS": 4}
     measure = "print(*(table() for table in micro.TABLES.values()), sep='\\n')"

@@ -51,6 +51,7 @@ from mercer import (
     StoppedError,
     _reference,
 )
+from mercer.estimators import probabilities
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
@@ -1282,14 +1283,21 @@ def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
         search.fit(X, y)
 
 
-@pytest.mark.parametrize("machine", [SVC(), SVR()])
-def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
-    fits, answers = [], []
-    begin, work = SharedFits.__init__, held_rounds.solve_held
+def _noted_fits(monkeypatch):
+    """What trains the machines of searches from now on."""
+    fits, begin = [], SharedFits.__init__
 
     def noted(self, *args, **kwargs):
         begin(self, *args, **kwargs)
         fits.append(self)
+
+    monkeypatch.setattr(SharedFits, "__init__", noted)
+    return fits
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR()])
+def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
+    fits, answers, work = _noted_fits(monkeypatch), [], held_rounds.solve_held
 
     def asked(*args):
         stop = args[-1]
@@ -1298,9 +1306,23 @@ def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
         answers.append(stop())
         return work(*args)
 
-    monkeypatch.setattr(SharedFits, "__init__", noted)
     monkeypatch.setattr(held_rounds, "solve_held", asked)
     X, y = make_classification(60, random_state=0)
     with pytest.raises(StoppedError):
         KernelSearchCV(machine, C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
     assert answers[:2] == [False, True]
+
+
+def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch):
+    fits, found, work = _noted_fits(monkeypatch), [], probabilities.in_time
+
+    def asked(*args, **kwargs):
+        fits[-1].stop()
+        found.append(work(*args, **kwargs))
+        return found[-1]
+
+    monkeypatch.setattr(probabilities, "in_time", asked)
+    X, y = make_classification(60, random_state=0)
+    with pytest.raises(StoppedError):
+        KernelSearchCV(SVC(probability=True), C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
+    assert found == [None]

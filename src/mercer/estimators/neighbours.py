@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.arguments import check_choice, check_count, check_whole
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
@@ -232,7 +231,6 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         return self.classes_[shares.argmax(axis=1)]
 
     def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
-        check_is_fitted(self, "kernel_")
         data: Data = self._new_rows(X)
         count = min(self.recipe_.n_neighbors, self._own.size)
         if isinstance(data, Precomputed):

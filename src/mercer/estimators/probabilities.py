@@ -81,14 +81,16 @@ class HasProbabilities(ClassifierMixin):
             return left_out(_with_signs_of_life(check, began))
 
         deadline = None if max_seconds is None else began + max_seconds
-        found = in_time(audible if self.verbose > 1 else left_out, deadline)
+        search = vars(self).get("_search")  # that the fit is part of
+        found = in_time(audible if self.verbose > 1 else left_out, deadline, part_of=search)
         if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
-            warnings.warn(
-                f"{type(self).__name__} has no probabilities: the leave-one-out pass that they come from was ended by "
-                "max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
-                ConvergenceWarning,
-                stacklevel=depth + 1,
-            )
+            if search is None or not search.requested:  # whose end is told for itself
+                warnings.warn(
+                    f"{type(self).__name__} has no probabilities: the leave-one-out pass that they come from was ended "
+                    "by max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
+                    ConvergenceWarning,
+                    stacklevel=depth + 1,
+                )
             return None
         return found
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
@@ -187,7 +186,7 @@ class ChangesRows(DualMachine):
 
     def _rows_held(self) -> RowsHeld:
         """The training rows: those kept, or those of `fit`."""
-        check_is_fitted(self, "kernel_")
+        self._check_is_fitted()
         held: RowsHeld | None = self.__dict__.get("_held")
         if held is None:
             solutions = self._solved()

@@ -88,8 +88,8 @@ class SharedFits:
         self._folds = Folds(X, y, splits, fit_params)
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
         self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
+        self._ends = Interruption(interruption)  # also when nobody wants the fits any more
         self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
-        self._is_over = False
         self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
         self._reasons: dict[str, None] = {}  # in the order of the fits
 
@@ -148,7 +148,7 @@ class SharedFits:
                 yield from self._finish(pool, path)
                 del path  # and its matrices, before there are others
         finally:
-            self._is_over = True
+            self._ends.request()
             pool.shutdown(cancel_futures=True)
 
     def _finish(self, pool: ThreadPoolExecutor, path: Path) -> Iterator[list[FoldFit]]:
@@ -195,7 +195,7 @@ class SharedFits:
         return FoldFit(made, machine, rows, reason, None, time.perf_counter() - began)
 
     def _check(self) -> None:
-        if self.stopped or self._is_over:
+        if self.stopped or self._ends.requested:
             raise StoppedError(f"the search was stopped ({self.stopped})")
 
     def _alone(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], Any, None, str]:
@@ -204,6 +204,7 @@ class SharedFits:
         own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
             self._bound(machine, number)
+            machine.callback = _Stop(self._ends, machine.callback)
         folds = self._folds
         fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
@@ -292,20 +293,19 @@ class SharedFits:
         yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
 
     def _bound(self, machine: Iterated, number: int) -> None:
-        """Have a fit end when it, or the search, is to end."""
+        """Have a fit end when its time, or that of the search, is over."""
         if machine.max_iter == -1 and isinstance(machine, DualMachine):
             machine.max_iter = most_steps(self._folds.n_train(number))
         left = None if self._until is None else max(0.0, self._until - time.perf_counter())
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
-        machine.callback = _Stop(lambda: self._interruption.requested or self._is_over, machine.callback)
 
     def _go_on(self, machine: DualMachine, course: Course, kernel: Kernel) -> DualMachine:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
         self._bound(machine, course.number)
         machine._silent = True  # how each fit ended is told with the results
-        machine._search = self._interruption
+        machine._search = self._ends
         last = course.last
         if last is not None and kernel.is_psd and _are_near(last, machine):  # of an indefinite one the start decides
             machine._go_on_from(last)
@@ -315,11 +315,11 @@ class SharedFits:
 class _Stop:
     """Ends a fit when the search is to end; asked every 50 ms."""
 
-    def __init__(self, ends: Callable[[], bool], also: Callable[[Progress], object] | None) -> None:
-        self._ends, self._also = ends, also
+    def __init__(self, search: Interruption, also: Callable[[Progress], object] | None) -> None:
+        self._search, self._also = search, also
 
     def __call__(self, progress: Progress) -> object:
-        if self._ends():
+        if self._search.requested:
             return True
         return None if self._also is None else self._also(progress)
 

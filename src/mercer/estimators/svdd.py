@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import recipes
 from mercer.backends import HeldRows
@@ -172,7 +171,7 @@ class SVDD(NoveltyDetector):
     @property
     def center_(self) -> FloatArray:
         """The centre, for the linear kernel."""
-        check_is_fitted(self, "kernel_")
+        self._check_is_fitted()
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 "center_ exists for the linear kernel only; with others the centre is a function of the kernel's "

@@ -74,12 +74,14 @@ class _Ended(Exception):  # noqa: N818
     """What ends a piece of work; no error."""
 
 
-def in_time(work: Callable[[Callable[[], None]], Result], deadline: float | None) -> Result | None:
+def in_time(
+    work: Callable[[Callable[[], None]], Result], deadline: float | None, *, part_of: Interruption | None = None
+) -> Result | None:
     """Return what `work` does, or None after Ctrl-C or `deadline`, by the clock of `time.perf_counter`.
 
     `work` gets a function to call between its pieces, which ends it by raising.
     """
-    with Interruption() as interruption:
+    with Interruption(part_of) as interruption:
 
         def check() -> None:
             if interruption.requested or (deadline is not None and time.perf_counter() > deadline):
