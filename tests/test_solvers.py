@@ -100,6 +100,20 @@ def test_the_way_does_not_matter(C, n_jobs):
         same_optimum(found[0], other)
 
 
+def _count_newton_steps(monkeypatch):
+    """A list of how many there are in each call from now on."""
+    steps, run = [], Block._run
+
+    def counted(self, **how):
+        before = self._state.n_iter
+        end = run(self, **how)
+        steps.append(self._state.n_iter - before if how["newton"] else 0)
+        return end
+
+    monkeypatch.setattr(Block, "_run", counted)
+    return steps
+
+
 def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch):
     X, y = blobs(n=1000, p=8)
     kernel, C, limits = RBF(gamma=0.01), 1e4, Limits(tol=1e-3)
@@ -109,10 +123,14 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
     rounding = 1e-5 * by_smaller.trace[-1].dual  # of single precision
     assert all(a.dual <= b.dual + rounding for a, b in pairwise(by_smaller.trace))
 
+    steps = _count_newton_steps(monkeypatch)
+    solved(X, y, C, kernel, limits)
+    by_smaller_steps = sum(steps)
     monkeypatch.setattr(block, "_ASTRAY", math.inf)
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
-    assert by_smaller.n_iter < 0.7 * at_once.n_iter
+    assert by_smaller.n_iter < at_once.n_iter
+    assert by_smaller_steps < 0.7 * (sum(steps) - by_smaller_steps)
 
 
 def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeypatch):
@@ -120,11 +138,14 @@ def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeyp
     X = rng.normal(size=(1000, 4))
     y = np.where(X[:, 0] + 0.7 * rng.normal(size=1000) > 0.0, 1.0, -1.0)
     kernel, C, limits = RBF(gamma=0.05), 1e6, Limits(tol=1e-3)
+    steps = _count_newton_steps(monkeypatch)
     by_smaller = solved(X, y, C, kernel, limits)
+    by_smaller_steps = sum(steps)
     monkeypatch.setattr(block, "_ASTRAY", math.inf)
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
-    assert by_smaller.n_iter < 0.7 * at_once.n_iter
+    assert by_smaller.n_iter < at_once.n_iter
+    assert by_smaller_steps < 0.9 * (sum(steps) - by_smaller_steps)
 
 
 def test_factors_of_many_wait_until_pair_steps_are_back_from_where_they_led(monkeypatch):

@@ -9,7 +9,6 @@ namespace mercer::MERCER_ISA {
 namespace {
 
 constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
-constexpr int64_t kFactorSteps = 96;     // or variables that come to their bounds: each costs a column of the inverse
 
 template <class Real>
 int64_t count_free(const BlockProblem<Real>& block) {
@@ -58,8 +57,7 @@ BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, in
     const int64_t n_free = count_free(block);
     if (n_free > kMostInverted) return run_newton<FactoredInverse>(block, tol, max_iter);
     BlockResult done{BlockEnd::limit, 0, 0.0};
-    if (is_factored(n_free, block.size))
-        done = run_newton<FactoredInverse>(block, tol, max_iter < kFactorSteps ? max_iter : kFactorSteps);
+    if (is_factored(n_free, block.size)) done = run_newton<FactoredInverse>(block, tol, max_iter);
     if (done.end == BlockEnd::solved || done.n_iter >= max_iter) return done;
     const BlockResult more = run_newton<Inverse>(block, tol, max_iter - done.n_iter);
     return {more.end, done.n_iter + more.n_iter, more.violation};

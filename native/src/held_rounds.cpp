@@ -19,8 +19,8 @@ constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  /
 constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
 constexpr int64_t kSteps = 2,
                   kPatientSteps = 100;  // for each variable, before Newton steps in single precision, in double
-// Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16; a factor, and who
-// comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
+// Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16, or a factor in single
+// precision, and who comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
 constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
 constexpr double kKnownToDrag = 4.0;       // and this much less once they have cost that much in vain
 constexpr double kNoise = 0x1p-23;         // of a gradient in single precision, relative to the change's length
@@ -284,9 +284,10 @@ class Rounds {
         const bool single = sizeof(Real) == sizeof(float);
         if (n_free > most_free<Real>() || !(single || drags)) return kPatientSteps * size + 2000;
         const auto free = static_cast<double>(n_free);
-        const double cost = n_free > kFewFree                     ? free * free * free / kFactor
-                            : single && is_factored(n_free, size) ? kChanges * free * free
-                                                                  : free * free * free / kInverse;
+        const double inverse = free * free * free / kInverse;
+        const double cost = n_free > kFewFree ? free * free * free / kFactor
+                            : single          ? std::min(inverse, kChanges * free * free)
+                                              : inverse;
         return kSteps * size + static_cast<int64_t>(cost / ((drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
     }
 

@@ -483,6 +483,16 @@ def test_newton_steps_do_not_run_away_where_there_is_no_minimum(isa):
 
 
 @every_isa
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_variables_enter_that_violate_by_too_much_together_only(isa, dtype):
+    # The free one is at rest, at level 0; those at the bounds are 0.75 below and above it, 1.5 apart.
+    block = Block(np.eye(3), [-0.5, -0.75, -0.25], 0.0, 1.0, [0, 3], [0.5, 0.0, 1.0])
+    assert block.native(isa, True, 1.0, 10, dtype)[0] == SOLVED
+    assert block.violation() <= 1.0
+    block.check_feasible()
+
+
+@every_isa
 def test_more_variables_become_free_than_one_call_has_room_for(isa):
     # All start at a bound and all end free.
     rng = np.random.default_rng(0)

@@ -42,7 +42,7 @@ class FactoredInverse {
     int64_t size() const { return size_; }
     int64_t stride() const { return stride_; }
     void clear() { size_ = n_dead_ = n_asked_ = 0; }
-    bool follows() const { return n_dead_ < kMaxDead; }
+    bool follows() const { return n_dead_ < kMaxDead && n_dead_ < 32 + size_ / 4; }
     // Whether so many have left that a new factor costs less than what entering would.
     bool is_worn() const { return 16 * n_dead_ > size_; }
     double* products(int64_t b) { return products_ + b * stride_; }
@@ -59,7 +59,7 @@ class FactoredInverse {
                     const int64_t b = q * kColumns + c;
                     side[k * kColumns + c] = b < self.count_ ? static_cast<float>(self.products(b)[k]) : 0.0f;
                 }
-            self.forward(side, 0);
+            self.forward<2>(side, 0);
         });
         store_rows(count);
         factor_corner(count, least);
@@ -97,8 +97,10 @@ class FactoredInverse {
                 side[position * kColumns + c] = 1.0f;
                 first = position < first ? position : first;
             }
-            self.forward(side, first / kRows);
-            self.backward(side);
+            if (self.n_asked_ - q * kColumns <= kWidth)
+                self.forward<1>(side, first / kRows), self.backward<1>(side);
+            else
+                self.forward<2>(side, first / kRows), self.backward<2>(side);
             for (int64_t c = 0; c < kColumns && q * kColumns + c < self.n_asked_; ++c) {
                 float* column = self.columns_ + (q * kColumns + c) * self.stride_;
                 for (int64_t k = 0; k < self.size_; ++k) column[k] = side[k * kColumns + c];
@@ -128,8 +130,10 @@ class FactoredInverse {
             for (int64_t k = 0; k < size_; ++k)
                 for (int64_t c = 0; c < kColumns; ++c)
                     side[k * kColumns + c] = q + c < count ? static_cast<float>(vectors[(q + c) * stride_ + k]) : 0.0f;
-            forward(side, 0);
-            backward(side);
+            if (count - q <= kWidth)
+                forward<1>(side, 0), backward<1>(side);
+            else
+                forward<2>(side, 0), backward<2>(side);
             for (int64_t c = 0; c < kColumns && q + c < count; ++c) {
                 double* to = out + (q + c) * stride_;
                 const double* from = vectors + (q + c) * stride_;
@@ -143,15 +147,22 @@ class FactoredInverse {
   private:
     // The newcomers' rows of the factor, up to their own square, from `forward` of their products.
     void store_rows(int64_t count) {
-        for (int64_t b = 0; b < count; ++b) {
-            const int64_t r = size_ + b;
-            if (r % kRows == 0)
-                for (int64_t k = 0; k < kRows * (r + kRows); ++k) panel(r / kRows)[k] = 0.0f;
-            const float* solved = side(b / kColumns) + b % kColumns;
+        for (int64_t b = 0; b < count;) {
+            const int64_t r = size_ + b, of_panel = kRows - r % kRows, of_side = kColumns - b % kColumns;
+            int64_t together = of_panel < of_side ? of_panel : of_side;
+            if (count - b < together) together = count - b;
             float* to = panel(r / kRows) + r % kRows;
-            for (int64_t k = 0; k < size_; ++k) to[k * kRows] = solved[k * kColumns];
-            alive_[r] = 1.0;
-            slots_[r] = -1;
+            if (r % kRows == 0)
+                for (int64_t k = 0; k < kRows * (r + kRows); ++k) to[k] = 0.0f;
+            const float* solved = side(b / kColumns) + b % kColumns;
+            if (together == kRows)
+                for (int64_t k = 0; k < size_; ++k)
+                    for (int64_t c = 0; c < kRows; ++c) to[k * kRows + c] = solved[k * kColumns + c];
+            else
+                for (int64_t k = 0; k < size_; ++k)
+                    for (int64_t c = 0; c < together; ++c) to[k * kRows + c] = solved[k * kColumns + c];
+            for (int64_t c = 0; c < together; ++c) alive_[r + c] = 1.0, slots_[r + c] = -1;
+            b += together;
         }
     }
 
@@ -160,9 +171,9 @@ class FactoredInverse {
         double least_pivots[kBatch];
         for (int64_t b = 0; b < count; ++b) least_pivots[b] = least * own_products(b)[b];
         for (int64_t p = size_ / kRows; p * kRows < size_ + count; ++p)
-            for (int64_t first = 0; first < count; first += kColumns) {
+            for (int64_t first = 0; first < count && first < (p + 1) * kRows - size_; first += kColumns) {
                 float tile[kRows * kColumns];
-                multiply(panel(p), side(first / kColumns), 0, size_, tile);
+                multiply<2>(panel(p), side(first / kColumns), 0, size_, tile);
                 for (int64_t r = 0; r < kRows; ++r) {
                     const int64_t b = p * kRows + r - size_;
                     for (int64_t c = 0; b >= 0 && b < count && c < kColumns && first + c < count; ++c)
@@ -222,55 +233,55 @@ class FactoredInverse {
             &job);
     }
 
-    // tile = the rows' elements first .. last - 1 times those of the right sides.
+    // tile = the rows' elements first .. last - 1 times those of the right sides, of their first `vectors` vectors.
+    template <int vectors>
     MERCER_INLINE static void multiply(const float* rows, const float* right, int64_t first, int64_t last,
                                        float* tile) {
-        V sums[kRows][2] = {};
+        V sums[kRows][vectors] = {};
         rows += first * kRows, right += first * kColumns;
         for (int64_t k = first; k < last; ++k) {
-            const V one = load_vector(right), two = load_vector(right + kWidth);
+            V values[vectors];
+            for (int h = 0; h < vectors; ++h) values[h] = load_vector(right + h * kWidth);
             right += kColumns;
 #pragma GCC unroll 12
-            for (int r = 0; r < kRows; ++r) {
-                sums[r][0] += rows[r] * one;
-                sums[r][1] += rows[r] * two;
-            }
+            for (int r = 0; r < kRows; ++r)
+                for (int h = 0; h < vectors; ++h) sums[r][h] += rows[r] * values[h];
             rows += kRows;
         }
-        for (int r = 0; r < kRows; ++r) {
-            store(tile + r * kColumns, sums[r][0]);
-            store(tile + r * kColumns + kWidth, sums[r][1]);
-        }
+        for (int r = 0; r < kRows; ++r)
+            for (int h = 0; h < vectors; ++h) store(tile + r * kColumns + h * kWidth, sums[r][h]);
     }
 
     // right = L^-1 right, which is 0 before the panel `first`.
+    template <int vectors>
     void forward(float* right, int64_t first) const {
         for (int64_t p = first; p * kRows < size_; ++p) {
             float tile[kRows * kColumns];
-            multiply(panel(p), right, first * kRows, p * kRows, tile);
+            multiply<vectors>(panel(p), right, first * kRows, p * kRows, tile);
             const float* corner = panel(p) + p * kRows * kRows;
             for (int64_t r = 0; r < kRows && p * kRows + r < size_; ++r) {
                 float* row = right + (p * kRows + r) * kColumns;
-                for (int64_t half = 0; half < kColumns; half += kWidth) {
-                    V value = load_vector(row + half) - load_vector(tile + r * kColumns + half);
+                for (int h = 0; h < vectors; ++h) {
+                    V value = load_vector(row + h * kWidth) - load_vector(tile + r * kColumns + h * kWidth);
                     for (int64_t c = 0; c < r; ++c)
-                        value -= corner[c * kRows + r] * load_vector(right + (p * kRows + c) * kColumns + half);
-                    store(row + half, value / corner[r * kRows + r]);
+                        value -= corner[c * kRows + r] * load_vector(right + (p * kRows + c) * kColumns + h * kWidth);
+                    store(row + h * kWidth, value / corner[r * kRows + r]);
                 }
             }
         }
     }
 
     // right = L'^-1 right.
+    template <int vectors>
     void backward(float* right) const {
         for (int64_t p = (size_ - 1) / kRows; p >= 0 && size_ > 0; --p) {
             const float* rows = panel(p);
             const float* corner = rows + p * kRows * kRows;
-            V solved[kRows][2] = {};
+            V solved[kRows][vectors] = {};
             for (int64_t r = kRows - 1; r >= 0; --r) {
                 if (p * kRows + r >= size_) continue;
                 float* row = right + (p * kRows + r) * kColumns;
-                for (int h = 0; h < 2; ++h) {
+                for (int h = 0; h < vectors; ++h) {
                     V value = load_vector(row + h * kWidth);
                     for (int64_t c = r + 1; c < kRows; ++c) value -= corner[r * kRows + c] * solved[c][h];
                     solved[r][h] = value / corner[r * kRows + r];
@@ -278,15 +289,12 @@ class FactoredInverse {
                 }
             }
             for (int64_t k = 0; k < p * kRows; ++k) {
-                V one{}, two{};
+                V sums[vectors] = {};
 #pragma GCC unroll 12
-                for (int r = 0; r < kRows; ++r) {
-                    one += rows[r] * solved[r][0];
-                    two += rows[r] * solved[r][1];
-                }
+                for (int r = 0; r < kRows; ++r)
+                    for (int h = 0; h < vectors; ++h) sums[h] += rows[r] * solved[r][h];
                 rows += kRows;
-                store(right, load_vector(right) - one);
-                store(right + kWidth, load_vector(right + kWidth) - two);
+                for (int h = 0; h < vectors; ++h) store(right + h * kWidth, load_vector(right + h * kWidth) - sums[h]);
                 right += kColumns;
             }
             right -= p * kRows * kColumns;

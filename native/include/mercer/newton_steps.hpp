@@ -118,7 +118,15 @@ class NewtonSteps {
         for (int64_t b = 0; b < count; ++b) {
             const int64_t u = free_[size + b];
             double *products = factor_.products(b), *own = factor_.own_products(b);
-            for (int64_t k = 0; k < size; ++k) products[k] = row(u)[free_[k]] + shift(u, free_[k]);
+            const Real* matrix_row = row(u);
+            const int64_t* others = free_;  // by names of their own, for the compiler: no product overwrites them
+            const double in_group = shift_;
+            const int64_t g = block_.n_groups > 0 ? group_of(u) : 0, first = block_.group_starts[g];
+            const int64_t last = block_.n_groups > 0 ? block_.group_starts[g + 1] : first;
+            for (int64_t k = 0; k < size; ++k) {
+                const int64_t v = others[k];
+                products[k] = static_cast<double>(matrix_row[v]) + (v >= first && v < last ? in_group : 0.0);
+            }
             for (int64_t c = 0; c < count; ++c) own[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
             own[b] += ridge * own[b] + 1e-300;
             member_[u] = 1.0;
@@ -387,9 +395,11 @@ class NewtonSteps {
 
     // The bounded variables that violate most enter; in a group without free variables, the worst pair does.
     bool enter_worst(double tol) {
-        double worst = tol;
+        double worst = 0.0;
         each_violation([&](int64_t, int64_t, double violation) { worst = __builtin_fmax(worst, violation); });
-        const double least = __builtin_fmax(tol, entering_ * worst);
+        // Two that deviate from their group's level to either side violate by twice as much.
+        const double enough = block_.n_groups > 0 && worst <= tol ? 0.5 * tol : tol;
+        const double least = __builtin_fmax(enough, entering_ * worst);
         if constexpr (Factor::kOnRequest)
             if (factor_.is_worn()) begin();
         const int64_t size = free_count();
@@ -402,7 +412,7 @@ class NewtonSteps {
         };
         each_violation([&](int64_t u, int64_t partner, double violation) {
             const int64_t more = count + (partner < 0 ? 1 : 2);
-            if (violation < least || !(violation > tol) || size + more > capacity_ || more > Factor::kBatch) return;
+            if (violation < least || !(violation > enough) || size + more > capacity_ || more > Factor::kBatch) return;
             take(u);
             if (partner >= 0) take(partner);
         });

@@ -12,6 +12,7 @@ from traceback import format_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
@@ -29,6 +30,8 @@ from mercer.estimators.shared_fits import SharedFits
 from mercer.machines.certificate import LossCertificate
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.status import Status, StoppedError
+
+IndexArray = npt.NDArray[np.int64]
 
 if TYPE_CHECKING:
     from mercer.data import Data
@@ -65,7 +68,7 @@ class Walk(BaseSearchCV):
         super().__init__(
             _Cell(self._asked, self),
             scoring=search.scoring,
-            cv=splits if asks_training_rows else [(row_numbers(train)[:1], test) for train, test in splits],
+            cv=splits if asks_training_rows else [(row_numbers(a)[:1], row_numbers(b)) for a, b in splits],
             n_jobs=1,
             refit=False,
             error_score=search.error_score,
@@ -96,7 +99,10 @@ class Walk(BaseSearchCV):
     def fit(self, X: Any, y: Any = None) -> Walk:
         """Go through the grid; see :class:`BaseSearchCV`."""
         self.table = X
-        super().fit(np.arange(_num_samples(X)) if self.by_number else X, y)
+        if self.by_number:
+            X = _Taken(np.arange(_num_samples(X)))
+            y = _Taken(y) if isinstance(y, np.ndarray) else y
+        super().fit(X, y)
         return self
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
@@ -261,6 +267,18 @@ def _are_named(scoring: Any) -> bool:
     """Whether all scorers are scikit-learn's own, given by their names, or the estimator's."""
     named = [scoring] if scoring is None or isinstance(scoring, str) else scoring
     return isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
+
+
+class _Taken:
+    """An array that passes for a frame: of these scikit-learn takes rows, of others it asks first what they are."""
+
+    iloc = None
+
+    def __init__(self, whole: npt.NDArray[Any]) -> None:
+        self._whole, self.shape = whole, whole.shape
+
+    def take(self, rows: IndexArray, axis: int) -> npt.NDArray[Any]:
+        return self._whole.take(rows, axis)
 
 
 class _Summary(NamedTuple):

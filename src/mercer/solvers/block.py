@@ -24,7 +24,8 @@ _FEW_FREE = 2048  # free variables that Newton steps are always tried with
 _MAX_FREE = 6144  # and where nobody else violates, and pair steps have not led astray
 _MAX_FREE_DOUBLE = 1500  # a change of side costs free^2 there
 _INVERSE = 16.0  # pair steps may cost what an inverse does: free^3 / 16 steps times variables, as measured
-_FACTOR = 256.0  # or, beyond _FEW_FREE, a factor
+_CHANGES = 16.0  # or a factor in single precision, and those who change sides: 16 free^2
+_FACTOR = 256.0  # or, beyond _FEW_FREE, a factor: free^3 / 256
 _KNOWN_TO_DRAG = 4.0  # and this much less, once they have cost that much in vain
 _PATIENT_STEPS, _STEPS = 100, 2  # for each variable, before Newton steps in double precision, in single
 _ASTRAY = 3.0  # times the violation at 0: once pair steps have made more of it, few variables are near their bounds
@@ -198,6 +199,8 @@ class Block:
         if n_free > self._max_free or not (self._is_single or state.drags or ends):
             return _PATIENT_STEPS * size + 2000
         cost = n_free**3 / (_INVERSE if n_free <= _FEW_FREE else _FACTOR)
+        if self._is_single and n_free <= _FEW_FREE:
+            cost = min(cost, _CHANGES * n_free**2)
         if ends and state.drags and (self._is_single or n_free <= EXACT_FREE):
             return 1 + size // _BRIEF
         return _STEPS * size + int(cost / ((_KNOWN_TO_DRAG if state.drags else 1.0) * size))
