@@ -882,6 +882,8 @@ def test_a_scorer_that_fails_on_one_cell():
         ({"C": "zoom", "max_seconds": -1.0}, "max_seconds"),
         ({"C": [1.0], "max_seconds_per_fit": 0.0}, "max_seconds_per_fit"),
         ({"C": [1.0], "memory_limit": -1}, "memory_limit"),
+        ({"C": [1.0], "verbose": "q"}, "verbose must be True, False or an integer >= 0, got 'q'"),
+        ({"C": [1.0], "n_jobs": "a"}, "n_jobs must be an integer or None, got 'a'"),
         ({"C": [-1.0], "cv": 3}, "all 3 fits failed"),
         ({"C": [1.0], "cv": 200}, "n_splits=200 greater"),
         ({"C": [1.0], "cv": []}, r"cv must give one pair of training and test rows at least, but \[\] gives none"),

@@ -465,6 +465,14 @@ def test_accuracy_and_r2_are_not_compared(test):
     test(SVC(), SVR(), IRIS, y, scoring="neg_mean_squared_error")
 
 
+@pytest.mark.parametrize("test", [compare, five_by_two_cv])
+@pytest.mark.parametrize("other", ["linear", SVC, None])
+def test_only_machines_are_compared(test, other):
+    for name, machines in {"first": (other, SVC()), "second": (SVC(), other)}.items():
+        with pytest.raises(TypeError, match=rf"{name} must be a machine to fit, such as SVC\(\), got {other!r}"):
+            test(*machines, IRIS, KINDS)
+
+
 def test_a_score_that_is_no_number():
     with pytest.raises(ValueError, match="scoring must give finite numbers, but the difference on split 0 is nan"):
         compare(SVC(), SVC(), IRIS, KINDS, cv=3, scoring=lambda machine, X, y: math.nan)

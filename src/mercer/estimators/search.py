@@ -23,6 +23,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.estimators.left_out_rows import LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
+from mercer.estimators.parameters import check_verbose
 from mercer.estimators.pipelines import machine_of, path_of
 from mercer.estimators.race import Race, rules_of_race
 from mercer.estimators.rows import check_square
@@ -275,6 +276,8 @@ class KernelSearchCV(BaseSearchCV):
         """
         check_callback(self.callback)
         check_seconds(self.max_seconds)
+        check_verbose(self.verbose)
+        check_whole("n_jobs", self.n_jobs)
         scorers, metric = self._get_scorers()
         X, y = indexable(X, y)
         if get_tags(self.estimator).input_tags.pairwise and self.kernels is None:

@@ -281,6 +281,8 @@ def compare(
 
     Raises
     ------
+    TypeError
+        If one of them is no estimator, a class or a name, say.
     ValueError
         If K is larger than a class or than the number of groups; if groups or y have another length than X; if one
         machine is a classifier and the other is none, and `scoring` does not say how to judge both; if a score is not
@@ -307,6 +309,7 @@ def compare(
     corrected resampled t test: difference 0.04, 95% interval -0.04095 to 0.1209, p = 0.24
     """
     check_level(level)
+    _check_machines(first, second)
     (X,) = indexable(X)
     splits = folds(cv, X, y, groups, classifier=is_classifier(first))
     differences = _scored(first, second, X, np.asarray(y), splits, scoring, n_jobs)
@@ -359,6 +362,7 @@ def five_by_two_cv(
     True
     """
     check_level(level)
+    _check_machines(first, second)
     (X,) = indexable(X)
     kind = StratifiedKFold if is_classifier(first) else KFold
     splits = [
@@ -373,6 +377,12 @@ def five_by_two_cv(
         )
     ]
     return five_by_two_tests(_scored(first, second, X, np.asarray(y), splits, scoring, n_jobs).reshape(5, 2), level)
+
+
+def _check_machines(first: Any, second: Any) -> None:
+    for name, machine in (("first", first), ("second", second)):
+        if isinstance(machine, type) or not hasattr(machine, "fit"):
+            raise TypeError(f"{name} must be a machine to fit, such as SVC(), got {machine!r}.")
 
 
 def _scored(
