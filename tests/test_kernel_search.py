@@ -51,7 +51,7 @@ from mercer import (
     StoppedError,
     _reference,
 )
-from mercer.estimators import probabilities
+from mercer.estimators import probabilities, scored_fits
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
@@ -420,6 +420,33 @@ def test_metadata_are_routed(values):
     order = np.argsort(ours.cv_results_["param_C"])
     for name in ("split0_test_score", "split2_test_score"):
         np.testing.assert_allclose(ours.cv_results_[name][order], theirs.cv_results_[name], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "axes", [{"C": [0.1, 1.0]}, {"C": [0.1, 1.0], "early_stopping": "bound"}, {"C": "zoom"}], ids=str
+)
+def test_metadata_may_be_routed_where_there_are_none(axes):
+    X, y = _cancer()
+    axes = axes | {"cv": 3}
+    with config_context(enable_metadata_routing=True):
+        ours = KernelSearchCV(SVC(), **axes).fit(X, y)
+    np.testing.assert_array_equal(
+        ours.cv_results_["mean_test_score"], KernelSearchCV(SVC(), **axes).fit(X, y).cv_results_["mean_test_score"]
+    )
+
+
+def test_rows_are_arrays_where_scikit_learn_goes_by_what_arrays_are(monkeypatch):
+    X, y = _cancer(60)
+    split, given = sklearn.model_selection._validation._safe_split, []
+
+    def seen(estimator, *tables):
+        given.append({type(table) for table in tables})
+        return split(estimator, *tables)
+
+    monkeypatch.setattr(sklearn.model_selection._validation, "_safe_split", seen)
+    monkeypatch.setattr(scored_fits, "get_config", lambda: {"array_api_dispatch": True})
+    KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, refit=False).fit(X, y)
+    assert all(types == {np.ndarray} for types in given)
 
 
 def test_rows_that_a_pipeline_cannot_take_fail_where_they_are_scored():
@@ -1315,7 +1342,12 @@ def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
     assert answers[:2] == [False, True]
 
 
-def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch):
+class _Mine(SVC):
+    """A machine that shares nothing, for a subclass may do otherwise."""
+
+
+@pytest.mark.parametrize("machine", [SVC, _Mine])
+def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch, machine):
     fits, found, work = _noted_fits(monkeypatch), [], probabilities.in_time
 
     def asked(*args, **kwargs):
@@ -1326,5 +1358,5 @@ def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch):
     monkeypatch.setattr(probabilities, "in_time", asked)
     X, y = make_classification(60, random_state=0)
     with pytest.raises(StoppedError):
-        KernelSearchCV(SVC(probability=True), C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
+        KernelSearchCV(machine(probability=True), C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
     assert found == [None]

@@ -58,9 +58,9 @@ BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, in
     if (n_free > kMostInverted) return run_newton<FactoredInverse>(block, tol, max_iter);
     BlockResult done{BlockEnd::limit, 0, 0.0};
     if (is_factored(n_free, block.size)) done = run_newton<FactoredInverse>(block, tol, max_iter);
-    if (done.end == BlockEnd::solved || done.n_iter >= max_iter) return done;
+    if (done.end == BlockEnd::solved || done.n_iter >= max_iter || done.is_stopped) return done;
     const BlockResult more = run_newton<Inverse>(block, tol, max_iter - done.n_iter);
-    return {more.end, done.n_iter + more.n_iter, more.violation};
+    return {more.end, done.n_iter + more.n_iter, more.violation, more.is_stopped};
 }
 
 BlockResult joint_steps(const JointProblem<double>& block, bool conjugate, double tol, int64_t max_iter,

@@ -47,7 +47,8 @@ enum class BlockEnd : int { solved, limit, stalled };
 struct BlockResult {
     BlockEnd end;
     int64_t n_iter;
-    double violation;  // largest KKT violation within the block
+    double violation;         // largest KKT violation within the block
+    bool is_stopped = false;  // by whom `stop` asks
 };
 
 // The product of the matrix and beta, from nothing that a solver has left behind.

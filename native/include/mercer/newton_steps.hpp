@@ -54,7 +54,10 @@ class NewtonSteps {
 
     BlockResult run(double tol, int64_t max_iter) {
         BlockResult result{BlockEnd::limit, 0, block_violation(block_)};
-        if (!begin()) return result;
+        if (!begin()) {
+            result.is_stopped = stopped_;
+            return result;
+        }
         double last_residual = kInfinity;
         int refinements = 0;
         while (result.n_iter < max_iter && rejected_ < kMaxRejections && !is_stopped()) {
@@ -76,6 +79,7 @@ class NewtonSteps {
             refinements = whole ? refinements + 1 : 0;
         }
         result.violation = block_violation(block_);
+        result.is_stopped = stopped_;
         const bool full = free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has more room
         result.end = result.violation <= tol                          ? BlockEnd::solved
                      : result.n_iter < max_iter && !full && !stopped_ ? BlockEnd::stalled
@@ -88,9 +92,9 @@ class NewtonSteps {
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
-    // Whether somebody wants to leave it at this point. A factor of thousands of variables takes long enough to ask.
+    // Whether somebody wants to leave it at this point. A factor or an inverse takes long enough to ask.
     bool is_stopped() {
-        if constexpr (Factor::kOnRequest) stopped_ = stopped_ || (block_.stop && block_.stop(block_.stop_context));
+        if constexpr (Factor::kFollows) stopped_ = stopped_ || (block_.stop && block_.stop(block_.stop_context));
         return stopped_;
     }
 

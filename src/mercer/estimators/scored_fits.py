@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
@@ -74,7 +75,7 @@ class Walk(BaseSearchCV):
             error_score=search.error_score,
             return_train_score=search.return_train_score,
         )
-        self.routed = Bunch(**{**routed, "splitter": Bunch(split={})})  # the splits are made
+        self.routed = Bunch(estimator=routed.estimator, scorer=routed.scorer, splitter=Bunch(split={}))  # they are made
         self._path = path_of(search.estimator)
         self._made: Iterator[FoldFit] = iter(())
         self._summaries: dict[int, _Summary] = {}  # by place in the grid
@@ -100,8 +101,9 @@ class Walk(BaseSearchCV):
         """Go through the grid; see :class:`BaseSearchCV`."""
         self.table = X
         if self.by_number:
-            X = _Taken(np.arange(_num_samples(X)))
-            y = _Taken(y) if isinstance(y, np.ndarray) else y
+            X = np.arange(_num_samples(X))
+            if not get_config()["array_api_dispatch"]:  # where scikit-learn goes by what arrays are
+                X, y = _Taken(X), _Taken(y) if isinstance(y, np.ndarray) else y
         super().fit(X, y)
         return self
 

@@ -205,9 +205,13 @@ class SharedFits:
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
             self._bound(machine, number)
             machine.callback = _Stop(self._ends, machine.callback)
+        if isinstance(machine, DualMachine):
+            machine._search = self._ends
         folds = self._folds
         fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
+        if isinstance(machine, DualMachine):
+            machine._search = None  # it is over, but others may fit the machine
         for name, value in own.items():
             setattr(machine, name, value)
         return lambda: fitted, machine, None, course.path.why_not
