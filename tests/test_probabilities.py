@@ -414,7 +414,7 @@ def test_time_ends_the_pass_of_all():
 @pytest.mark.parametrize("scheme", ["ovo", "joint"])
 def test_ctrl_c_ends_the_pass_wherever_it_comes(scheme):
     X, y = table("three")
-    machine = SVC(multi_class=scheme, probability=True)
+    machine, run = SVC(multi_class=scheme, probability=True), pass_of(scheme, X[:120], y[:120])
     sent = False
 
     def left_out(check):
@@ -425,22 +425,22 @@ def test_ctrl_c_ends_the_pass_wherever_it_comes(scheme):
                 Timer(0.003, signal.raise_signal, [signal.SIGINT]).start()
             check()
 
-        return pass_of(scheme, X[:120], y[:120], once)
+        while True:  # until it has come
+            run(once)
 
     with pytest.warns(ConvergenceWarning, match="SVC has no probabilities: .* was ended by max_seconds or Ctrl-C"):
         assert machine._left_out_in_time(left_out, None, 0.0, depth=1) is None
 
 
-def pass_of(scheme, X, y, check):
+def pass_of(scheme, X, y):
     machine = SVC(multi_class=scheme, C=100.0).fit(X, y)
     gram = Gram(machine.kernel_, as_data(X))
     solutions = list(machine.machines_.solutions)
     problems, starts = [one.evidence.problem for one in solutions], [one.beta for one in solutions]
     if scheme == "joint":
-        return joint_left_out(problems[0], starts[0], gram, check=check)
-    return left_out(
-        problems, starts, [task.rows for task in machine.machines_.tasks], gram, np.arange(120), check=check
-    )[0]
+        return lambda check: joint_left_out(problems[0], starts[0], gram, check=check)
+    rows = [task.rows for task in machine.machines_.tasks]
+    return lambda check: left_out(problems, starts, rows, gram, np.arange(120), check=check)
 
 
 def test_weights_that_hide_the_end_of_a_machine_are_said_or_do_not_hide_it():

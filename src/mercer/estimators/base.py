@@ -155,7 +155,7 @@ class DualMachine(Iterated, KernelMachine):
 
     warm_start: bool
     _silent = False  # whether somebody else tells how the fit ended
-    _search: Interruption | None = None  # what stops the search that the fit is part of
+    _search: Interruption | None = None  # what stops the search that the fit is part of, and tells of it
 
     def _limits(self) -> Limits:
         check_without_effect(self)
@@ -297,7 +297,7 @@ class DualMachine(Iterated, KernelMachine):
         if self.verbose:
             _say(f"{solutions[0].solver}: {solutions[0].reason}")
         self._warn_of_kernel(gram, ", and margins have no geometric meaning", depth=depth + 1)
-        if self._silent:
+        if self._silent or (self._search is not None and self._search.requested):
             return
         if Status.UNVERIFIED in solutions.statuses:
             warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)

@@ -111,8 +111,11 @@ class Course:
     in_single: bool = True  # whether single precision has been enough
 
 
-Turn = tuple[int, int, Course]
-"""The next fit of a fold, by when its turn is and by the number of the fold; lesser ones come first."""
+Turn = tuple[int, float, int, Course]
+"""The next fit of a fold: when its turn is, less than 0 by the seconds of the one before, the fold. The least is first.
+
+So those that take longest are begun first, and the last ones, with which a thread may be left alone, are short.
+"""
 
 
 def all_or_none(folds: list[FoldFit]) -> list[FoldFit]:

@@ -142,7 +142,7 @@ class SharedFits:
                 self._shares = path.shares
                 if path.shares:
                     for fold in range(n_folds):
-                        ready.put((self._turn_of(0, fold), fold, Course(path, fold)))
+                        ready.put((self._turn_of(0, fold), 0.0, fold, Course(path, fold)))
                     for _ in range(len(estimators) * n_folds):
                         pool.submit(self._take_turn, ready)
                 yield from self._finish(pool, path)
@@ -167,8 +167,8 @@ class SharedFits:
 
         There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
         """
-        _, fold, course = ready.get()
-        place, fits = course.place, course.path.fits
+        _, _, fold, course = ready.get()
+        place, fits, began = course.place, course.path.fits, time.perf_counter()
         course.place += 1
         try:
             fits[place][fold].set_result(self._fit_fold(course, course.path.estimators[place]))
@@ -176,7 +176,7 @@ class SharedFits:
             fits[place][fold].set_exception(error)
         finally:
             if course.place < len(fits):
-                ready.put((self._turn_of(course.place, fold), fold, course))
+                ready.put((self._turn_of(course.place, fold), began - time.perf_counter(), fold, course))
 
     def _turn_of(self, place: int, fold: int) -> int:
         """When it is the turn of a fold's fit at some place of a path."""
