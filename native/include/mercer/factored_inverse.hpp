@@ -42,6 +42,7 @@ class FactoredInverse {
     int64_t size() const { return size_; }
     int64_t stride() const { return stride_; }
     void clear() { size_ = n_dead_ = n_asked_ = 0; }
+    // Whether so few have left that the next one costs less than a new factor.
     bool follows() const { return n_dead_ < kMaxDead && n_dead_ < 32 + size_ / 4; }
     // Whether so many have left that a new factor costs less than what entering would.
     bool is_worn() const { return 16 * n_dead_ > size_; }

@@ -168,15 +168,17 @@ class SharedFits:
         There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
         """
         _, _, fold, course = ready.get()
-        place, fits, began = course.place, course.path.fits, time.perf_counter()
+        place, fits, seconds = course.place, course.path.fits, 0.0
         course.place += 1
         try:
-            fits[place][fold].set_result(self._fit_fold(course, course.path.estimators[place]))
+            fit = self._fit_fold(course, course.path.estimators[place])
+            seconds = fit.seconds
+            fits[place][fold].set_result(fit)
         except BaseException as error:  # such as SystemExit: it is for who waits for the fit
             fits[place][fold].set_exception(error)
         finally:
             if course.place < len(fits):
-                ready.put((self._turn_of(course.place, fold), began - time.perf_counter(), fold, course))
+                ready.put((self._turn_of(course.place, fold), -seconds, fold, course))
 
     def _turn_of(self, place: int, fold: int) -> int:
         """When it is the turn of a fold's fit at some place of a path."""
