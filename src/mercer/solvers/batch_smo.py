@@ -147,7 +147,8 @@ class BatchSMO(Solver[BatchState]):
             followed -= problem.ridge * ledger.beta
 
         def plan(wanted: npt.NDArray[np.bool_]) -> Plan:
-            return ledger.plan(followed, beta, wanted, single=state.single)
+            cache = state.cache if state.single else None
+            return ledger.plan(followed, beta, wanted, single=state.single, cache=cache)
 
         return Kept(ledger.travelled + np.abs(beta - ledger.beta), ledger.n_terms + beta.size, plan)
 
@@ -263,7 +264,8 @@ class BatchSMO(Solver[BatchState]):
         if state.single and state.cache is not None:
             assert state.matrix is not None
             known = (own, moved, state.matrix[:, : chosen.size]) if bare and rows is not None else None
-            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known)
+            n_moves = 0 if state.ledger is None else state.ledger.n_moves
+            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known, n_moves)
             state.count_memory()
         else:
             if bare and (rows is not None or own.size * moved.size > _WORTH_A_LIST * state.values.n):

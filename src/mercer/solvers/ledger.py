@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mercer._core import add_at
 from mercer.gram import Gram
 from mercer.settled import Plan
+from mercer.solvers.row_cache import RowCache
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -55,6 +56,11 @@ class Ledger:
         arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
         return arrays + self._bytes_of_moves
 
+    @property
+    def n_moves(self) -> int:
+        """How many times coefficients have moved."""
+        return len(self._moves)
+
     def move(self, cols: IndexArray, beta: FloatArray, change: FloatArray) -> None:
         """Note that the coefficients `cols` have become `beta`, each by a `change`."""
         self.beta[cols] = beta
@@ -67,10 +73,13 @@ class Ledger:
         """Note whose values are not followed from now on."""
         self._left[dropped] = len(self._moves)
 
-    def plan(self, values: FloatArray, beta: FloatArray, wanted: Flags, *, single: bool) -> Plan:
+    def plan(
+        self, values: FloatArray, beta: FloatArray, wanted: Flags, *, single: bool, cache: RowCache | None = None
+    ) -> Plan:
         """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
 
-        Costs a kernel value for each row and each row that has moved since its value was last followed.
+        Costs a kernel value for each row and each row that has moved since its value was last followed, but for those
+        that the `cache` has.
         """
         strays = np.flatnonzero(beta != self.beta)
         moves = [*self._moves, (strays, beta[strays] - self.beta[strays])]
@@ -83,22 +92,30 @@ class Ledger:
             chosen = np.zeros(self._gram.n, dtype=bool)
             chosen[self._rows[wanted]] = True
         since = np.where(chosen, last[speaker], -1)
-        steps: list[tuple[IndexArray, IndexArray, FloatArray]] = []
-        net, end = np.zeros(self._gram.n), len(moves)
+        steps: list[tuple[IndexArray, IndexArray, FloatArray, int]] = []
+        net, end, n_values = np.zeros(self._gram.n), len(moves), 0
         for began in np.unique(since[chosen])[::-1].tolist():
             for cols, change in moves[began:end]:
                 add_at(net, self._rows[cols], change)
             end = began
             moved = np.flatnonzero(net != 0.0)
             if moved.size:
-                steps.append((np.flatnonzero(since == began), moved, net[moved]))
+                rows = np.flatnonzero(since == began)
+                steps.append((rows, moved, net[moved], began))
+                known = 0 if cache is None else int(np.count_nonzero(cache.knows(moved, began)))
+                n_values += rows.size * (moved.size - known)
 
         def run(check: Callable[[], None] | None) -> FloatArray:
             out = values[speaker]
-            for rows, moved, change in steps:
-                for _ in self._gram.accumulate(out, moved, change, rows=rows, single=single):
+            for rows, moved, change, left in steps:
+                work = (
+                    self._gram.accumulate(out, moved, change, rows=rows, single=single)
+                    if cache is None
+                    else cache.recall(out, moved, change, rows, left)
+                )
+                for _ in work:
                     if check is not None:
                         check()
             return out[self._rows]
 
-        return Plan(sum(rows.size * moved.size for rows, moved, _ in steps), last >= len(self._moves), run)
+        return Plan(n_values, last >= len(self._moves), run)

@@ -14,10 +14,11 @@ from mercer.gram import Gram, add_to, claimed, combined
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
 _PIECE_BYTES = 6 << 20  # of values evaluated at a time, which then go to their places
-_FEW_NEW = 0.5  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
+_FEW_NEW = 0.7  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
 
 
 @final
@@ -25,7 +26,7 @@ class RowCache:
     """Keeps the rows of variables that move, until it is full.
 
     A row is evaluated over the columns that are active then. Active variables only become fewer until
-    :meth:`forget`, so it is good for all that are active later.
+    :meth:`forget`, so it is good for all that are active later; and for those who left after it was evaluated.
 
     Parameters
     ----------
@@ -39,6 +40,7 @@ class RowCache:
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
         self._values = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
+        self._began = np.zeros(self._capacity, dtype=np.int64)  # how many moves there had been by then
         self._used = self._most_used = 0
 
     @property
@@ -58,24 +60,26 @@ class RowCache:
         weights: FloatArray,
         active: IndexArray | None,
         known: tuple[IndexArray, IndexArray, Array] | None = None,
+        n_moves: int = 0,
     ) -> Iterator[None]:
         """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
 
         What is `known`: some active rows, and a matrix with the values between these and `cols` in rows of that number.
+        How many moves there have been, `n_moves`, is for :meth:`recall`.
         """
-        yield from self._keep(cols, active, known)
+        yield from self._keep(cols, active, known, n_moves)
+        yield from self._add(out, cols, weights, active, self._slots[cols] >= 0)
+
+    def recall(
+        self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray, n_moves: int
+    ) -> Iterator[None]:
+        """Add K[rows, cols] @ weights to `out[rows]`, of rows that were active until there were so many moves."""
+        yield from self._add(out, cols, weights, rows, self.knows(cols, n_moves))
+
+    def knows(self, cols: IndexArray, n_moves: int) -> Flags:
+        """Return whose row is kept with the values of all who were active until there were so many moves."""
         slots = self._slots[cols]
-        kept = slots >= 0
-        held, chosen = slots[kept], weights[kept]
-        n_columns = 1 if weights.ndim == 1 else weights.shape[1]
-        width = held.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
-        for first in range(0, held.size, max(1, width)):
-            part = slice(first, first + width)
-            change = combined(self._values, held[part], active, chosen[part], self._gram.n_threads)
-            add_to(out, active, change)
-            yield
-        if not kept.all():
-            yield from self._gram.accumulate(out, cols[~kept], weights[~kept], rows=active, single=True)
+        return (slots >= 0) & (self._began[slots] <= n_moves)
 
     def fill_square(self, out: Array, chosen: IndexArray) -> Generator[None]:
         """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
@@ -91,8 +95,27 @@ class RowCache:
         yield from self._gram.fill_block(square, fresh, fresh)
         complete_square(out, new, square, self._gram.n_threads)
 
+    def _add(
+        self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, kept: Flags
+    ) -> Iterator[None]:
+        """Add K[rows, cols] @ weights to `out[rows]`, of the columns that are flagged from kept rows."""
+        held, chosen = self._slots[cols[kept]], weights[kept]
+        n_columns = 1 if weights.ndim == 1 else weights.shape[1]
+        width = held.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
+        for first in range(0, held.size, max(1, width)):
+            part = slice(first, first + width)
+            change = combined(self._values, held[part], rows, chosen[part], self._gram.n_threads)
+            add_to(out, rows, change)
+            yield
+        if not kept.all():
+            yield from self._gram.accumulate(out, cols[~kept], weights[~kept], rows=rows, single=True)
+
     def _keep(
-        self, cols: IndexArray, active: IndexArray | None, known: tuple[IndexArray, IndexArray, Array] | None
+        self,
+        cols: IndexArray,
+        active: IndexArray | None,
+        known: tuple[IndexArray, IndexArray, Array] | None,
+        n_moves: int,
     ) -> Iterator[None]:
         missing = np.flatnonzero(self._slots[cols] < 0)[: self._capacity - self._used]
         others = active if known is None else without(known[0], active, self._gram.n)
@@ -111,5 +134,6 @@ class RowCache:
                 chosen, at, square = known
                 scatter_rows(square, at[part], chosen, rows)
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
+            self._began[self._used : self._used + part.size] = n_moves
             self._used += part.size
             self._most_used = max(self._most_used, self._used)
