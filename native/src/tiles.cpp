@@ -20,6 +20,7 @@ constexpr int64_t kNearBytes = 4 << 20;    // of a matrix that stays near
 constexpr int64_t kMirroredTerms = 64;     // beyond that, copied rather than evaluated from so long rows on
 constexpr int64_t kEntryTerms = 3;         // that an entry of a sparse row counts for
 constexpr int64_t kMirroredAlone = 1024;   // rows that are mirrored before another thread has started
+constexpr int64_t kTurnedFeatures = 192;   // of dense rows, from which on few of them are better columns
 constexpr int64_t kPackedAlone = 1 << 15;  // elements of columns that are packed before another thread has started
 constexpr int64_t kSparseRows = 128;       // of a task, at least: lists are set up for each task
 constexpr int64_t kMostSparseRows = 512;   // and at most: packed they stay in the cache
@@ -607,22 +608,27 @@ bool mirroring_pays(const TileRequest& request) {
     return terms * request.program.n_passes >= kMirroredTerms * rows.count;
 }
 
+// Whether the fewer ones, on the left, are better columns: these cost more to set up, and stay in the cache. Values of
+// short rows take longer to store turned over.
+bool turning_pays(const TileRequest& request) {
+    const int64_t p = request.left.n_features;
+    return request.left.sparse || (p >= kTurnedFeatures && request.left.count < p);
+}
+
 template <class Real, class Stored>
 void run(const TileRequest& request, const Sink<Stored>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
     TileRequest asked = request;
     asked.symmetric = request.symmetric && (sink.stored == nullptr || mirroring_pays<Real>(request));
-    if (!request.left.sparse) {
-        run_dense<Real>(asked, sink);
-    } else if (sink.stored != nullptr && request.left.count < request.right.count) {
-        // Columns cost more to set up than rows: the fewer ones are columns.
+    Sink<Stored> into = sink;
+    if (sink.stored != nullptr && request.left.count < request.right.count && turning_pays(request)) {
         asked.left = request.right, asked.right = request.left;
-        Sink<Stored> columns = sink;
-        columns.turned = true;
-        run_sparse<Real>(asked, columns, request.right.csr.places, request.right.csr.n_common);
-    } else {
-        run_sparse<Real>(asked, sink, request.right.csr.places, request.right.csr.n_common);
+        into.turned = true;
     }
+    if (request.left.sparse)
+        run_sparse<Real>(asked, into, request.right.csr.places, request.right.csr.n_common);
+    else
+        run_dense<Real>(asked, into);
     if (!asked.symmetric || sink.stored == nullptr) return;
     MirrorJob<Stored> job{sink, request.left.count};
     const int n_threads = job.size < kMirroredAlone ? 1 : request.n_threads;

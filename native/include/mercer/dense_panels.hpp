@@ -19,6 +19,9 @@ constexpr int64_t kTermsPerSum = 64;
 
 constexpr int kStagedFeatures = 64;  // a multiple of every vector's lanes: what is staged stays in the nearest cache
 
+template <class Stored>
+constexpr int kStoredLine = 64 / sizeof(Stored);  // of a cache
+
 // staged[j] = row[j] - centre[j], in this precision; zeros up to a whole number of vectors.
 template <class Real, class Stored>
 MERCER_INLINE void stage_row(const Stored* row, int64_t stride, const double* centre, int n_features, Real* staged) {
@@ -59,39 +62,87 @@ MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int coun
         const int n_features = left < kStagedFeatures ? static_cast<int>(left) : kStagedFeatures;
         for (int r = 0; r < count; ++r) {
             const int64_t row = view.rows ? view.rows[first + r] : first + r;
-            stage_row(data + row * view.dense.row_stride + k * stride, stride, centre ? centre + k : nullptr,
-                      n_features, staged + r * kStagedFeatures);
+            const Stored* some = data + row * view.dense.row_stride + k * stride;
+            if (stride == 1)
+                for (int ahead = 0; ahead < kStagedFeatures; ahead += kStoredLine<Stored>)
+                    __builtin_prefetch(some + kStagedFeatures + ahead);
+            stage_row(some, stride, centre ? centre + k : nullptr, n_features, staged + r * kStagedFeatures);
         }
         for (int j = 0; j < n_features; j += kLane)
             turn_staged<Real, 0, Width>(staged + j, n_features - j, packed + (k + j) * Width);
     }
 }
 
-// What a tile needs to know of the rows packed with it, for one pass: their squared norms, and <centre, x> where there
-// is a centre, which turns centred products back into plain ones. All rows at once: a sum waits for its last addition.
+// As many rows side by side as divide a width and fit into a vector of so many lanes.
+template <class Real, int Width, int Lanes>
+struct SideBySide {
+    static constexpr int kRows = (Width & -Width) < Lanes ? (Width & -Width) : Lanes, kVectors = Width / kRows;
+    using Vector __attribute__((vector_size(kRows * sizeof(Real)))) = Real;
+
+    static MERCER_INLINE Vector load(const Real* rows) {
+        Vector some;
+        __builtin_memcpy(&some, rows, sizeof(some));
+        return some;
+    }
+};
+
+// Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
+template <class Real, int Width>
+MERCER_INLINE void measure_norms(const Real* packed, const int32_t* columns, int64_t count, Real* norms) {
+    using Rows = SideBySide<Real, Width, kLanesOf<Real>>;
+    typename Rows::Vector totals[Rows::kVectors] = {};
+    for (int64_t first = 0; first < count; first += kTermsPerSum) {
+        const int64_t last = first + kTermsPerSum < count ? first + kTermsPerSum : count;
+        typename Rows::Vector squares[Rows::kVectors] = {};
+        for (int64_t k = first; k < last; ++k) {
+            const Real* feature = packed + (columns ? columns[k] : k) * Width;
+#pragma GCC unroll 8
+            for (int v = 0; v < Rows::kVectors; ++v) {
+                const auto some = Rows::load(feature + v * Rows::kRows);
+                squares[v] = squares[v] + some * some;
+            }
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < Rows::kVectors; ++v) totals[v] += squares[v];
+    }
+    __builtin_memcpy(norms, totals, sizeof(totals));
+}
+
+// <centre, x> and what else turns centred products back into plain ones.
+template <class Real, int Width>
+MERCER_INLINE void measure_offsets(const Real* packed, const int32_t* columns, int64_t count, const double* centre,
+                                   double centre_norm, Real* offsets) {
+    using Rows = SideBySide<Real, Width, kLanes>;
+    using Wide = SideBySide<double, Width, kLanes>;
+    typename Wide::Vector products[Wide::kVectors] = {};
+    for (int64_t k = 0; k < count; ++k) {
+        const int64_t at = columns ? columns[k] : k;
+#pragma GCC unroll 8
+        for (int v = 0; v < Wide::kVectors; ++v)
+            products[v] = products[v] + centre[at] * __builtin_convertvector(
+                                                         Rows::load(packed + at * Width + v * Rows::kRows),
+                                                         typename Wide::Vector);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < Wide::kVectors; ++v)
+        for (int r = 0; r < Wide::kRows; ++r)
+            offsets[v * Wide::kRows + r] = static_cast<Real>(products[v][r] + centre_norm);
+}
+
+// What a tile needs to know of the rows packed with it, for one pass: their squared norms, and offsets where there is a
+// centre. All rows at once: a sum waits for its last addition.
 template <class Real, int Width>
 MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const double* centre, double centre_norm,
                                   const Pass& pass, Real* norms, Real* offsets) {
     const int64_t count = pass.columns ? pass.n_columns : n_features;
-    // Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
-    for (int r = 0; r < Width; ++r) norms[r] = offsets[r] = 0;
-    for (int64_t first = 0; pass.with_norms && first < count; first += kTermsPerSum) {
-        const int64_t last = first + kTermsPerSum < count ? first + kTermsPerSum : count;
-        Real squares[Width] = {};
-        for (int64_t k = first; k < last; ++k) {
-            const Real* feature = packed + (pass.columns ? pass.columns[k] : k) * Width;
-            for (int r = 0; r < Width; ++r) squares[r] = multiply_add(feature[r], feature[r], squares[r]);
-        }
-        for (int r = 0; r < Width; ++r) norms[r] += squares[r];
-    }
-    if (!centre || !pass.with_offsets) return;
-    double products[Width] = {};
-    for (int64_t k = 0; k < count; ++k) {
-        const int64_t at = pass.columns ? pass.columns[k] : k;
-        for (int r = 0; r < Width; ++r)
-            products[r] = multiply_add(centre[at], static_cast<double>(packed[at * Width + r]), products[r]);
-    }
-    for (int r = 0; r < Width; ++r) offsets[r] = static_cast<Real>(products[r] + centre_norm);
+    if (pass.with_norms)
+        measure_norms<Real, Width>(packed, pass.columns, count, norms);
+    else
+        for (int r = 0; r < Width; ++r) norms[r] = 0;
+    if (centre && pass.with_offsets)
+        measure_offsets<Real, Width>(packed, pass.columns, count, centre, centre_norm, offsets);
+    else
+        for (int r = 0; r < Width; ++r) offsets[r] = 0;
 }
 
 // Packs `count` <= Width rows from `first` on, minus the centre; the missing ones become zero rows.
