@@ -42,31 +42,36 @@ struct CompleteJob {
     int64_t n_missing;
     const float* square;
     int64_t square_stride;
-    std::vector<int64_t> place;  // of a variable among the missing ones, -1 if it is not
+    std::vector<int64_t> known;  // all variables that are not missing
 };
 
 void complete_task(void* context, int64_t task) {
     const auto& job = *static_cast<const CompleteJob*>(context);
     const int64_t first = task * kRowsPerTask, n = std::min(kRowsPerTask, job.n_missing - first);
     const int64_t* missing = job.missing + first;
+    const auto n_known = static_cast<int64_t>(job.known.size());
     float turned[kRowsPerTask][kColumnsAtATime];  // rows of the matrix may all fall into the same places of the cache
-    for (int64_t left = 0; left < job.matrix.size; left += kColumnsAtATime) {
-        const int64_t width = std::min(kColumnsAtATime, job.matrix.size - left);
+    for (int64_t left = 0; left < n_known; left += kColumnsAtATime) {
+        const int64_t* columns = job.known.data() + left;
+        const int64_t width = std::min(kColumnsAtATime, n_known - left);
         for (int64_t c = 0; c < width; ++c) {  // columns outside: a cache line of row j serves several rows
-            const float* column = job.matrix.values + (left + c) * job.matrix.stride;
-            if (left + c + kColumnsAhead < job.matrix.size) {  // which no processor foresees
-                const float* far = column + kColumnsAhead * job.matrix.stride;
+            const float* column = job.matrix.values + columns[c] * job.matrix.stride;
+            if (left + c + kColumnsAhead < n_known) {  // which no processor foresees
+                const float* far = job.matrix.values + columns[c + kColumnsAhead] * job.matrix.stride;
                 for (int64_t a = 0; a < n; a += kAskedApart) __builtin_prefetch(far + missing[a]);
                 __builtin_prefetch(far + missing[n - 1]);
             }
-            const int64_t b = job.place[static_cast<std::size_t>(left + c)];
-            if (b < 0)
-                for (int64_t a = 0; a < n; ++a) turned[a][c] = column[missing[a]];
-            else
-                for (int64_t a = 0; a < n; ++a) turned[a][c] = job.square[(first + a) * job.square_stride + b];
+            for (int64_t a = 0; a < n; ++a) turned[a][c] = column[missing[a]];
         }
-        for (int64_t a = 0; a < n; ++a)
-            std::copy_n(turned[a], width, job.matrix.values + missing[a] * job.matrix.stride + left);
+        for (int64_t a = 0; a < n; ++a) {
+            float* row = job.matrix.values + missing[a] * job.matrix.stride;
+            for (int64_t c = 0; c < width; ++c) row[columns[c]] = turned[a][c];
+        }
+    }
+    for (int64_t a = 0; a < n; ++a) {
+        float* row = job.matrix.values + missing[a] * job.matrix.stride;
+        const float* values = job.square + (first + a) * job.square_stride;
+        for (int64_t b = 0; b < job.n_missing; ++b) row[job.missing[b]] = values[b];
     }
 }
 
@@ -74,9 +79,14 @@ void complete_task(void* context, int64_t task) {
 
 void complete(const SymmetricMatrix& matrix, const int64_t* missing, int64_t n_missing, const float* square,
               int64_t square_stride, int n_threads) {
-    std::vector<int64_t> place(static_cast<std::size_t>(matrix.size), -1);
-    for (int64_t a = 0; a < n_missing; ++a) place[static_cast<std::size_t>(missing[a])] = a;
-    CompleteJob job{matrix, missing, n_missing, square, square_stride, std::move(place)};
+    std::vector<int64_t> known;
+    known.reserve(static_cast<std::size_t>(matrix.size - n_missing));
+    for (int64_t j = 0, a = 0; j < matrix.size; ++j)
+        if (a < n_missing && missing[a] == j)
+            ++a;
+        else
+            known.push_back(j);
+    CompleteJob job{matrix, missing, n_missing, square, square_stride, std::move(known)};
     parallel_for((n_missing + kRowsPerTask - 1) / kRowsPerTask, n_threads, complete_task, &job);
 }
 

@@ -4,6 +4,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,6 +24,9 @@ void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<cons
                 (n_missing <= 1 || square.stride(1) == 1),
             "the square must have a row and a column per missing row, with contiguous rows");
     check_indices(missing.data(), n_missing, size);
+    require(std::adjacent_find(missing.data(), missing.data() + n_missing, std::greater_equal<>()) ==
+                missing.data() + n_missing,
+            "missing rows must rise");
     nb::gil_scoped_release release;
     complete({matrix.data(), matrix.stride(0), size}, missing.data(), n_missing, square.data(), square.stride(0),
              n_threads);

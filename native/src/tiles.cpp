@@ -393,15 +393,13 @@ struct SparseJob {
     }
 };
 
-// What the i-th row of a side knows of itself for a pass.
-template <class Real, class Stored, class Rows>
-MERCER_INLINE Real norm_of(const SparseJob<Real, Stored>& job, const Rows& rows, int64_t i, int64_t q) {
-    const Pass& pass = job.request.program.passes[q];
+// What a row knows of itself for a pass: measure<pairing>(), where it is asked for.
+template <class Real, class Measure>
+MERCER_INLINE Real norm_for(const Pass& pass, Measure measure) {
     if (!pass.with_norms) return 0;
     Real norm = 0;
-    with_pairing(pass.pairing, [&]<Pairing kPairing>() MERCER_LAMBDA_INLINE {
-        norm = measure_row<Real, kPairing>(rows, i, job.n_common, job.taken(q));
-    });
+    with_pairing(pass.pairing,
+                 [&]<Pairing kPairing>() MERCER_LAMBDA_INLINE { norm = measure.template operator()<kPairing>(); });
     return norm;
 }
 
@@ -432,7 +430,10 @@ void pack_block_task(void* context, int64_t task) {
         for (int q = 0; q < job.request.program.n_passes; ++q)
             for (int c = 0; c < kBlockColumns<Real>; ++c)
                 block.norms[q * kBlockColumns<Real> + c] =
-                    c < count ? norm_of(job, rows, job.first_column + first + c, q) : 0;
+                    c >= count ? 0 : norm_for<Real>(job.request.program.passes[q], [&]<Pairing kPairing>() {
+                        const int64_t column = job.first_column + first + c;
+                        return measure_row<Real, kPairing>(rows, column, job.n_common, job.taken(q));
+                    });
     });
 }
 
@@ -463,7 +464,9 @@ void sparse_rows_task(void* context, int64_t task) {
                 packed[q * n_rows + i] =
                     pack_row(rows, first + i, n_common, job.taken(q), common.as<int32_t>() + at,
                              rare.as<int32_t>() + at, common_values.as<Real>() + at, rare_values.as<Real>() + at);
-                norms[q * n_rows + i] = norm_of(job, rows, first + i, q);
+                norms[q * n_rows + i] = norm_for<Real>(program.passes[q], [&]<Pairing kPairing>() {
+                    return measure_row<Real, kPairing>(packed[q * n_rows + i]);
+                });
             }
     });
     const Heads heads(right);
@@ -489,9 +492,9 @@ void sparse_rows_task(void* context, int64_t task) {
                     const SparseRow<Real>* group = packed + q * n_rows;
                     Real* tile = tiles + q * kTileSize;
                     for (int panel = skipped; panel * kPanel < count; ++panel)
-                        for (int64_t r = i; r < end; ++r)
-                            add_common<Real, kPairing>(group[r], block.common + int64_t{panel} * n_common * kPanel,
-                                                       tile + (r - i) * kColumns + panel * kPanel);
+                        add_common<Real, kPairing>(group + i, static_cast<int>(end - i),
+                                                   block.common + int64_t{panel} * n_common * kPanel, n_common,
+                                                   tile + panel * kPanel, kColumns);
                     for (int64_t r = i; r < end; ++r)
                         add_rare<Real, kPairing>(group[r], block.entries, heads.get(), tile + (r - i) * kColumns);
                 });

@@ -124,16 +124,16 @@ class Worst {
     template <class IndexOf, class IsOut>
     std::vector<Candidate> next(int64_t count, IndexOf index_of, IsOut is_out) {
         const auto size = static_cast<std::size_t>(count);
-        std::vector<Candidate> found;
+        std::erase_if(spare_, [&](const Candidate& candidate) { return is_out(candidate.index); });
         n_asked_ += count;
-        double bar = kInfinity;
-        for (int64_t n = n_asked_; found.size() < size && bar > 0.0; n += (n + 1) / 2) {
-            bar = find_bar(n);
-            found = beyond(bar, index_of, is_out);
+        for (int64_t n = n_asked_; spare_.size() < size && bar_ > 0.0; n += (n + 1) / 2) {
+            bar_ = find_bar(n);
+            spare_ = beyond(bar_, index_of, is_out);
         }
-        if (found.size() < size) return found;
-        std::nth_element(found.begin(), found.begin() + (count - 1), found.end());
-        found.resize(size);
+        const auto last = spare_.begin() + static_cast<std::ptrdiff_t>(std::min(size, spare_.size()));
+        if (spare_.size() >= size) std::nth_element(spare_.begin(), last - 1, spare_.end());
+        std::vector<Candidate> found(spare_.begin(), last);
+        spare_.erase(spare_.begin(), last);
         return found;
     }
 
@@ -179,6 +179,8 @@ class Worst {
     int64_t n_places_, block_ = 1, n_asked_ = 0;
     ViolationOf violation_of_;
     std::vector<double> worst_;
+    double bar_ = kInfinity;
+    std::vector<Candidate> spare_;  // all others that violate by more than the bar, which nobody has been given
 };
 
 }  // namespace

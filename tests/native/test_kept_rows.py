@@ -129,7 +129,7 @@ def test_complete_square(n, n_missing, threads):
     rng = np.random.default_rng(n)
     whole = rng.normal(size=(n, n)).astype(np.float32)
     whole += whole.T
-    missing = rng.permutation(n)[:n_missing]
+    missing = np.sort(rng.permutation(n)[:n_missing])
     matrix = whole.copy()
     matrix[missing] = np.nan
     square = np.ascontiguousarray(whole[np.ix_(missing, missing)])
@@ -137,6 +137,12 @@ def test_complete_square(n, n_missing, threads):
     _core.complete_square(matrix, missing, square, threads)
     np.testing.assert_array_equal(matrix, whole)
     np.testing.assert_array_equal(expected, whole)
+
+
+@pytest.mark.parametrize("missing", [[1, 0], [1, 1]])
+def test_missing_rows_must_rise(missing):
+    with pytest.raises(ValueError, match="must rise"):
+        _core.complete_square(np.zeros((3, 3), np.float32), np.array(missing), np.zeros((2, 2), np.float32), 1)
 
 
 @pytest.mark.parametrize("slot", [-2, 3])

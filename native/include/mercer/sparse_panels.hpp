@@ -13,6 +13,7 @@ namespace mercer::MERCER_ISA {
 constexpr int kSparseVectors = 8;  // sums of a panel of columns, in registers
 constexpr int kSparsePanels = 4;   // of a block: a list of columns is looked up once for so many
 constexpr int kRowsPerPanel = 16;  // a panel is used for so many rows in turn
+constexpr int32_t kFeaturesAtATime = 128;
 template <class Real>
 constexpr int kPanelColumns = kSparseVectors * kLanesOf<Real>;
 template <class Real>
@@ -160,6 +161,15 @@ MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_co
     return row;
 }
 
+// The same, of a row that has been packed.
+template <class Real, Pairing kPairing>
+MERCER_INLINE Real measure_row(const SparseRow<Real>& row) {
+    Real norm = 0;
+    for (int32_t e = 0; e < row.n_common; ++e) norm = add_to_norm<Real, kPairing>(norm, row.common_values[e]);
+    for (int32_t e = 0; e < row.n_rare; ++e) norm = add_to_norm<Real, kPairing>(norm, row.rare_values[e]);
+    return norm;
+}
+
 // sum + what two features share.
 template <class Real, Pairing kPairing, class V>
 MERCER_INLINE V add_shared(V sum, Real left, V right) {
@@ -171,22 +181,35 @@ MERCER_INLINE V add_shared(V sum, Real left, V right) {
         return sum + left * right;
 }
 
-// shared[c] = what the row and column c of the panel share, of the common features.
+// shared[c] = what the row and column c of the panel share, of the common features, for several rows. Some features after
+// the other: their part of the panel stays in the nearest cache.
 template <class Real, Pairing kPairing>
-MERCER_INLINE void add_common(const SparseRow<Real>& row, const Real* panel, Real* shared) {
+MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Real* panel, int32_t n_common, Real* shared,
+                              int64_t stride) {
     constexpr int kLane = kLanesOf<Real>;
-    VecOf<Real> sums[kSparseVectors];
+    int32_t entry[kRowsPerPanel] = {};
+    for (int32_t end = 0; end == 0 || end < n_common;) {
+        const bool begins = end == 0;
+        end = n_common - end > kFeaturesAtATime ? end + kFeaturesAtATime : n_common + 1;
+        for (int r = 0; r < n_rows; ++r) {
+            const SparseRow<Real>& row = rows[r];
+            Real* out = shared + r * stride;
+            VecOf<Real> sums[kSparseVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kSparseVectors; ++v) sums[v] = VecOf<Real>{};
-    for (int32_t e = 0; e < row.n_common; ++e) {
-        const Real value = row.common_values[e];
-        const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
+            for (int v = 0; v < kSparseVectors; ++v) sums[v] = begins ? VecOf<Real>{} : load_vector(out + v * kLane);
+            int32_t e = entry[r];
+            for (; e < row.n_common && row.common[e] < end; ++e) {
+                const Real value = row.common_values[e];
+                const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
 #pragma GCC unroll 8
-        for (int v = 0; v < kSparseVectors; ++v)
-            sums[v] = add_shared<Real, kPairing>(sums[v], value, load_vector(columns + v * kLane));
+                for (int v = 0; v < kSparseVectors; ++v)
+                    sums[v] = add_shared<Real, kPairing>(sums[v], value, load_vector(columns + v * kLane));
+            }
+            entry[r] = e;
+#pragma GCC unroll 8
+            for (int v = 0; v < kSparseVectors; ++v) store(out + v * kLane, sums[v]);
+        }
     }
-#pragma GCC unroll 8
-    for (int v = 0; v < kSparseVectors; ++v) store(shared + v * kLane, sums[v]);
 }
 
 // shared[c] += what the row and column c of the block share, of the rare features; heads[feature] says where its list

@@ -96,19 +96,19 @@ class Table {
         return wide ? static_cast<const int64_t*>(data)[at] : static_cast<const int32_t*>(data)[at];
     }
 
-    // Those of many rows first, which also keeps what is used often close together; see sparse_panels.hpp.
+    // Those of many rows first, in the order of features; see sparse_panels.hpp. Then the others, those of more rows first.
     void place_features(const std::vector<int64_t>& counts) {
         std::vector<int32_t> order(counts.size());
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
             return counts[static_cast<std::size_t>(a)] > counts[static_cast<std::size_t>(b)];
         });
+        for (const int64_t count : counts)
+            if (count > 0 && count * kCommonShare >= n_) ++view_.csr.n_common;
+        std::sort(order.begin(), order.begin() + view_.csr.n_common);
         places_.resize(counts.size());
-        for (std::size_t place = 0; place < order.size(); ++place) {
-            const auto feature = static_cast<std::size_t>(order[place]);
-            places_[feature] = static_cast<int32_t>(place);
-            if (counts[feature] > 0 && counts[feature] * kCommonShare >= n_) ++view_.csr.n_common;
-        }
+        for (std::size_t place = 0; place < order.size(); ++place)
+            places_[static_cast<std::size_t>(order[place])] = static_cast<int32_t>(place);
         view_.csr.places = places_.data();
     }
 

@@ -41,12 +41,15 @@ class RowCache:
         self._values = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
         self._began = np.zeros(self._capacity, dtype=np.int64)  # how many moves there had been by then
-        self._used = self._most_used = 0
+        self._used = self._most_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes that kept rows have taken, at most at a time."""
-        return 4 * self._gram.n * self._most_used
+        """Bytes that kept rows have taken, and what was evaluated beside them, at most at a time."""
+        return self._most_bytes
+
+    def _count(self, beside: int = 0) -> None:
+        self._most_bytes = max(self._most_bytes, 4 * self._gram.n * self._used + beside)
 
     def forget(self) -> None:
         """Drop all rows: they do not hold what columns that become active again need."""
@@ -91,6 +94,7 @@ class RowCache:
         gather_rows(self._values, slots, chosen, out, self._gram.n_threads)
         yield
         square = claimed((new.size, new.size), np.float32)
+        self._count(square.nbytes)
         fresh = chosen[new]
         yield from self._gram.fill_block(square, fresh, fresh)
         complete_square(out, new, square, self._gram.n_threads)
@@ -136,4 +140,4 @@ class RowCache:
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
             self._began[self._used : self._used + part.size] = n_moves
             self._used += part.size
-            self._most_used = max(self._most_used, self._used)
+            self._count()
