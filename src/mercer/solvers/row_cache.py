@@ -17,7 +17,7 @@ IndexArray = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
-_PIECE_BYTES = 6 << 20  # of values evaluated at a time, which then go to their places
+_PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
 _FEW_NEW = 0.7  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
 
 
