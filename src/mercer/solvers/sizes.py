@@ -14,7 +14,7 @@ EXACT_PROBLEM = 300
 """Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
 
 EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
-_WORKING_SETS = (512, 1024, 2048, 4096, 6144)
+_WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144)
 # Beyond so many rows, and up to this C k(x, x), sets are no larger: 150 MB and twice the input do for 50,000 rows.
 _MANY_ROWS, _SOFT = 20_000, 10.0
 _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
