@@ -119,9 +119,9 @@ MERCER_INLINE void measure_offsets(const Real* packed, const int32_t* columns, i
         const int64_t at = columns ? columns[k] : k;
 #pragma GCC unroll 8
         for (int v = 0; v < Wide::kVectors; ++v)
-            products[v] = products[v] + centre[at] * __builtin_convertvector(
-                                                         Rows::load(packed + at * Width + v * Rows::kRows),
-                                                         typename Wide::Vector);
+            products[v] =
+                products[v] + centre[at] * __builtin_convertvector(Rows::load(packed + at * Width + v * Rows::kRows),
+                                                                   typename Wide::Vector);
     }
 #pragma GCC unroll 8
     for (int v = 0; v < Wide::kVectors; ++v)

@@ -181,11 +181,11 @@ MERCER_INLINE V add_shared(V sum, Real left, V right) {
         return sum + left * right;
 }
 
-// shared[c] = what the row and column c of the panel share, of the common features, for several rows. Some features after
-// the other: their part of the panel stays in the nearest cache.
+// shared[c] = what the row and column c of the panel share, of the common features, for several rows. Some features
+// after the other: their part of the panel stays in the nearest cache.
 template <class Real, Pairing kPairing>
-MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Real* panel, int32_t n_common, Real* shared,
-                              int64_t stride) {
+MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Real* panel, int32_t n_common,
+                              Real* shared, int64_t stride) {
     constexpr int kLane = kLanesOf<Real>;
     int32_t entry[kRowsPerPanel] = {};
     for (int32_t end = 0; end == 0 || end < n_common;) {

@@ -96,7 +96,8 @@ class Table {
         return wide ? static_cast<const int64_t*>(data)[at] : static_cast<const int32_t*>(data)[at];
     }
 
-    // Those of many rows first, in the order of features; see sparse_panels.hpp. Then the others, those of more rows first.
+    // Those of many rows first, in the order of features; see sparse_panels.hpp. Then the others, those of more rows
+    // first.
     void place_features(const std::vector<int64_t>& counts) {
         std::vector<int32_t> order(counts.size());
         std::iota(order.begin(), order.end(), 0);
