@@ -19,9 +19,6 @@ constexpr int64_t kTermsPerSum = 64;
 
 constexpr int kStagedFeatures = 64;  // a multiple of every vector's lanes: what is staged stays in the nearest cache
 
-template <class Stored>
-constexpr int kStoredLine = 64 / sizeof(Stored);  // of a cache
-
 // staged[j] = row[j] - centre[j], in this precision; zeros up to a whole number of vectors.
 template <class Real, class Stored>
 MERCER_INLINE void stage_row(const Stored* row, int64_t stride, const double* centre, int n_features, Real* staged) {
@@ -62,11 +59,8 @@ MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int coun
         const int n_features = left < kStagedFeatures ? static_cast<int>(left) : kStagedFeatures;
         for (int r = 0; r < count; ++r) {
             const int64_t row = view.rows ? view.rows[first + r] : first + r;
-            const Stored* some = data + row * view.dense.row_stride + k * stride;
-            if (stride == 1)
-                for (int ahead = 0; ahead < kStagedFeatures; ahead += kStoredLine<Stored>)
-                    __builtin_prefetch(some + kStagedFeatures + ahead);
-            stage_row(some, stride, centre ? centre + k : nullptr, n_features, staged + r * kStagedFeatures);
+            stage_row(data + row * view.dense.row_stride + k * stride, stride, centre ? centre + k : nullptr,
+                      n_features, staged + r * kStagedFeatures);
         }
         for (int j = 0; j < n_features; j += kLane)
             turn_staged<Real, 0, Width>(staged + j, n_features - j, packed + (k + j) * Width);

@@ -10,10 +10,10 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr int kSparseVectors = 8;  // sums of a panel of columns, in registers
-constexpr int kSparsePanels = 4;   // of a block: a list of columns is looked up once for so many
-constexpr int kRowsPerPanel = 16;  // a panel is used for so many rows in turn
-constexpr int32_t kFeaturesAtATime = 128;
+constexpr int kSparseVectors = 8;          // sums of a panel of columns, in registers
+constexpr int kSparsePanels = 4;           // of a block: a list of columns is looked up once for so many
+constexpr int kRowsPerPanel = 16;          // a panel is used for so many rows in turn
+constexpr int32_t kFeaturesAtATime = 128;  // for those rows: this part of the panel stays near
 template <class Real>
 constexpr int kPanelColumns = kSparseVectors * kLanesOf<Real>;
 template <class Real>
