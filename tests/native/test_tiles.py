@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from cases import ISAS, KERNELS
 from mercer import _core, _reference
 from mercer.kernels import RBF, Hamming, Laplacian, Linear, Op, Polynomial
+from mercer.kernels.program import PASSES
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 every_program = pytest.mark.parametrize("case", [c for c in KERNELS if c.plain], ids=lambda case: case.name)
@@ -162,6 +163,59 @@ def test_more_columns_than_are_packed_at_a_time(isa, p):
     close(found[:, b], _reference.block(program, A, a, B, b))
     v = np.random.default_rng(2).normal(size=(n, 1))
     close(matvec(isa, program, A, B, v, threads=2), found @ v)
+
+
+OUTPUTS = {"float64": (np.float64, False), "float32": (np.float32, False), "rounded": (np.float32, True)}
+
+
+@every_isa
+@every_program
+@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("columns", [None, slice(1, 260, 3)], ids=["all", "some"])
+def test_few_long_rows_have_the_bits_that_they_have_as_columns(isa, case, stored, output, columns):
+    # From 192 features on, fewer rows than columns change sides, and so have other tiles and another store.
+    p = 260
+    X, program, (dtype, rounded) = STORED[stored](case.rows(rows(90, p))), case.kernel.lower(), OUTPUTS[output]
+    chosen = [] if columns is None else [list(range(p)[columns])]
+    kernel = _core.CompiledKernel(
+        [int(op) for op, _ in program],
+        [float(columns is not None if op in PASSES else value) for op, value in program],
+        columns=chosen,
+    )
+    centre = np.linspace(-1.0, 1.0, p) if stored in DENSE and case.movable else None
+    few = np.array([0, 89, 3, 3, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 0, 30, 31], dtype=np.int64)
+
+    def values(left, right, threads):
+        frame = np.full((left.size, right.size + 3), -7.0, dtype=dtype)
+        _core.block(isa, kernel, table(X), left, table(X), right, centre, frame[:, : right.size], threads, rounded)
+        assert (frame[:, right.size :] == -7.0).all()
+        return frame[:, : right.size]
+
+    for m in (20, 33, 90):
+        many = np.random.default_rng(m).permutation(90)[:m]
+        expected = values(many, few, 1).T
+        for threads in (1, 2):
+            np.testing.assert_array_equal(values(few, many, threads), expected)
+
+
+@every_isa
+@pytest.mark.parametrize("n_common", [127, 128, 129, 256, 257, 400])
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.01), Laplacian(gamma=0.01) + Hamming(gamma=0.01)], ids=repr)
+def test_more_common_features_than_are_gone_through_at_a_time(isa, n_common, kernel):
+    # Among rare ones, which a single row of 70 has: a part of the features may be in no row of a panel.
+    X = np.zeros((70, 2 * n_common))
+    X[:, ::2] = rows(70, n_common)
+    X[np.arange(70), 1 + 2 * np.arange(70)] = 1.0
+    X[3, :256] = X[4, -256:] = 0.0
+    X[5] = X[6]
+    sparse, program = sp.csr_array(X), kernel.lower()
+    expected = _reference.block(program, X, None, X, None)
+    close(block(isa, program, sparse, sparse), expected)
+    close(block(isa, program, sparse[:7], sparse), expected[:7])
+    distances = block(isa, ((Op.SQDIST, 0.0),), sparse, sparse)
+    assert distances[5, 6] == 0.0 == distances[6, 5]
+    assert (distances.diagonal() == 0.0).all()
 
 
 @every_isa
