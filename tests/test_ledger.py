@@ -11,6 +11,7 @@ from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.problems import c_svc, epsilon_svr
 from mercer.solvers import BatchSMO
+from mercer.solvers.row_cache import RowCache
 
 N = 2600
 
@@ -75,6 +76,19 @@ def test_kept_rows_bring_those_up_to_date_who_left_after_them(kind):
     off = np.abs(values - gram.matvec(state.beta))
     assert (off <= gram.single_precision_bound(kept.travelled)).all()
     assert off.max() < 1e-4
+
+
+def test_rows_know_who_was_there_when_they_were_evaluated():
+    gram = Gram(RBF(gamma=0.1), as_data(np.random.default_rng(0).normal(size=(40, 100))))
+    cache, out = RowCache(gram), np.zeros(40)
+    for cols, n_moves in ((np.arange(3), 2), (np.arange(5), 4), (np.arange(6), None)):
+        for _ in cache.accumulate(out, cols, np.ones(cols.size), None, None, n_moves):
+            pass
+    asked = np.arange(7)
+    assert cache.knows(asked, 1).tolist() == 7 * [False]
+    assert cache.knows(asked, 2).tolist() == 3 * [True] + 4 * [False]
+    assert cache.knows(asked, 3).tolist() == 3 * [True] + 4 * [False]
+    assert cache.knows(asked, 4).tolist() == 5 * [True] + 2 * [False]
 
 
 @pytest.mark.parametrize("kind", ["svc", "svr"])

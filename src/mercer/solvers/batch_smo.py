@@ -264,7 +264,7 @@ class BatchSMO(Solver[BatchState]):
         if state.single and state.cache is not None:
             assert state.matrix is not None
             known = (own, moved, state.matrix[:, : chosen.size]) if bare and rows is not None else None
-            n_moves = 0 if state.ledger is None else state.ledger.n_moves
+            n_moves = None if state.ledger is None else state.ledger.n_moves
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known, n_moves)
             state.count_memory()
         else:

@@ -79,8 +79,9 @@ class Ledger:
         """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
 
         Costs a kernel value for each row and each row that has moved since its value was last followed, but for those
-        that the `cache` has.
+        that the `cache` has, which is of single precision.
         """
+        assert single or cache is None
         strays = np.flatnonzero(beta != self.beta)
         moves = [*self._moves, (strays, beta[strays] - self.beta[strays])]
         last = np.where(self._left < 0, len(self._moves), self._left)

@@ -18,6 +18,7 @@ Flags = npt.NDArray[np.bool_]
 
 _SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
 _PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
+_NEVER = np.iinfo(np.int64).max  # before anybody left
 _FEW_NEW = 0.7  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
 
 
@@ -63,12 +64,12 @@ class RowCache:
         weights: FloatArray,
         active: IndexArray | None,
         known: tuple[IndexArray, IndexArray, Array] | None = None,
-        n_moves: int = 0,
+        n_moves: int | None = None,
     ) -> Iterator[None]:
         """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
 
         What is `known`: some active rows, and a matrix with the values between these and `cols` in rows of that number.
-        How many moves there have been, `n_moves`, is for :meth:`recall`.
+        How many moves there have been, `n_moves`, is for :meth:`recall`, which takes no row where nobody has counted.
         """
         yield from self._keep(cols, active, known, n_moves)
         yield from self._add(out, cols, weights, active, self._slots[cols] >= 0)
@@ -119,7 +120,7 @@ class RowCache:
         cols: IndexArray,
         active: IndexArray | None,
         known: tuple[IndexArray, IndexArray, Array] | None,
-        n_moves: int,
+        n_moves: int | None,
     ) -> Iterator[None]:
         missing = np.flatnonzero(self._slots[cols] < 0)[: self._capacity - self._used]
         others = active if known is None else without(known[0], active, self._gram.n)
@@ -138,6 +139,6 @@ class RowCache:
                 chosen, at, square = known
                 scatter_rows(square, at[part], chosen, rows)
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
-            self._began[self._used : self._used + part.size] = n_moves
+            self._began[self._used : self._used + part.size] = _NEVER if n_moves is None else n_moves
             self._used += part.size
             self._count()
