@@ -102,7 +102,7 @@ MERCER_INLINE void measure_norms(const Real* packed, const int32_t* columns, int
     __builtin_memcpy(norms, totals, sizeof(totals));
 }
 
-// <centre, x> and what else turns centred products back into plain ones.
+// <centre, x>, which turns centred products back into plain ones, where x is what is packed plus the centre.
 template <class Real, int Width>
 MERCER_INLINE void measure_offsets(const Real* packed, const int32_t* columns, int64_t count, const double* centre,
                                    double centre_norm, Real* offsets) {

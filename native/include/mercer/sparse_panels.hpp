@@ -161,7 +161,7 @@ MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_co
     return row;
 }
 
-// The same, of a row that has been packed.
+// The norm of a row that has been packed, added up in the same order.
 template <class Real, Pairing kPairing>
 MERCER_INLINE Real measure_row(const SparseRow<Real>& row) {
     Real norm = 0;

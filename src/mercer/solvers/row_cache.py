@@ -18,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 
 _SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
 _PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
-_NEVER = np.iinfo(np.int64).max  # before anybody left
+_NEVER = np.iinfo(np.int64).max  # moves: nobody is known to have been active until so late
 _FEW_NEW = 0.7  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
 
 
