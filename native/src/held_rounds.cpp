@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "mercer/block.hpp"
 #include "mercer/gather.hpp"
 #include "mercer/working_set.hpp"
 
@@ -17,16 +18,6 @@ constexpr double kShareOfAll = 0.01;  // where it holds everybody who matters: a
 constexpr double kProgress = 0.5;     // a violation that falls by less, where nobody is left out, may creep for ever
 constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  // with which Newton steps are tried
 constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
-constexpr int64_t kSteps = 2,
-                  kPatientSteps = 100;  // for each variable, before Newton steps in single precision, in double
-// Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16, or a factor in single
-// precision, and who comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
-constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
-constexpr double kKnownToDrag = 4.0;       // and this much less once they have cost that much in vain
-constexpr double kNoise = 0x1p-23;         // of a gradient in single precision, relative to the change's length
-constexpr int64_t kPairWork = 20'000'000;  // steps times variables between two looks at the clock: 10 ms
-constexpr double kNewtonWork = 1e8;
-constexpr int kBlockRounds = 10;
 
 int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
 
@@ -171,12 +162,6 @@ class Rounds {
         int64_t stride() const { return stride_; }
         const std::vector<int64_t>& rows() const { return rows_; }
 
-        // Copies what no step has asked for yet.
-        void complete() {
-            for (int64_t i = 0; i < size_; ++i)
-                if (!held[i]) fetch_row(i);
-        }
-
       private:
         static void fetch_rows(void* self, const int64_t* asked, int64_t count) {
             for (int64_t k = 0; k < count; ++k) static_cast<WorkingMatrix*>(self)->fetch_row(asked[k]);
@@ -219,113 +204,36 @@ class Rounds {
             while (end < size && p_.groups[chosen_[static_cast<std::size_t>(end)]] == g) ++end;
             starts.push_back(end);
         }
+        const std::vector<double> before = beta;
         const BlockProblem<Real> block{size,         matrix.values(), matrix.stride(), beta.data(), gradient.data(),
                                        lower.data(), upper.data(),    starts.data(),   p_.n_groups, 1,
                                        p_.stop,      p_.stop_context, &matrix};
-        before_ = beta;
-        solve(block, matrix, result, most);
-        return follow(matrix.rows(), beta);
+        solve(block, result, most);
+        return follow(matrix.rows(), beta, before);
     }
 
     template <class Real>
-    void solve(const BlockProblem<Real>& block, WorkingMatrix<Real>& matrix, HeldResult& result, int64_t most) {
+    void solve(const BlockProblem<Real>& problem, HeldResult& result, int64_t most) {
         constexpr bool single = sizeof(Real) == sizeof(float);
-        const double tol = std::max(limits_.tol, (holds_all_ ? kShareOfAll : kInnerShare) * result.violation);
-        const double newton_tol = holds_all_ ? limits_.tol : tol;  // the last ones cost least
-        for (int k = 0; k < kBlockRounds; ++k) {
-            BlockEnd end = BlockEnd::limit;
-            const int64_t patience = patience_of(block, result.drags);
-            for (int64_t done = 0; end == BlockEnd::limit && done < patience;) {
-                const int64_t part = std::max<int64_t>(1, kPairWork / std::max<int64_t>(1, block.size));
-                const int64_t steps = std::min({part, patience - done, most - result.n_iter});
-                if (steps <= 0 || is_stopped()) return;
-                const double floor = std::max(tol, noise(block));
-                const BlockResult found = single_or_double(block, false, floor, steps);
-                end = found.end, result.n_iter += found.n_iter, done += steps;
-                work_ += static_cast<double>(found.n_iter * block.size);
-            }
-            const int64_t n_free = count_free(block);
-            const bool exact = !single && holds_all_ && n_free <= kExactFree;
-            if ((exact || end == BlockEnd::limit) && n_free <= most_free<Real>()) {
-                result.drags = true;
-                const auto free = static_cast<double>(n_free);
-                const double step = 4.0 * free * free + free * static_cast<double>(block.size) + 1.0;
-                int64_t steps =
-                    single ? n_free + 64 : static_cast<int64_t>(std::clamp(kNewtonWork / step, 8.0, 2000.0));
-                steps = std::min(steps, most - result.n_iter);
-                if (steps <= 0 || is_stopped()) return;
-                const double floor = exact ? rounding(block) : std::max(newton_tol, noise(block));
-                matrix.complete();
-                const BlockResult found = single_or_double(block, true, floor, steps);
-                end = found.end, result.n_iter += found.n_iter;
-                work_ += free * free * free / 6.0;
-            }
-            if (end == BlockEnd::solved || exact || (end == BlockEnd::stalled && !single)) return;
-        }
-    }
-
-    BlockResult single_or_double(const BlockProblem<float>& block, bool newton, double tol, int64_t steps) const {
-        return newton ? native_.newton_steps_single(block, tol, steps) : native_.pair_steps_single(block, tol, steps);
-    }
-    BlockResult single_or_double(const BlockProblem<double>& block, bool newton, double tol, int64_t steps) const {
-        return newton ? native_.newton_steps(block, tol, steps) : native_.pair_steps(block, tol, steps);
-    }
-
-    template <class Real>
-    int64_t most_free() const {
-        if (sizeof(Real) == sizeof(double)) return kManyFreePrecise;
-        return holds_all_ ? kManyFree : kFewFree;
-    }
-
-    // How many pair steps to make before Newton steps.
-    template <class Real>
-    int64_t patience_of(const BlockProblem<Real>& block, bool drags) const {
-        const int64_t size = std::max<int64_t>(1, block.size), n_free = count_free(block);
-        const bool single = sizeof(Real) == sizeof(float);
-        if (n_free > most_free<Real>() || !(single || drags)) return kPatientSteps * size + 2000;
-        const auto free = static_cast<double>(n_free);
-        const double inverse = free * free * free / kInverse;
-        const double cost = n_free > kFewFree ? free * free * free / kFactor
-                            : single          ? std::min(inverse, kChanges * free * free)
-                                              : inverse;
-        return kSteps * size + static_cast<int64_t>(cost / ((drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
-    }
-
-    template <class Real>
-    static int64_t count_free(const BlockProblem<Real>& block) {
-        int64_t count = 0;
-        for (int64_t u = 0; u < block.size; ++u)
-            count += block.lower[u] < block.beta[u] && block.beta[u] < block.upper[u] ? 1 : 0;
-        return count;
-    }
-
-    // About the smallest violation that double precision can tell from 0.
-    template <class Real>
-    double rounding(const BlockProblem<Real>& block) const {
-        double mass = 0.0;
-        for (int64_t u = 0; u < block.size; ++u) mass += std::fabs(block.beta[u]);
-        return 16.0 * std::numeric_limits<double>::epsilon() * (1.0 + largest_ * mass);
-    }
-
-    // About the violation below which single precision cannot bring the block.
-    template <class Real>
-    double noise(const BlockProblem<Real>& block) const {
-        if (sizeof(Real) == sizeof(double)) return 0.0;
-        double squares = 0.0;
-        for (std::size_t k = 0; k < before_.size(); ++k) {
-            const double change = block.beta[k] - before_[k];
-            squares += change * change;
-        }
-        return kNoise * largest_ * std::sqrt(squares);
+        BlockLimits limits{};
+        limits.tol = std::max(limits_.tol, (holds_all_ ? kShareOfAll : kInnerShare) * result.violation);
+        limits.newton_tol = holds_all_ ? limits_.tol : limits.tol;  // the last ones cost least
+        limits.violation = result.violation, limits.largest = largest_;
+        limits.convex = true, limits.drags = result.drags;
+        limits.most_free = limits.most_close = !single ? kManyFreePrecise : holds_all_ ? kManyFree : kFewFree;
+        limits.exact_free = holds_all_ ? kExactFree : -1;
+        Block<Real> block(native_, problem, limits);
+        while (!block.is_finished() && !is_stopped()) block.step(most - result.n_iter - block.n_iter());
+        result.n_iter += block.n_iter(), work_ += block.work(), result.drags = block.drags();
     }
 
     // Adds the columns of what has moved to the values.
-    double follow(const std::vector<int64_t>& rows, const std::vector<double>& beta) {
+    double follow(const std::vector<int64_t>& rows, const std::vector<double>& beta, const std::vector<double>& before) {
         std::vector<int64_t> moved;
         std::vector<double> changes;
         for (std::size_t k = 0; k < chosen_.size(); ++k) {
-            if (beta[k] == before_[k]) continue;
-            moved.push_back(rows[k]), changes.push_back(beta[k] - before_[k]);
+            if (beta[k] == before[k]) continue;
+            moved.push_back(rows[k]), changes.push_back(beta[k] - before[k]);
             p_.beta[chosen_[k]] = beta[k];
         }
         const KeptRows<Kept> kept{p_.matrix, p_.stride, moved.data(), static_cast<int64_t>(moved.size()),
@@ -335,7 +243,7 @@ class Rounds {
                  static_cast<double>(moved.size()) * static_cast<double>(p_.n_rows);
         double rise = 0.0;
         for (std::size_t k = 0; k < chosen_.size(); ++k) {
-            const double change = beta[k] - before_[k];
+            const double change = beta[k] - before[k];
             if (change == 0.0) continue;
             const int64_t u = chosen_[k];
             rise -= 0.5 * change * (gradient_[static_cast<std::size_t>(u)] + gradient_of(u));
@@ -351,7 +259,7 @@ class Rounds {
     void* workspace_;
     int64_t room_;
     Survey found_;
-    std::vector<double> gradient_, before_;
+    std::vector<double> gradient_;
     std::vector<int64_t> chosen_;
     std::vector<char> seen_;
     double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal

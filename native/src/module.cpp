@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
     bind_gather(m);
     bind_points(m);
     bind_solvers(m);
+    bind_block(m);
     bind_machines(m);
     bind_leave_out(m);
     bind_lists(m);

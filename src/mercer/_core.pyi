@@ -181,6 +181,66 @@ def solve_machines(
     n_threads: int,
 ) -> _Float: ...
 
+class BlockLimits:
+    def __init__(
+        self,
+        *,
+        tol: float,
+        newton_tol: float,
+        violation: float,
+        largest: float,
+        convex: bool,
+        drags: bool,
+        most_free: int,
+        most_close: int,
+        close: float,
+        exact_free: int,
+        brief_free: int,
+        astray: float,
+        n_rounds: int,
+    ) -> None: ...
+
+class Block:
+    @property
+    def beta(self) -> _Float: ...
+    @property
+    def gradient(self) -> _Float: ...
+    @property
+    def is_finished(self) -> bool: ...
+    @property
+    def is_astray(self) -> bool: ...
+    @property
+    def drags(self) -> bool: ...
+    @property
+    def n_iter(self) -> int: ...
+    @property
+    def n_free(self) -> int: ...
+    @property
+    def newton_free(self) -> int: ...
+    @property
+    def violation(self) -> float: ...
+    def work(self, most: int) -> None: ...
+    def go_to(self, beta: _Float, gradient: _Float) -> None: ...
+    def store_point(self, beta: _Float) -> None: ...
+    def store_gradient(self, gradient: _Float) -> None: ...
+    def moves(self) -> tuple[_Index, _Index, _Float, float]: ...
+    def rise(self, gradient: _Float) -> float: ...
+
+def begin_block(
+    isa: str,
+    matrix: _Real,
+    chosen: _Index,
+    beta: _Float,
+    gradient: _Float,
+    lower: _Float,
+    upper: _Float,
+    groups: _Index | None,
+    n_groups: int,
+    limits: BlockLimits,
+    n_threads: int = 1,
+    stop: Callable[[], bool] | None = None,
+) -> Block: ...
+
 class Survey:
     def __init__(self) -> None: ...
     @property

@@ -59,6 +59,7 @@ auto owned(std::vector<Value> values) {
     return owned_as(std::move(values), size);
 }
 
+void bind_block(nb::module_& module);
 void bind_gather(nb::module_& module);
 void bind_leave_out(nb::module_& module);
 void bind_lists(nb::module_& module);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,14 @@ from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver
 from mercer.solvers.batch_state import BatchState
-from mercer.solvers.block import INNER_SHARE, Block
+from mercer.solvers.block import INNER_SHARE, solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.sizes import reach, soft_working_sets, working_sets
+
+if TYPE_CHECKING:
+    from mercer._core import Block
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
@@ -233,31 +236,27 @@ class BatchSMO(Solver[BatchState]):
                 return
             chosen = self._everything(state) if everything else self._select(state)
             matrix = yield from self._matrix(state, chosen)
-            block = Block(state, chosen, matrix)
-            gradient_before = block.gradient.copy()
-            yield from block.solve()
-            change = block.change
-            del matrix, block  # the next may take its place
-            moved = np.flatnonzero(change != 0.0)
-            state.n_moved = moved.size
-            stuck = moved.size == 0 or everything
+            block = yield from solve_chosen(state, chosen, matrix)
+            del matrix  # the next may take its place, once the block is gone
+            stuck = everything or not (yield from self._follow(state, chosen, block))
             if not everything:
-                yield from self._follow(state, chosen, change, moved)
-                rise = -0.5 * inner(change, gradient_before + state.gradient[chosen])
+                rise = block.rise(state.gradient)
                 state.dual += rise
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
+            del block
             state.previous = chosen
 
-    def _follow(self, state: BatchState, chosen: IndexArray, change: FloatArray, moved: IndexArray) -> Iterator[None]:
-        """Update the gradient of all active variables."""
-        cols, weights = chosen[moved], change[moved]
-        state.moved += inner(change, change)
+    def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
+        """Update the gradient of all active variables; return whether any has moved."""
+        moved, cols, weights, squares = block.moves()
+        state.n_moved = moved.size
+        state.moved += squares
         if state.ledger is not None:
             state.ledger.move(cols, state.beta[cols], weights)
         if state.covered is not None:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
-            return
+            return moved.size > 0
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         rows, own = state.active_rows, state.rows_of(chosen)
         bare = state.problem.ridge is None  # K[W, W] is there, and nothing has been added to it
@@ -284,7 +283,8 @@ class BatchSMO(Solver[BatchState]):
             else:
                 state.gradient += rise[state.rows]
         if state.problem.ridge is not None:
-            add_at(state.gradient, chosen, state.problem.ridge[chosen] * change)
+            add_at(state.gradient, cols, state.problem.ridge[cols] * weights)
+        return moved.size > 0
 
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""

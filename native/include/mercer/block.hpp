@@ -1,0 +1,92 @@
+// The problem on a working set: pair steps, and Newton steps where these drag on.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "mercer/dispatch.hpp"
+
+namespace mercer {
+
+struct BlockLimits {
+    static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+    double tol, newton_tol;  // of the violation, for pair steps and for Newton steps
+    double violation;        // before the first step
+    double largest;          // |k(x, x)|
+    bool convex, drags;      // whether pair steps have been slower than Newton steps before
+    int64_t most_free;       // variables that Newton steps are tried with
+    int64_t most_close;      // and with which where the violation is at most `close`
+    double close = kInfinity;
+    int64_t exact_free = -1;    // in double precision and with no more, Newton steps go on to the limit of that
+    int64_t brief_free = -1;    // with no more, pair steps that would drag on are few; not negative: nor patient
+    double astray = kInfinity;  // a violation that the first pair steps must not leave
+    int n_rounds = 10;          // of pair steps and Newton steps
+};
+
+// Goes on from wherever it is called, so that others can be asked in between whether to stop.
+class AnyBlock {
+  public:
+    explicit AnyBlock(const BlockLimits& limits) : limits_(limits), violation_(limits.violation) {}
+    virtual ~AnyBlock() = default;
+
+    // Works for some 10 ms at most, and takes `most` steps at most; 0 ends it.
+    virtual void step(int64_t most) = 0;
+
+    // After its point and its gradient have been changed from outside: begins anew, and can no longer go astray.
+    virtual void go_on_from_here() = 0;
+
+    bool is_finished() const { return phase_ == Phase::finished; }
+    bool is_astray() const { return is_astray_; }    // whether that is why
+    bool is_stopped() const { return is_stopped_; }  // by whom the problem asks
+    bool drags() const { return limits_.drags; }
+    int64_t n_iter() const { return n_iter_; }
+    int64_t n_free() const { return n_free_; }
+    int64_t newton_free() const { return newton_free_; }  // the most that Newton steps began with
+    double violation() const { return violation_; }
+    double work() const { return work_; }  // kernel values looked at, about
+
+  protected:
+    enum class Phase { pairs, newton, finished };
+
+    BlockLimits limits_;
+    Phase phase_ = Phase::pairs;
+    bool is_astray_ = false, is_stopped_ = false;
+    int64_t n_iter_ = 0, n_free_ = 0, newton_free_ = 0;
+    double violation_, work_ = 0.0;
+};
+
+template <class Real>
+class Block final : public AnyBlock {
+  public:
+    Block(const Implementation& native, const BlockProblem<Real>& problem, const BlockLimits& limits);
+
+    void step(int64_t most) override;
+    void go_on_from_here() override;
+
+  private:
+    static constexpr bool kSingle = sizeof(Real) == sizeof(float);
+
+    void pair_steps(int64_t most);
+    void newton_steps(int64_t most);
+    void end_pairs(BlockEnd end);
+    void end_round(BlockEnd end);
+    BlockEnd run(bool newton, double tol, int64_t steps);
+    void fetch_all() const;
+    int64_t count_free() const;
+    int64_t most_free() const;
+    int64_t patience() const;
+    double noise() const;
+    double rounding() const;
+
+    const Implementation& native_;
+    const BlockProblem<Real> p_;
+    std::vector<double> before_;  // the point at first
+    bool exact_ = false;
+    int round_ = 0, newton_calls_ = 0;
+    int64_t n_pairs_ = 0;  // of this round
+    double newton_tol_ = 0.0;
+};
+
+}  // namespace mercer

@@ -1,0 +1,193 @@
+// Binding of a working set's problem, of arrays of all variables.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "mercer/block.hpp"
+#include "mercer/stop.hpp"
+
+namespace mercer {
+namespace {
+
+constexpr double kWork = 2e7;  // kernel values looked at, about, before the caller is asked whether to go on: 10 ms
+
+// The problem of the chosen ones among all variables.
+class BlockOfArrays {
+  public:
+    template <class Real>
+    BlockOfArrays(const std::string& isa, MatrixOf<const Real> matrix, ConstIndices chosen, ConstDoubles beta,
+                  ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper, std::optional<ConstIndices> groups,
+                  int64_t n_groups, const BlockLimits& limits, int n_threads, nb::object stop)
+        : chosen_(chosen), matrix_(nb::cast(matrix)), stop_{std::move(stop)} {
+        const auto n = static_cast<int64_t>(beta.shape(0));
+        require(static_cast<int64_t>(gradient.shape(0)) == n && static_cast<int64_t>(lower.shape(0)) == n &&
+                    static_cast<int64_t>(upper.shape(0)) == n &&
+                    (!groups || static_cast<int64_t>(groups->shape(0)) == n),
+                "beta, gradient, lower, upper and groups must have the same length");
+        require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
+        check_indices(chosen.data(), size(), n);
+        check_padded(matrix, size());
+        beta_ = at_chosen(beta), gradient_ = at_chosen(gradient), lower_ = at_chosen(lower), upper_ = at_chosen(upper);
+        first_beta_ = beta_, first_gradient_ = gradient_;
+        starts_.push_back(0);
+        for (int64_t g = 0, end = 0; g < n_groups; ++g) {
+            while (end < size() && groups->data()[chosen.data()[end]] == g) ++end;
+            starts_.push_back(end);
+        }
+        require(n_groups == 0 || starts_.back() == size(), "variables must be chosen by group");
+        const BlockProblem<Real> problem{size(),
+                                         matrix.data(),
+                                         matrix.stride(0),
+                                         beta_.data(),
+                                         gradient_.data(),
+                                         lower_.data(),
+                                         upper_.data(),
+                                         starts_.data(),
+                                         n_groups,
+                                         n_threads,
+                                         stop_.question.is_none() ? nullptr : Stop::ask,
+                                         &stop_};
+        block_ = std::make_unique<Block<Real>>(implementation(isa), problem, limits);
+    }
+    BlockOfArrays(const BlockOfArrays&) = delete;
+
+    const AnyBlock& block() const { return *block_; }
+
+    // Goes on for some 10 ms, and takes `most` steps at most; a negative number is no limit.
+    void work(int64_t most) {
+        {
+            nb::gil_scoped_release release;
+            const int64_t before = block_->n_iter();
+            const double enough = block_->work() + kWork;
+            do {
+                block_->step(most < 0 ? std::numeric_limits<int64_t>::max() : most + before - block_->n_iter());
+            } while (!block_->is_finished() && !block_->is_stopped() && block_->work() < enough);
+        }
+        if (stop_.raised) std::rethrow_exception(std::exchange(stop_.raised, nullptr));
+    }
+
+    void go_to(ConstDoubles beta, ConstDoubles gradient) {
+        require(beta.shape(0) == beta_.size() && gradient.shape(0) == beta_.size(),
+                "beta and gradient must have an element for each chosen variable");
+        std::copy_n(beta.data(), beta_.size(), beta_.data());
+        std::copy_n(gradient.data(), beta_.size(), gradient_.data());
+        block_->go_on_from_here();
+    }
+
+    void store_point(Doubles beta) const { store(beta_, beta); }
+    void store_gradient(Doubles gradient) const { store(gradient_, gradient); }
+    auto beta() const { return owned(beta_); }
+    auto gradient() const { return owned(gradient_); }
+
+    // Who has moved: places among the chosen ones, variables, by how much each, and the sum of the squares of that.
+    auto moves() const {
+        std::vector<int64_t> places, variables;
+        std::vector<double> changes;
+        double squares = 0.0;
+        for (std::size_t k = 0; k < beta_.size(); ++k) {
+            const double change = beta_[k] - first_beta_[k];
+            if (change == 0.0) continue;
+            places.push_back(static_cast<int64_t>(k)), variables.push_back(chosen_.data()[k]);
+            changes.push_back(change);
+            squares += change * change;
+        }
+        return std::tuple{owned(std::move(places)), owned(std::move(variables)), owned(std::move(changes)), squares};
+    }
+
+    // By how much the dual objective has risen, given the gradient of all variables at the point.
+    double rise(ConstDoubles gradient) const {
+        check_indices(chosen_.data(), size(), static_cast<int64_t>(gradient.shape(0)));
+        double sum = 0.0;
+        for (std::size_t k = 0; k < beta_.size(); ++k)
+            sum += (beta_[k] - first_beta_[k]) * (first_gradient_[k] + gradient.data()[chosen_.data()[k]]);
+        return -0.5 * sum;
+    }
+
+  private:
+    int64_t size() const { return static_cast<int64_t>(chosen_.shape(0)); }
+
+    std::vector<double> at_chosen(const ConstDoubles& of_all) const {
+        std::vector<double> some(chosen_.shape(0));
+        for (std::size_t k = 0; k < some.size(); ++k) some[k] = of_all.data()[chosen_.data()[k]];
+        return some;
+    }
+
+    void store(const std::vector<double>& from, const Doubles& to) const {
+        check_indices(chosen_.data(), size(), static_cast<int64_t>(to.shape(0)));
+        for (std::size_t k = 0; k < from.size(); ++k) to.data()[chosen_.data()[k]] = from[k];
+    }
+
+    ConstIndices chosen_;
+    nb::object matrix_;  // stays as long as this does
+    Stop stop_;
+    std::vector<double> beta_, gradient_, first_beta_, first_gradient_, lower_, upper_;
+    std::vector<int64_t> starts_;
+    std::unique_ptr<AnyBlock> block_;
+};
+
+template <class Real>
+std::unique_ptr<BlockOfArrays> begin_block(const std::string& isa, MatrixOf<const Real> matrix, ConstIndices chosen,
+                                           ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower,
+                                           ConstDoubles upper, std::optional<ConstIndices> groups, int64_t n_groups,
+                                           const BlockLimits& limits, int n_threads, nb::object stop) {
+    return std::make_unique<BlockOfArrays>(isa, matrix, chosen, beta, gradient, lower, upper, groups, n_groups, limits,
+                                           n_threads, std::move(stop));
+}
+
+template <class Real>
+void bind_begin(nb::module_& m) {
+    m.def("begin_block", &begin_block<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(),
+          nb::arg("chosen").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(),
+          nb::arg("n_groups"), nb::arg("limits"), nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
+}
+
+}  // namespace
+
+void bind_block(nb::module_& m) {
+    nb::class_<BlockLimits>(m, "BlockLimits")
+        .def(
+            "__init__",
+            [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex,
+               bool drags, int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free,
+               double astray, int n_rounds) {
+                new (self) BlockLimits{tol,       newton_tol, violation,  largest,    convex, drags,   most_free,
+                                       most_close, close,      exact_free, brief_free, astray, n_rounds};
+            },
+            nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
+            nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
+            nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("astray"), nb::arg("n_rounds"));
+    nb::class_<BlockOfArrays>(m, "Block")
+        .def("work", &BlockOfArrays::work, nb::arg("most"))
+        .def("go_to", &BlockOfArrays::go_to, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert())
+        .def("store_point", &BlockOfArrays::store_point, nb::arg("beta").noconvert())
+        .def("store_gradient", &BlockOfArrays::store_gradient, nb::arg("gradient").noconvert())
+        .def("moves", &BlockOfArrays::moves)
+        .def("rise", &BlockOfArrays::rise, nb::arg("gradient").noconvert())
+        .def_prop_ro("beta", &BlockOfArrays::beta, nb::rv_policy::move)
+        .def_prop_ro("gradient", &BlockOfArrays::gradient, nb::rv_policy::move)
+        .def_prop_ro("is_finished", [](const BlockOfArrays& self) { return self.block().is_finished(); })
+        .def_prop_ro("is_astray", [](const BlockOfArrays& self) { return self.block().is_astray(); })
+        .def_prop_ro("drags", [](const BlockOfArrays& self) { return self.block().drags(); })
+        .def_prop_ro("n_iter", [](const BlockOfArrays& self) { return self.block().n_iter(); })
+        .def_prop_ro("n_free", [](const BlockOfArrays& self) { return self.block().n_free(); })
+        .def_prop_ro("newton_free", [](const BlockOfArrays& self) { return self.block().newton_free(); })
+        .def_prop_ro("violation", [](const BlockOfArrays& self) { return self.block().violation(); });
+    bind_begin<double>(m);
+    bind_begin<float>(m);
+}
+
+}  // namespace mercer
