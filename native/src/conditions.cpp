@@ -127,4 +127,45 @@ void balance(int64_t size, double* beta, double total, const double* lower, cons
         if (is_free(u)) beta[u] = beta[u] - lower[u] < upper[u] - beta[u] ? lower[u] : upper[u];
 }
 
+void find_vertex(int64_t size, const double* gradient, const double* lower, const double* upper, double total,
+                 double* point) {
+    struct Place {
+        double gradient;
+        int64_t index;
+        bool operator<(const Place& other) const {
+            return gradient != other.gradient ? gradient < other.gradient : index < other.index;
+        }
+    };
+    if (size == 0) return;
+    std::vector<Place> places;
+    places.reserve(static_cast<std::size_t>(size));
+    long double left = total;  // where there are more digits, so that rounding leaves nobody between bounds
+    for (int64_t u = 0; u < size; ++u) {
+        places.push_back({std::isnan(gradient[u]) ? std::numeric_limits<double>::infinity() : gradient[u], u});
+        left -= lower[u];
+        point[u] = lower[u];
+    }
+    // Those before `first` go to their upper bounds, and there is nothing left for those from `last` on.
+    auto first = places.begin(), last = places.end();
+    while (last - first > 1) {
+        const auto middle = first + (last - first) / 2;
+        std::nth_element(first, middle, last);
+        long double taken = 0.0;
+        for (auto place = first; place != middle; ++place)
+            taken += static_cast<long double>(upper[place->index] - lower[place->index]);
+        if (taken > left) {
+            last = middle;
+            continue;
+        }
+        for (; first != middle; ++first) point[first->index] = upper[first->index];
+        left -= taken;
+    }
+    const int64_t u = first->index;
+    const double given = static_cast<double>(std::max(0.0L, left));
+    point[u] = given < upper[u] - lower[u] ? lower[u] + given : upper[u];
+    // What rounding has left is of the box's size, and not of the variable's.
+    if (lower[u] < point[u] && point[u] < upper[u])
+        point[u] = std::clamp(point[u] - (find_sum(size, point) - total), lower[u], upper[u]);
+}
+
 }  // namespace mercer

@@ -92,6 +92,14 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
 
 double twofold_sum(ConstDoubles values) { return find_sum(static_cast<int64_t>(values.shape(0)), values.data()); }
 
+auto vertex(ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper, double total) {
+    const std::size_t n = gradient.shape(0);
+    require(lower.shape(0) == n && upper.shape(0) == n, "gradient, lower and upper must have the same length");
+    std::vector<double> point(n);
+    find_vertex(static_cast<int64_t>(n), gradient.data(), lower.data(), upper.data(), total, point.data());
+    return owned(std::move(point));
+}
+
 void balance_each(Doubles beta, ConstDoubles lower, ConstDoubles upper, ConstIndices edges, ConstDoubles totals) {
     const auto n = static_cast<int64_t>(beta.shape(0)), n_sums = static_cast<int64_t>(totals.shape(0));
     require(static_cast<int64_t>(lower.shape(0)) == n && static_cast<int64_t>(upper.shape(0)) == n,
@@ -113,6 +121,8 @@ void bind_points(nb::module_& m) {
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
     m.def("twofold_sum", &twofold_sum, nb::arg("values").noconvert());
+    m.def("vertex", &vertex, nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("total"));
     m.def("balance", &balance_each, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("edges").noconvert(), nb::arg("totals").noconvert());
     nb::class_<SurveyOfArrays>(m, "Survey")

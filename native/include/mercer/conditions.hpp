@@ -42,4 +42,9 @@ double find_sum(int64_t size, const double* values);
 // times the largest kernel value, ridge included; decision values are off by as much because sums of coefficients are.
 void balance(int64_t size, double* beta, double total, const double* lower, const double* upper);
 
+// Writes the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable. The box has
+// a finite lower end; of equal gradients the first goes up first.
+void find_vertex(int64_t size, const double* gradient, const double* lower, const double* upper, double total,
+                 double* point);
+
 }  // namespace mercer

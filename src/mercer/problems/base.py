@@ -11,6 +11,7 @@ from typing import Any, Self, final
 import numpy as np
 import numpy.typing as npt
 
+from mercer import _core
 from mercer._core import balance, twofold_sum
 
 FloatArray = npt.NDArray[np.float64]
@@ -52,13 +53,12 @@ def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.l
 
 
 def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
-    """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable."""
-    room = upper - lower
-    above = filled(np.argsort(gradient), room, total - lower.sum(dtype=np.longdouble))
-    point = np.where(above < room, lower + above, upper)
-    between = np.flatnonzero((lower < point) & (point < upper))[:1]
-    point[between] -= twofold_sum(point) - total  # what rounding has left, of the box's size and not of the variable's
-    return np.clip(point, lower, upper)
+    """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable.
+
+    Of equal gradients the first goes up first.
+    """
+    arrays = (np.ascontiguousarray(array, dtype=np.float64) for array in (gradient, lower, upper))
+    return _core.vertex(*arrays, total)
 
 
 class Loss:
