@@ -1,5 +1,6 @@
 """Frozen problems: what each function promises of its box, its groups, its starting point and its loss."""
 
+import math
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import PROBLEMS
-from mercer.problems import Problem, c_svc, c_svc_each, epsilon_svr, growth, nearest_points, one_class, quantile
+from mercer.problems import Problem, c_svc, c_svc_each, epsilon_svr, growth, nearest_points, one_class, quantile, vertex
 
 EPS = float(np.finfo(np.float64).eps)
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -86,6 +87,29 @@ def test_a_vertex_is_the_best_feasible_point_for_its_gradient(case, seed):
         g, beta = gradient[members], point[members]
         grow, shrink = beta < problem.upper[members], beta > problem.lower[members]
         assert g[shrink].max(initial=-np.inf) <= g[grow].min(initial=np.inf)
+
+
+@given(
+    gradient=st.lists(st.sampled_from([-1.0, 0.0, 2.0, math.nan]), max_size=30),
+    share=st.floats(0.0, 1.0),
+    seed=st.integers(0, 99),
+)
+def test_of_equal_gradients_the_first_goes_up_first(gradient, share, seed):
+    gradient, rng = np.array(gradient), np.random.default_rng(seed)
+    lower, room = -rng.integers(0, 3, gradient.size) / 3.0, rng.integers(0, 3, gradient.size) / 7.0
+    upper = lower + room
+    total = float(lower.sum() + share * (upper - lower).sum())
+    point = vertex(gradient, lower, upper, total)
+    filled = [u for u in np.argsort(gradient, kind="stable") if upper[u] > lower[u]]
+    shares = [(point[u] - lower[u]) / (upper[u] - lower[u]) for u in filled]
+    assert sorted(shares, reverse=True) == shares  # full, then one between, then empty
+    assert sum(0.0 < one < 1.0 for one in shares) <= 1
+    assert point.sum() == pytest.approx(total, abs=1e-14 * max(1, gradient.size))
+
+
+def test_arrays_of_a_vertex_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="same length"):
+        vertex(np.zeros(3), np.zeros(3), np.ones(2), 0.0)
 
 
 @pytest.mark.parametrize("case", [c for c in BOXED if c.name != "nearest points"], ids=lambda case: case.name)

@@ -92,8 +92,7 @@ void Block<Real>::newton_steps(int64_t most) {
     ++newton_calls_;
     const auto free = static_cast<double>(n_free_);
     const double one = 4.0 * free * free + free * static_cast<double>(p_.size) + 1.0;
-    const int64_t steps =
-        kSingle ? n_free_ + 64 : static_cast<int64_t>(std::clamp(kNewtonWork / one, 8.0, 2000.0));
+    const int64_t steps = kSingle ? n_free_ + 64 : static_cast<int64_t>(std::clamp(kNewtonWork / one, 8.0, 2000.0));
     limits_.drags = limits_.drags || !exact_;
     newton_free_ = std::max(newton_free_, n_free_);
     if (p_.lazy != nullptr) fetch_all();
@@ -113,7 +112,7 @@ BlockEnd Block<Real>::run(bool newton, double tol, int64_t steps) {
     const auto free = static_cast<double>(n_free_);
     const BlockResult found =
         newton ? newton_steps_of(native_, p_, tol, steps) : pair_steps_of(native_, p_, tol, steps);
-    n_iter_ += found.n_iter;
+    n_iter_ += found.n_iter, n_newton_ += newton ? found.n_iter : 0;
     work_ += newton ? free * free * free / 6.0 : static_cast<double>(found.n_iter * p_.size);
     violation_ = found.violation;
     n_free_ = count_free();
@@ -171,7 +170,8 @@ template <class Real>
 double Block<Real>::rounding() const {
     double longest = 0.0, mass = 0.0;
     for (int64_t u = 0; u < p_.size; ++u) {
-        const double own = p_.lazy != nullptr ? p_.lazy->diagonal[u] : static_cast<double>(p_.matrix[u * (p_.stride + 1)]);
+        const double own =
+            p_.lazy != nullptr ? p_.lazy->diagonal[u] : static_cast<double>(p_.matrix[u * (p_.stride + 1)]);
         const double length = std::sqrt(std::fabs(own));
         longest = std::max(longest, length);
         mass += std::fabs(p_.beta[u]) * length;

@@ -66,7 +66,7 @@ class BlockOfArrays {
 
     const AnyBlock& block() const { return *block_; }
 
-    // Goes on for some 10 ms, and takes `most` steps at most; a negative number is no limit.
+    // Goes on for some 10 ms; ends after `most` more steps at the latest, where that is not negative.
     void work(int64_t most) {
         {
             nb::gil_scoped_release release;
@@ -164,7 +164,7 @@ void bind_block(nb::module_& m) {
             [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex,
                bool drags, int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free,
                double astray, int n_rounds) {
-                new (self) BlockLimits{tol,       newton_tol, violation,  largest,    convex, drags,   most_free,
+                new (self) BlockLimits{tol,        newton_tol, violation,  largest,    convex, drags,   most_free,
                                        most_close, close,      exact_free, brief_free, astray, n_rounds};
             },
             nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
@@ -183,6 +183,7 @@ void bind_block(nb::module_& m) {
         .def_prop_ro("is_astray", [](const BlockOfArrays& self) { return self.block().is_astray(); })
         .def_prop_ro("drags", [](const BlockOfArrays& self) { return self.block().drags(); })
         .def_prop_ro("n_iter", [](const BlockOfArrays& self) { return self.block().n_iter(); })
+        .def_prop_ro("n_newton", [](const BlockOfArrays& self) { return self.block().n_newton(); })
         .def_prop_ro("n_free", [](const BlockOfArrays& self) { return self.block().n_free(); })
         .def_prop_ro("newton_free", [](const BlockOfArrays& self) { return self.block().newton_free(); })
         .def_prop_ro("violation", [](const BlockOfArrays& self) { return self.block().violation(); });

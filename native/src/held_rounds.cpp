@@ -106,22 +106,13 @@ class Rounds {
         for (const int64_t u : chosen_) p_.seen[u] = 2;
     }
 
-    // The other variable of a row that has one other than 0 violates less, and repeats its kernel values. (Of another
-    // group it may violate more: both can be other than 0. So can those of a row that is there twice, on the same
-    // side.)
+    // (A twin of another group may violate more: both can be other than 0. So can those of a row that is there twice,
+    // on the same side.)
     void leave_out_twins() {
         if (p_.n_groups > 1 || (p_.size <= p_.n_rows && !repeats())) return;
-        enum : char { kAbove = 1, kBelow = 2 };
-        std::vector<char> moving(static_cast<std::size_t>(p_.n_rows), 0);
-        for (const int64_t u : chosen_)
-            if (p_.beta[u] != 0.0) moving[static_cast<std::size_t>(p_.rows[u])] |= p_.beta[u] > 0.0 ? kAbove : kBelow;
-        const auto is_twin = [&](int64_t u) {
-            const int other = (p_.upper[u] <= 0.0 ? kAbove : 0) | (p_.lower[u] >= 0.0 ? kBelow : 0);
-            return p_.beta[u] == 0.0 && (moving[static_cast<std::size_t>(p_.rows[u])] & other) != 0;
-        };
-        const auto last = std::remove_if(chosen_.begin(), chosen_.end(), is_twin);
-        holds_all_ = holds_all_ && last == chosen_.end();
-        chosen_.erase(last, chosen_.end());
+        const std::size_t size = chosen_.size();
+        mercer::leave_out_twins(chosen_, variables(), p_.rows, p_.n_rows);
+        holds_all_ = holds_all_ && chosen_.size() == size;
     }
 
     bool repeats() {
@@ -228,7 +219,8 @@ class Rounds {
     }
 
     // Adds the columns of what has moved to the values.
-    double follow(const std::vector<int64_t>& rows, const std::vector<double>& beta, const std::vector<double>& before) {
+    double follow(const std::vector<int64_t>& rows, const std::vector<double>& beta,
+                  const std::vector<double>& before) {
         std::vector<int64_t> moved;
         std::vector<double> changes;
         for (std::size_t k = 0; k < chosen_.size(); ++k) {

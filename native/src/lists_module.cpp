@@ -3,7 +3,6 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <tuple>
@@ -14,18 +13,6 @@
 
 namespace mercer {
 namespace {
-
-// The elements at these places of each array, a row for each.
-auto take_each(const std::vector<ConstDoubles>& arrays, ConstIndices places) {
-    const std::size_t count = places.shape(0);
-    std::vector<double> taken(arrays.size() * count);
-    double* out = taken.data();
-    for (const ConstDoubles& array : arrays) {
-        check_indices(places.data(), static_cast<int64_t>(count), static_cast<int64_t>(array.shape(0)));
-        for (std::size_t k = 0; k < count; ++k) *out++ = array.data()[places.data()[k]];
-    }
-    return owned_as(std::move(taken), arrays.size(), count);
-}
 
 // out[places] += values; of a place that is named twice both count.
 void add_at(Doubles out, ConstIndices places, ConstDoubles values) {
@@ -77,7 +64,6 @@ std::tuple<nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>, nb::ndarray<nb::numpy, 
 }  // namespace
 
 void bind_lists(nb::module_& m) {
-    m.def("take_each", &take_each, nb::arg("arrays").noconvert(), nb::arg("places").noconvert());
     m.def("add_at", &add_at, nb::arg("out").noconvert(), nb::arg("places").noconvert(), nb::arg("values").noconvert());
     m.def("fold", &fold, nb::arg("idx").noconvert(), nb::arg("n"));
     m.def("without", &without, nb::arg("own").noconvert(), nb::arg("places").noconvert().none(), nb::arg("n"));

@@ -392,4 +392,15 @@ std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, i
     return std::move(chosen).sorted();
 }
 
+void leave_out_twins(std::vector<int64_t>& chosen, const Variables& v, const int64_t* rows, int64_t n_rows) {
+    enum : char { kAbove = 1, kBelow = 2 };
+    std::vector<char> moving(static_cast<std::size_t>(n_rows), 0);
+    for (const int64_t u : chosen)
+        if (v.beta[u] != 0.0) moving[static_cast<std::size_t>(rows[u])] |= v.beta[u] > 0.0 ? kAbove : kBelow;
+    std::erase_if(chosen, [&](int64_t u) {
+        const int other = (v.upper[u] <= 0.0 ? kAbove : 0) | (v.lower[u] >= 0.0 ? kBelow : 0);
+        return v.beta[u] == 0.0 && (moving[static_cast<std::size_t>(rows[u])] & other) != 0;
+    });
+}
+
 }  // namespace mercer

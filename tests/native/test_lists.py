@@ -10,12 +10,6 @@ from mercer import _core, _reference
 SOME = st.lists(st.integers(0, 19), max_size=30).map(lambda places: np.array(places, dtype=np.int64))
 
 
-@given(SOME, st.integers(0, 4))
-def test_elements_of_each_array_come_in_rows(places, n_arrays):
-    arrays = [np.random.default_rng(k).normal(size=20 + k) for k in range(n_arrays)]
-    np.testing.assert_array_equal(_core.take_each(arrays, places), _reference.take_each(arrays, places), strict=True)
-
-
 @given(SOME)
 def test_every_mention_of_a_place_counts(places):
     rng = np.random.default_rng(0)
@@ -42,7 +36,6 @@ def test_each_number_once_and_where_each_is(idx):
 def test_places_that_are_not_there_are_refused(bad):
     places, three = np.array([bad]), np.zeros(3)
     for call in (
-        lambda: _core.take_each([three], places),
         lambda: _core.add_at(three, places, np.ones(1)),
         lambda: _core.without(places, None, 3),
         lambda: _core.without(np.array([0]), places, 3),

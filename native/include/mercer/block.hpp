@@ -31,7 +31,7 @@ class AnyBlock {
     explicit AnyBlock(const BlockLimits& limits) : limits_(limits), violation_(limits.violation) {}
     virtual ~AnyBlock() = default;
 
-    // Works for some 10 ms at most, and takes `most` steps at most; 0 ends it.
+    // Works for some 10 ms at most, and takes `most` steps at most; where these are 0 it is finished.
     virtual void step(int64_t most) = 0;
 
     // After its point and its gradient have been changed from outside: begins anew, and can no longer go astray.
@@ -42,6 +42,7 @@ class AnyBlock {
     bool is_stopped() const { return is_stopped_; }  // by whom the problem asks
     bool drags() const { return limits_.drags; }
     int64_t n_iter() const { return n_iter_; }
+    int64_t n_newton() const { return n_newton_; }  // of these steps
     int64_t n_free() const { return n_free_; }
     int64_t newton_free() const { return newton_free_; }  // the most that Newton steps began with
     double violation() const { return violation_; }
@@ -53,7 +54,7 @@ class AnyBlock {
     BlockLimits limits_;
     Phase phase_ = Phase::pairs;
     bool is_astray_ = false, is_stopped_ = false;
-    int64_t n_iter_ = 0, n_free_ = 0, newton_free_ = 0;
+    int64_t n_iter_ = 0, n_newton_ = 0, n_free_ = 0, newton_free_ = 0;
     double violation_, work_ = 0.0;
 };
 

@@ -25,6 +25,7 @@ class Survey {
     void look(const Variables& variables);
 
     int64_t size() const { return v_.size; }
+    const Variables& variables() const { return v_; }
     double violation() const { return violation_; }  // the largest KKT violation
     int64_t n_free() const { return n_free_; }       // variables strictly inside their box
 
@@ -73,5 +74,9 @@ class Survey {
     double violation_ = 0.0;
     int64_t n_free_ = 0;
 };
+
+// Takes out of `chosen` who is 0 and belongs to a row of which another one, of the other side, is not 0: it violates
+// less, and repeats the other's kernel values.
+void leave_out_twins(std::vector<int64_t>& chosen, const Variables& variables, const int64_t* rows, int64_t n_rows);
 
 }  // namespace mercer

@@ -22,7 +22,6 @@ from mercer._reference.kkt import twofold_sum as twofold_sum
 from mercer._reference.left_out import leave_out as leave_out
 from mercer._reference.lists import add_at as add_at
 from mercer._reference.lists import fold as fold
-from mercer._reference.lists import take_each as take_each
 from mercer._reference.lists import without as without
 from mercer._reference.newton import newton_steps as newton_steps
 from mercer._reference.pairs import pair_steps as pair_steps

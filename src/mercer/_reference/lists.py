@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
-
-
-def take_each(arrays: Sequence[FloatArray], places: IndexArray) -> FloatArray:
-    """Return the elements at these places of each array, a row for each."""
-    return np.array([array[places] for array in arrays]).reshape(len(arrays), places.size)
 
 
 def add_at(out: FloatArray, places: IndexArray, values: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
-from mercer.estimators.told import has_plain_labels, refuse_targets
+from mercer.estimators.told import has_plain_targets, refuse_targets
 from mercer.kernels import Callable, Kernel
 
 SomeData = TypeVar("SomeData", bound=Data)
@@ -138,7 +138,7 @@ def _is_plain(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> bool:
         return reset or (
             getattr(estimator, "n_features_in_", None) == X.shape[1] and not hasattr(estimator, "feature_names_in_")
         )
-    return reset and has_plain_labels(y) and y.size == X.shape[0]
+    return reset and has_plain_targets(y) and y.size == X.shape[0]
 
 
 def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:

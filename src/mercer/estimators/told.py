@@ -51,6 +51,14 @@ def has_plain_labels(y: Any) -> bool:
     return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iu"
 
 
+def has_plain_targets(y: Any) -> bool:
+    """Whether that is so of labels or targets: an array of integers, or of finite floats of usual size."""
+    if has_plain_labels(y):
+        return True
+    is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype in (np.float64, np.float32)
+    return is_plain and bool(np.isfinite(y).all())
+
+
 def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
     """Return one weight a row, all ones for None.
 

@@ -57,8 +57,8 @@ def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: fl
 
     Of equal gradients the first goes up first.
     """
-    arrays = (np.ascontiguousarray(array, dtype=np.float64) for array in (gradient, lower, upper))
-    return _core.vertex(*arrays, total)
+    gradient, lower, upper = (np.ascontiguousarray(array, dtype=np.float64) for array in (gradient, lower, upper))
+    return _core.vertex(gradient, lower, upper, total)
 
 
 class Loss:

@@ -42,26 +42,38 @@ def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
 def solve_chosen(state: BatchState, chosen: IndexArray, matrix: Array) -> Generator[None, None, Block]:
     """Solve the problem restricted to `chosen`, by group, whose kernel values are `matrix`; yield after bounded work.
 
-    The state's point is up to date at each yield. Where everything is chosen, so is its gradient, and where pair steps
-    from 0 go astray there, smaller boxes are solved first, all in proportion: what is found in these is the state's
-    once its dual objective is the higher one.
+    At each yield the state's point is up to date, and where everything is chosen, so is its gradient.
     """
     end_tol = 0.5 * state.tol
     tol = max(end_tol, 0.0 if state.takes_everything else INNER_SHARE * state.violation)
     # Where nobody else violates, Newton steps go on to the end: the last ones cost least.
     newton_tol = end_tol if state.holds_all else tol
     at_zero = state.violation if _may_begin_smaller(state, chosen) else math.inf
-    block = _begin(state, chosen, matrix, tol, newton_tol, violation=state.violation, astray=_ASTRAY * at_zero)
-    yield from _work(state, chosen, block)
+    return (yield from _settle(state, chosen, matrix, tol, newton_tol, at_zero))
+
+
+def _settle(
+    state: BatchState,
+    chosen: IndexArray,
+    matrix: Array,
+    tol: float,
+    newton_tol: float,
+    at_zero: float,
+    boxes: float = 1.0,
+) -> Generator[None, None, Block]:
+    """Come to the tolerance in `boxes` so many times as wide, from 0 where that is not 1.
+
+    Where pair steps from 0 go astray, smaller boxes are solved first, all in proportion; what is found in these is the
+    state's once its dual objective is the higher one.
+    """
+    block = _begin(state, chosen, matrix, tol, newton_tol, _ASTRAY * at_zero, boxes)
+    yield from _work(state, chosen, block, is_hidden=boxes != 1.0)
     if block.is_astray:
         rough = max(tol, _PART_WAY * at_zero)
-        smaller = _begin(state, chosen, matrix, rough, rough, violation=at_zero, boxes=1.0 / _SMALLER)
-        while not smaller.is_finished:
-            _go_on(state, chosen, smaller)
-            yield
+        smaller = yield from _settle(state, chosen, matrix, rough, rough, at_zero, boxes / _SMALLER)
         linear = state.problem.linear[chosen]
         block.go_to(_SMALLER * smaller.beta, linear + _SMALLER * (smaller.gradient - linear))
-        yield from _work(state, chosen, block, is_hidden=True)
+        yield from _work(state, chosen, block, is_hidden=boxes != 1.0, is_better=False)
     return block
 
 
@@ -77,12 +89,9 @@ def _begin(
     matrix: Array,
     tol: float,
     newton_tol: float,
-    *,
-    violation: float,
-    astray: float = math.inf,
-    boxes: float = 1.0,
+    astray: float,
+    boxes: float,
 ) -> Block:
-    """The problem at the state's point, with boxes so many times as wide."""
     problem, single, everything = state.problem, matrix.dtype == np.float32, state.takes_everything
     few = _most_free(_FEW_FREE if single else _MAX_FREE_DOUBLE, chosen.size, state.gram.room, single=single)
     # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
@@ -92,7 +101,7 @@ def _begin(
     limits = BlockLimits(
         tol=tol,
         newton_tol=newton_tol,
-        violation=violation,
+        violation=state.violation,
         largest=state.largest_diagonal,
         convex=state.gram.is_convex,
         drags=state.drags,
@@ -119,25 +128,23 @@ def _most_free(most: int, size: int, room: int, *, single: bool) -> int:
     return most
 
 
-def _work(state: BatchState, chosen: IndexArray, block: Block, *, is_hidden: bool = False) -> Iterator[None]:
-    """Go on to the end; a hidden point becomes the state's once its dual objective is the higher one."""
+def _work(
+    state: BatchState, chosen: IndexArray, block: Block, *, is_hidden: bool, is_better: bool = True
+) -> Iterator[None]:
+    """Go on to the end; the state follows, unless the point is hidden, or as long as it is not the better one."""
     while not block.is_finished:
-        _go_on(state, chosen, block)
-        if state.takes_everything:
+        before = block.n_iter
+        block.work(-1 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter))
+        state.n_iter += block.n_iter - before
+        state.drags = state.drags or block.drags
+        if block.newton_free:
+            state.count_memory(newton_bytes(block.newton_free, chosen.size, single=state.single))
+        if state.takes_everything and not is_hidden:
             dual = -0.5 * inner(block.beta, block.gradient + state.problem.linear[chosen])
-            is_hidden = is_hidden and dual <= state.dual
-            if not is_hidden:
+            is_better = is_better or dual > state.dual
+            if is_better:
                 block.store_gradient(state.gradient)
                 state.violation, state.dual = block.violation, dual
-        if not is_hidden:
+        if is_better and not is_hidden:
             block.store_point(state.beta)
         yield
-
-
-def _go_on(state: BatchState, chosen: IndexArray, block: Block) -> None:
-    before = block.n_iter
-    block.work(-1 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter))
-    state.n_iter += block.n_iter - before
-    state.drags = state.drags or block.drags
-    if block.newton_free:
-        state.count_memory(newton_bytes(block.newton_free, chosen.size, single=state.single))

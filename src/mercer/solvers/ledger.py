@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -92,16 +93,21 @@ class Ledger:
             speaker[self._rows[latest]] = latest
             chosen = np.zeros(self._gram.n, dtype=bool)
             chosen[self._rows[wanted]] = True
-        since = np.where(chosen, last[speaker], -1)
+        wanted_rows = np.flatnonzero(chosen)
+        since = last[speaker[wanted_rows]]
+        by_age = np.argsort(-since.astype(np.min_scalar_type(-len(moves) - 1)), kind="stable")  # the latest first
+        wanted_rows, since = wanted_rows[by_age], since[by_age]
+        edges = [0, *(np.flatnonzero(np.diff(since)) + 1).tolist(), since.size] if since.size else [0]
         steps: list[tuple[IndexArray, IndexArray, FloatArray, int]] = []
         net, end, n_values = np.zeros(self._gram.n), len(moves), 0
-        for began in np.unique(since[chosen])[::-1].tolist():
+        for first, beyond in pairwise(edges):
+            began = int(since[first])
             for cols, change in moves[began:end]:
                 add_at(net, self._rows[cols], change)
             end = began
-            moved = np.flatnonzero(net != 0.0)
+            moved = np.flatnonzero(net)
             if moved.size:
-                rows = np.flatnonzero(since == began)
+                rows = wanted_rows[first:beyond]
                 steps.append((rows, moved, net[moved], began))
                 known = 0 if cache is None else int(np.count_nonzero(cache.knows(moved, began)))
                 n_values += rows.size * (moved.size - known)

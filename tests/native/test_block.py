@@ -1,0 +1,256 @@
+"""The problem on a working set, as it goes from pair steps to Newton steps: native code alone."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import ISAS
+from mercer import _core, _reference
+from mercer.gram import padded_block
+
+INFINITY = math.inf
+
+
+def limits(**changed):
+    usual = {
+        "tol": 1e-6,
+        "newton_tol": 1e-6,
+        "violation": INFINITY,
+        "largest": 0.0,  # no noise is expected, even where values are in single precision
+        "convex": True,
+        "drags": False,
+        "most_free": 2048,
+        "most_close": 2048,
+        "close": INFINITY,
+        "exact_free": -1,
+        "brief_free": -1,
+        "astray": INFINITY,
+        "n_rounds": 10,
+    }
+    return _core.BlockLimits(**usual | changed)
+
+
+class Whole:
+    """A problem of n variables, of which some are chosen, by group."""
+
+    def __init__(self, n=60, n_chosen=40, n_groups=1, seed=0, scale=1.0, dtype=np.float64):
+        rng = np.random.default_rng(seed)
+        A = rng.normal(size=(n, n))
+        self.K = (A @ A.T / n).astype(dtype).astype(float)
+        self.q = rng.normal(size=n)
+        self.groups = None if n_groups == 0 else np.sort(rng.integers(0, n_groups, n))
+        self.n_groups, self.dtype = n_groups, dtype
+        self.lower, self.upper = -scale * rng.random(n), scale * rng.random(n)
+        self.beta = np.where(rng.random(n) < 0.3, self.lower, 0.0)
+        self.gradient = self.K @ self.beta + self.q
+        self.chosen = np.sort(rng.choice(n, n_chosen, replace=False))
+
+    def begin(self, isa="baseline", stop=None, **changed):
+        size, square = self.chosen.size, self.K[np.ix_(self.chosen, self.chosen)]
+        self.matrix = padded_block(size, size, self.dtype)
+        self.matrix[:, :size] = square
+        arrays = self.beta, self.gradient, self.lower, self.upper
+        return _core.begin_block(
+            isa, self.matrix, self.chosen, *arrays, self.groups, self.n_groups, limits(**changed), 1, stop
+        )
+
+    def finish(self, block):
+        while not block.is_finished:
+            block.work(-1)
+        return block
+
+    def violation(self):
+        """Of the point that is stored, among the chosen ones."""
+        at = self.chosen
+        gradient = (self.K @ self.beta + self.q)[at]
+        groups = None if self.groups is None else self.groups[at]
+        return _reference.largest_violation(
+            self.beta[at], gradient, self.lower[at], self.upper[at], groups, self.n_groups
+        )
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@given(
+    n_groups=st.integers(0, 3),
+    seed=st.integers(0, 999),
+    scale=st.sampled_from([0.1, 1.0, 100.0]),
+    exact=st.booleans(),
+)
+def test_the_chosen_ones_are_solved_and_nobody_else_is_touched(isa, n_groups, seed, scale, exact):
+    whole = Whole(n_groups=n_groups, seed=seed, scale=scale)
+    before, gradient = whole.beta.copy(), whole.gradient.copy()
+    block = whole.finish(whole.begin(isa, exact_free=40 if exact else -1))
+    np.testing.assert_array_equal(whole.beta, before)  # until it is asked for
+    block.store_point(whole.beta)
+    others = np.setdiff1d(np.arange(60), whole.chosen)
+    np.testing.assert_array_equal(whole.beta[others], before[others])
+    assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
+    assert whole.violation() <= (1e-9 if exact else 1e-6) * (1.0 + scale)
+    assert block.violation == pytest.approx(whole.violation(), abs=1e-9 * (1.0 + scale))
+    free = (whole.lower < whole.beta) & (whole.beta < whole.upper)
+    assert block.n_free == np.count_nonzero(free[whole.chosen])
+    for group in range(n_groups):
+        assert whole.beta[whole.groups == group].sum() == pytest.approx(before[whole.groups == group].sum(), abs=1e-11)
+    np.testing.assert_array_equal(block.beta, whole.beta[whole.chosen])
+    now = whole.K @ whole.beta + whole.q
+    np.testing.assert_allclose(block.gradient, now[whole.chosen], atol=1e-10 * (1.0 + scale))
+    block.store_gradient(gradient)
+    np.testing.assert_array_equal(gradient[whole.chosen], block.gradient)
+    np.testing.assert_array_equal(gradient[others], whole.gradient[others])
+
+
+def test_what_moves_is_told_with_places_variables_and_sizes():
+    whole = Whole()
+    block, before = whole.finish(whole.begin()), whole.beta.copy()
+    block.store_point(whole.beta)
+    places, variables, changes, squares = block.moves()
+    moved = np.flatnonzero(whole.beta != before)
+    np.testing.assert_array_equal(variables, moved)
+    np.testing.assert_array_equal(whole.chosen[places], moved)
+    np.testing.assert_array_equal(changes, (whole.beta - before)[moved])
+    assert squares == pytest.approx(float(changes @ changes))
+    dual = [-0.5 * point @ (whole.K @ point + 2.0 * whole.q) for point in (before, whole.beta)]
+    assert block.rise(whole.K @ whole.beta + whole.q) == pytest.approx(dual[1] - dual[0])
+    assert dual[1] > dual[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(most=st.integers(0, 40), seed=st.integers(0, 99))
+def test_no_more_steps_than_allowed(dtype, most, seed):
+    whole = Whole(seed=seed, dtype=dtype)
+    block, left = whole.begin(exact_free=40), most
+    while not block.is_finished:
+        done = block.n_iter
+        block.work(left)
+        left -= block.n_iter - done
+        assert left >= 0
+    assert block.n_iter <= most
+    block.store_point(whole.beta)
+    assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_more_may_be_free_in_newton_steps_where_the_violation_is_small(dtype):
+    whole = Whole(n=400, n_chosen=400, scale=4.0, dtype=dtype)
+    how = {"most_free": 60, "most_close": 300, "drags": True, "tol": 1e-4, "newton_tol": 1e-4}
+    near, far = (whole.finish(whole.begin(close=close, **how)) for close in (INFINITY, 0.0))
+    assert 60 < near.newton_free <= 300
+    assert far.newton_free <= 60 < far.n_free
+    assert far.n_newton == 0
+
+
+def test_newton_steps_come_where_pair_steps_drag_on_and_are_remembered():
+    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    dragging = whole.finish(whole.begin())
+    assert dragging.drags
+    assert 0 < dragging.n_newton < dragging.n_iter
+    known = whole.finish(whole.begin(drags=True))
+    assert known.n_iter - known.n_newton < dragging.n_iter - dragging.n_newton
+    not_convex = whole.finish(whole.begin(convex=False))
+    assert not_convex.n_newton == 0
+    assert not not_convex.drags
+
+
+def test_nothing_finer_than_rounding_is_asked_of_single_precision():
+    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    fine = whole.finish(whole.begin(tol=1e-9, newton_tol=1e-9))
+    rough = whole.finish(whole.begin(tol=1e-9, newton_tol=1e-9, largest=10.0))
+    squares = rough.moves()[3]
+    assert 1e-9 < rough.violation <= 2.0**-23 * 10.0 * squares**0.5
+    assert rough.n_iter < fine.n_iter
+
+
+def test_who_goes_astray_says_so_at_once_and_only_once():
+    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    block = whole.finish(whole.begin(astray=1e-3))
+    assert block.is_astray
+    assert block.n_newton == 0
+    assert block.violation > 1e-3
+    block.go_to(0.5 * (block.beta + whole.beta), 0.5 * (block.gradient + whole.gradient))
+    assert not block.is_astray
+    assert not block.is_finished
+    whole.finish(block)
+    assert not block.is_astray
+    block.store_point(whole.beta)
+    assert whole.violation() < 1e-2
+
+
+def test_a_stop_is_heard_and_what_it_raises_arrives():
+    whole = Whole(n=1500, n_chosen=1500, scale=1e4, dtype=np.float32)
+
+    def refuse():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whole.finish(whole.begin(drags=True, brief_free=1500, stop=refuse))
+    block = whole.begin(drags=True, brief_free=1500, stop=lambda: True)
+    for _ in range(30):  # it leaves early each time, and is never lost
+        block.work(-1)
+    block.store_point(whole.beta)
+    assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("where", ["K", "gradient", "tol", "violation"])
+def test_numbers_that_are_none_end_the_work(where, dtype, bad):
+    whole = Whole(dtype=dtype)
+    if where in ("K", "gradient"):
+        getattr(whole, where).flat[0] = bad
+        block = whole.begin(exact_free=40)
+    else:
+        block = whole.begin(**{where: bad})
+    for _ in range(2000):
+        block.work(-1)
+    assert block.is_finished
+
+
+def test_nobody_chosen():
+    whole = Whole()
+    whole.chosen = np.zeros(0, dtype=np.int64)
+    block = whole.finish(whole.begin())
+    assert block.n_iter == block.n_free == 0
+    assert [part.size for part in block.moves()[:3]] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"chosen": np.array([0, 60])},
+        {"chosen": np.array([-1, 3])},
+        {"chosen": np.array([0, 3], dtype=np.int32)},
+        {"gradient": np.zeros(59)},
+        {"lower": np.zeros(61)},
+        {"upper": np.zeros(2)},
+        {"groups": np.zeros(59, dtype=np.int64)},
+        {"groups": None},
+        {"groups": np.ones(60, dtype=np.int64)},
+        {"groups": np.arange(60)[::-1] // 30, "n_groups": 2},
+        {"n_groups": 0},
+    ],
+    ids=str,
+)
+def test_arrays_that_do_not_fit_are_refused(changed):
+    whole = Whole()
+    whole.K = np.eye(61)
+    for name, value in changed.items():
+        setattr(whole, name, value)
+    with pytest.raises((TypeError, ValueError)):
+        whole.begin()
+
+
+@pytest.mark.parametrize("width", [40, 47])
+def test_a_matrix_without_padding_is_refused(width):
+    whole = Whole()
+    block = whole.begin()
+    arrays = whole.beta, whole.gradient, whole.lower, whole.upper
+    with pytest.raises(ValueError, match="padded"):
+        _core.begin_block("baseline", np.zeros((40, width)), whole.chosen, *arrays, whole.groups, 1, limits())
+    with pytest.raises(ValueError, match="each chosen"):
+        block.go_to(np.zeros(41), np.zeros(41))
+    for call in (block.store_point, block.store_gradient, block.rise):
+        with pytest.raises(ValueError, match="rows"):
+            call(np.zeros(3))
