@@ -103,7 +103,7 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
 
 double twofold_sum(ConstDoubles values) { return find_sum(static_cast<int64_t>(values.shape(0)), values.data()); }
 
-auto vertex(ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper, double total) {
+auto vertex_of(ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper, double total) {
     const std::size_t n = gradient.shape(0);
     require(lower.shape(0) == n && upper.shape(0) == n, "gradient, lower and upper must have the same length");
     std::vector<double> point(n);
@@ -132,7 +132,7 @@ void bind_points(nb::module_& m) {
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
     m.def("twofold_sum", &twofold_sum, nb::arg("values").noconvert());
-    m.def("vertex", &vertex, nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+    m.def("find_vertex", &vertex_of, nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("total"));
     m.def("balance", &balance_each, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("edges").noconvert(), nb::arg("totals").noconvert());

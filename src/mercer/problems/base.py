@@ -11,8 +11,7 @@ from typing import Any, Self, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer import _core
-from mercer._core import balance, twofold_sum
+from mercer._core import balance, find_vertex, twofold_sum
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -58,7 +57,7 @@ def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: fl
     Of equal gradients the first goes up first.
     """
     gradient, lower, upper = (np.ascontiguousarray(array, dtype=np.float64) for array in (gradient, lower, upper))
-    return _core.vertex(gradient, lower, upper, total)
+    return find_vertex(gradient, lower, upper, total)
 
 
 class Loss:
