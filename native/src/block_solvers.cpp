@@ -9,6 +9,7 @@ namespace mercer::MERCER_ISA {
 namespace {
 
 constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
+constexpr int64_t kFewUpdated = 512;     // up to here, in double precision each change updates a factor or an inverse
 
 template <class Real>
 int64_t count_free(const BlockProblem<Real>& block) {
@@ -23,6 +24,15 @@ BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_
     const int64_t spare = 64 + n_free / 4;  // how many more may become free before the caller has to come again
     const int64_t capacity = n_free + spare < block.size ? n_free + spare : block.size;
     return NewtonSteps<Real, Factor>(block, capacity).run(tol, max_iter);
+}
+
+// Where a factor has not led to the end, another way goes on from where it has come to.
+template <class Real>
+BlockResult after(const BlockResult& done, const BlockProblem<Real>& block, BlockSolver<Real> go_on, double tol,
+                  int64_t max_iter) {
+    if (done.end == BlockEnd::solved || done.n_iter >= max_iter || done.is_stopped) return done;
+    const BlockResult more = go_on(block, tol, max_iter - done.n_iter);
+    return {more.end, done.n_iter + more.n_iter, more.violation, more.is_stopped};
 }
 
 }  // namespace
@@ -49,18 +59,20 @@ BlockResult pair_steps_single(const BlockProblem<float>& block, double tol, int6
 }
 
 BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t max_iter) {
-    return run_newton<Cholesky>(block, tol, max_iter);
+    const int64_t n_free = count_free(block);
+    if (n_free <= kFewUpdated || 2 * n_free <= block.size) return run_newton<Cholesky>(block, tol, max_iter);
+    const BlockResult done = run_newton<FactoredInverse<double>>(block, tol, max_iter);
+    return after(done, block, run_newton<Cholesky, double>, tol, max_iter);
 }
 
-// Where a factor does not lead to the end, the inverse goes on.
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
     const int64_t n_free = count_free(block);
-    if (n_free > kMostInverted) return run_newton<FactoredInverse>(block, tol, max_iter);
-    BlockResult done{BlockEnd::limit, 0, 0.0};
-    if (is_factored(n_free, block.size)) done = run_newton<FactoredInverse>(block, tol, max_iter);
-    if (done.end == BlockEnd::solved || done.n_iter >= max_iter || done.is_stopped) return done;
-    const BlockResult more = run_newton<Inverse>(block, tol, max_iter - done.n_iter);
-    return {more.end, done.n_iter + more.n_iter, more.violation, more.is_stopped};
+    if (!is_factored(n_free, block.size)) return run_newton<Inverse>(block, tol, max_iter);
+    const BlockResult done = run_newton<FactoredInverse<float>>(block, tol, max_iter);
+    if (n_free > kMostInverted) return done;
+    const bool many = count_free(block) > kFewUpdated;
+    return after(done, block, many ? run_newton<FactoredInverse<double>, float> : run_newton<Inverse, float>, tol,
+                 max_iter);
 }
 
 BlockResult joint_steps(const JointProblem<double>& block, bool conjugate, double tol, int64_t max_iter,

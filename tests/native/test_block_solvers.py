@@ -360,6 +360,29 @@ def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
 
 
 @every_isa
+@pytest.mark.parametrize("grouping", ["no groups", "two"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gamma", [1.0, 0.1, 0.03])
+def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtype, gamma):
+    """A factor in single precision leads to the end where rows are far apart; one in double does where they are not."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(700, 4))
+    squares = (X**2).sum(axis=1)
+    K = np.exp(-gamma * (squares[:, None] + squares - 2.0 * X @ X.T)).astype(dtype)
+    q = -K.astype(float) @ rng.normal(size=700)
+    block = Block(K, q, -30.0, 30.0, GROUPS[grouping](700), np.zeros(700))
+    other, before = block.copy(), block.objective()
+    for one, n_threads in ((block, 1), (other, 2)):
+        one.native(isa, False, 1e-3, 500)
+        assert np.count_nonzero((one.lower < one.beta) & (one.beta < one.upper)) > 600
+        assert one.native(isa, True, 1e-4, 5000, dtype, n_threads)[0] == SOLVED
+    np.testing.assert_array_equal(block.beta, other.beta)
+    block.check_feasible()
+    assert block.violation() <= 1.1e-4
+    assert block.objective() < before
+
+
+@every_isa
 def test_hundreds_of_variables_next_to_a_bound_end(isa):
     """However near one looks on their way, all of them have gone beyond it."""
     rng = np.random.default_rng(0)

@@ -51,6 +51,9 @@ struct BlockResult {
     bool is_stopped = false;  // by whom `stop` asks
 };
 
+template <class Real>
+using BlockSolver = BlockResult (*)(const BlockProblem<Real>&, double tol, int64_t max_iter);
+
 // The product of the matrix and beta, from nothing that a solver has left behind.
 // Sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
 // Active-set Newton: exact steps on the free variables, one constraint entering or leaving at a time.

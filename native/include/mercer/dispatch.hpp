@@ -9,9 +9,6 @@
 namespace mercer {
 
 template <class Real>
-using BlockSolver = BlockResult (*)(const BlockProblem<Real>&, double tol, int64_t max_iter);
-
-template <class Real>
 using JointSolver = BlockResult (*)(const JointProblem<Real>&, bool conjugate, double tol, int64_t max_iter,
                                     double max_work);
 

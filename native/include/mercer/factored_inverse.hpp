@@ -1,5 +1,5 @@
-// The inverse of a growing and shrinking principal submatrix, by its Cholesky factor in single precision: a third of
-// the multiplications of the inverse itself, at twice the rate, and two threads share them. Columns of the inverse are
+// The inverse of a growing and shrinking principal submatrix, by its Cholesky factor: a third of the multiplications of
+// the inverse itself, in single precision at twice the rate, and two threads share them. Columns of the inverse are
 // computed for those who are about to leave, many at a time; what their leaving does to it has rank one.
 #pragma once
 
@@ -10,9 +10,10 @@
 
 namespace mercer::MERCER_ISA {
 
+template <class Real>
 class FactoredInverse {
-    using V = VecOf<float>;
-    static constexpr int kRows = kTileRows, kWidth = kLanesOf<float>, kColumns = 2 * kWidth;  // a tile of registers
+    using V = VecOf<Real>;
+    static constexpr int kRows = kTileRows, kWidth = kLanesOf<Real>, kColumns = 2 * kWidth;  // a tile of registers
 
   public:
     static constexpr int64_t kBatch = 64;
@@ -22,8 +23,8 @@ class FactoredInverse {
     FactoredInverse(int64_t capacity, int n_threads)
         : n_threads_(n_threads),
           stride_((capacity + kRows - 1) / kRows * kRows + kRows),
-          factor_memory_(sizeof(float) * static_cast<std::size_t>(offset(stride_ / kRows) + stride_ * 2 * kBatch)),
-          factor_(factor_memory_.as<float>()),
+          factor_memory_(sizeof(Real) * static_cast<std::size_t>(offset(stride_ / kRows) + stride_ * 2 * kBatch)),
+          factor_(factor_memory_.as<Real>()),
           sides_(factor_ + offset(stride_ / kRows)),
           columns_(sides_ + stride_ * kBatch),
           memory_(sizeof(double) *
@@ -54,11 +55,11 @@ class FactoredInverse {
         count_ = count;
         const int64_t n_panels = (count + kColumns - 1) / kColumns;
         for_each_panel(n_panels, [](FactoredInverse& self, int64_t q) {
-            float* side = self.side(q);
+            Real* side = self.side(q);
             for (int64_t k = 0; k < self.size_; ++k)
                 for (int64_t c = 0; c < kColumns; ++c) {
                     const int64_t b = q * kColumns + c;
-                    side[k * kColumns + c] = b < self.count_ ? static_cast<float>(self.products(b)[k]) : 0.0f;
+                    side[k * kColumns + c] = b < self.count_ ? static_cast<Real>(self.products(b)[k]) : Real{0};
                 }
             self.forward<2>(side, 0);
         });
@@ -90,12 +91,12 @@ class FactoredInverse {
     }
     void answer() {
         for_each_panel((n_asked_ + kColumns - 1) / kColumns, [](FactoredInverse& self, int64_t q) {
-            float* side = self.side(q);
-            for (int64_t k = 0; k < self.size_ * kColumns; ++k) side[k] = 0.0f;
+            Real* side = self.side(q);
+            for (int64_t k = 0; k < self.size_ * kColumns; ++k) side[k] = Real{0};
             int64_t first = self.size_;
             for (int64_t c = 0; c < kColumns && q * kColumns + c < self.n_asked_; ++c) {
                 const int64_t position = self.asked_[q * kColumns + c];
-                side[position * kColumns + c] = 1.0f;
+                side[position * kColumns + c] = Real{1};
                 first = position < first ? position : first;
             }
             if (self.n_asked_ - q * kColumns <= kWidth)
@@ -103,7 +104,7 @@ class FactoredInverse {
             else
                 self.forward<2>(side, first / kRows), self.backward<2>(side);
             for (int64_t c = 0; c < kColumns && q * kColumns + c < self.n_asked_; ++c) {
-                float* column = self.columns_ + (q * kColumns + c) * self.stride_;
+                Real* column = self.columns_ + (q * kColumns + c) * self.stride_;
                 for (int64_t k = 0; k < self.size_; ++k) column[k] = side[k * kColumns + c];
             }
         });
@@ -112,7 +113,7 @@ class FactoredInverse {
     // As Inverse::remove, of a variable whose column is known.
     const double* remove(int64_t position, double least) {
         double* column = dead_columns_ + n_dead_ * stride_;
-        const float* known = columns_ + slots_[position] * stride_;
+        const Real* known = columns_ + slots_[position] * stride_;
         for (int64_t i = 0; i < size_; ++i) column[i] = static_cast<double>(known[i]);
         for (int64_t k = 0; k < n_dead_; ++k) eliminate(k, column, (dead_columns_ + k * stride_)[position]);
         for (int64_t i = 0; i < size_; ++i) column[i] *= alive_[i];
@@ -127,10 +128,10 @@ class FactoredInverse {
     // As Inverse::apply; 0 at those who have left.
     void apply(const double* vectors, double* out, int64_t count) {
         for (int64_t q = 0; q < count; q += kColumns) {
-            float* side = this->side(0);
+            Real* side = this->side(0);
             for (int64_t k = 0; k < size_; ++k)
                 for (int64_t c = 0; c < kColumns; ++c)
-                    side[k * kColumns + c] = q + c < count ? static_cast<float>(vectors[(q + c) * stride_ + k]) : 0.0f;
+                    side[k * kColumns + c] = q + c < count ? static_cast<Real>(vectors[(q + c) * stride_ + k]) : Real{0};
             if (count - q <= kWidth)
                 forward<1>(side, 0), backward<1>(side);
             else
@@ -152,10 +153,10 @@ class FactoredInverse {
             const int64_t r = size_ + b, of_panel = kRows - r % kRows, of_side = kColumns - b % kColumns;
             int64_t together = of_panel < of_side ? of_panel : of_side;
             if (count - b < together) together = count - b;
-            float* to = panel(r / kRows) + r % kRows;
+            Real* to = panel(r / kRows) + r % kRows;
             if (r % kRows == 0)
-                for (int64_t k = 0; k < kRows * (r + kRows); ++k) to[k] = 0.0f;
-            const float* solved = side(b / kColumns) + b % kColumns;
+                for (int64_t k = 0; k < kRows * (r + kRows); ++k) to[k] = Real{0};
+            const Real* solved = side(b / kColumns) + b % kColumns;
             if (together == kRows)
                 for (int64_t k = 0; k < size_; ++k)
                     for (int64_t c = 0; c < kRows; ++c) to[k * kRows + c] = solved[k * kColumns + c];
@@ -173,7 +174,7 @@ class FactoredInverse {
         for (int64_t b = 0; b < count; ++b) least_pivots[b] = least * own_products(b)[b];
         for (int64_t p = size_ / kRows; p * kRows < size_ + count; ++p)
             for (int64_t first = 0; first < count && first < (p + 1) * kRows - size_; first += kColumns) {
-                float tile[kRows * kColumns];
+                Real tile[kRows * kColumns];
                 multiply<2>(panel(p), side(first / kColumns), 0, size_, tile);
                 for (int64_t r = 0; r < kRows; ++r) {
                     const int64_t b = p * kRows + r - size_;
@@ -187,7 +188,7 @@ class FactoredInverse {
             last[b] = __builtin_sqrt(__builtin_fmax(last[b] - dot(last, last, b), least_pivots[b]));
             const int64_t r = size_ + b;
             for (int64_t c = 0; c <= b; ++c)
-                panel(r / kRows)[(size_ + c) * kRows + r % kRows] = static_cast<float>(last[c]);
+                panel(r / kRows)[(size_ + c) * kRows + r % kRows] = static_cast<Real>(last[c]);
         }
     }
 
@@ -209,9 +210,9 @@ class FactoredInverse {
 
     static int64_t offset(int64_t p) { return kRows * kRows * p * (p + 1) / 2; }
     // kRows rows of the factor, up to the diagonal: the elements of a column lie side by side.
-    float* panel(int64_t p) const { return factor_ + offset(p); }
+    Real* panel(int64_t p) const { return factor_ + offset(p); }
     // kColumns right sides: those of one row lie side by side.
-    float* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
+    Real* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
 
     void eliminate(int64_t k, double* values, double product) const {
         const double factor = product / dead_pivots_[k];
@@ -236,8 +237,8 @@ class FactoredInverse {
 
     // tile = the rows' elements first .. last - 1 times those of the right sides, of their first `vectors` vectors.
     template <int vectors>
-    MERCER_INLINE static void multiply(const float* rows, const float* right, int64_t first, int64_t last,
-                                       float* tile) {
+    MERCER_INLINE static void multiply(const Real* rows, const Real* right, int64_t first, int64_t last,
+                                       Real* tile) {
         V sums[kRows][vectors] = {};
         rows += first * kRows, right += first * kColumns;
         for (int64_t k = first; k < last; ++k) {
@@ -255,13 +256,13 @@ class FactoredInverse {
 
     // right = L^-1 right, which is 0 before the panel `first`.
     template <int vectors>
-    void forward(float* right, int64_t first) const {
+    void forward(Real* right, int64_t first) const {
         for (int64_t p = first; p * kRows < size_; ++p) {
-            float tile[kRows * kColumns];
+            Real tile[kRows * kColumns];
             multiply<vectors>(panel(p), right, first * kRows, p * kRows, tile);
-            const float* corner = panel(p) + p * kRows * kRows;
+            const Real* corner = panel(p) + p * kRows * kRows;
             for (int64_t r = 0; r < kRows && p * kRows + r < size_; ++r) {
-                float* row = right + (p * kRows + r) * kColumns;
+                Real* row = right + (p * kRows + r) * kColumns;
                 for (int h = 0; h < vectors; ++h) {
                     V value = load_vector(row + h * kWidth) - load_vector(tile + r * kColumns + h * kWidth);
                     for (int64_t c = 0; c < r; ++c)
@@ -274,14 +275,14 @@ class FactoredInverse {
 
     // right = L'^-1 right.
     template <int vectors>
-    void backward(float* right) const {
+    void backward(Real* right) const {
         for (int64_t p = (size_ - 1) / kRows; p >= 0 && size_ > 0; --p) {
-            const float* rows = panel(p);
-            const float* corner = rows + p * kRows * kRows;
+            const Real* rows = panel(p);
+            const Real* corner = rows + p * kRows * kRows;
             V solved[kRows][vectors] = {};
             for (int64_t r = kRows - 1; r >= 0; --r) {
                 if (p * kRows + r >= size_) continue;
-                float* row = right + (p * kRows + r) * kColumns;
+                Real* row = right + (p * kRows + r) * kColumns;
                 for (int h = 0; h < vectors; ++h) {
                     V value = load_vector(row + h * kWidth);
                     for (int64_t c = r + 1; c < kRows; ++c) value -= corner[r * kRows + c] * solved[c][h];
@@ -305,7 +306,7 @@ class FactoredInverse {
     int n_threads_;
     int64_t stride_, size_ = 0, count_ = 0, n_dead_ = 0, n_asked_ = 0;
     Scratch factor_memory_;
-    float *factor_, *sides_, *columns_;
+    Real *factor_, *sides_, *columns_;
     Scratch memory_;
     double *products_, *own_products_, *dead_columns_, *alive_, *dead_pivots_, *dead_least_;
     Scratch index_memory_;
