@@ -135,3 +135,20 @@ def test_the_twin_says_the_same(n, n_groups, with_ridge, seed):
     ours, twin = (conditions(beta, values, **options, of=module) for module in (_core, _reference))
     np.testing.assert_allclose(ours[0], twin[0], rtol=1e-14, atol=1e-15)
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-14, atol=1e-14)
+
+
+@settings(max_examples=300)
+@given(
+    n=st.integers(0, 70),
+    digits=st.integers(0, 3),
+    share=st.sampled_from([0.0, 0.3, 0.77, 1.0, None]),
+    seed=st.integers(0, 10**6),
+)
+def test_a_vertex_is_that_of_the_twin(n, digits, share, seed):
+    rng = np.random.default_rng(seed)
+    gradient = rng.normal(size=n).round(digits)  # with ties
+    gradient[rng.random(n) < 0.1] = np.nan
+    lower, upper = -rng.choice([0.0, 1.0, 0.3, 2.7], n), rng.choice([0.0, 1.0, 0.1, 3.3], n)
+    total = 0.0 if share is None else float(lower.sum() + share * (upper - lower).sum())
+    found = _core.find_vertex(gradient, lower, upper, total)
+    np.testing.assert_array_equal(found, _reference.find_vertex(gradient, lower, upper, total))

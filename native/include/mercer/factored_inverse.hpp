@@ -131,7 +131,8 @@ class FactoredInverse {
             Real* side = this->side(0);
             for (int64_t k = 0; k < size_; ++k)
                 for (int64_t c = 0; c < kColumns; ++c)
-                    side[k * kColumns + c] = q + c < count ? static_cast<Real>(vectors[(q + c) * stride_ + k]) : Real{0};
+                    side[k * kColumns + c] =
+                        q + c < count ? static_cast<Real>(vectors[(q + c) * stride_ + k]) : Real{0};
             if (count - q <= kWidth)
                 forward<1>(side, 0), backward<1>(side);
             else
@@ -237,8 +238,7 @@ class FactoredInverse {
 
     // tile = the rows' elements first .. last - 1 times those of the right sides, of their first `vectors` vectors.
     template <int vectors>
-    MERCER_INLINE static void multiply(const Real* rows, const Real* right, int64_t first, int64_t last,
-                                       Real* tile) {
+    MERCER_INLINE static void multiply(const Real* rows, const Real* right, int64_t first, int64_t last, Real* tile) {
         V sums[kRows][vectors] = {};
         rows += first * kRows, right += first * kColumns;
         for (int64_t k = first; k < last; ++k) {
