@@ -164,22 +164,21 @@ def _settled(
     """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
     can_grow, can_shrink = beta < problem.upper, beta > problem.lower
     low, high = gradient - margin * doubt, gradient + margin * doubt
-    settled = np.zeros(problem.n, dtype=bool)
-    for group in range(max(1, problem.n_groups)):
-        member = np.ones(problem.n, dtype=bool) if problem.groups is None else problem.groups == group
-        free = member & can_grow & can_shrink
+    settled = np.empty(problem.n, dtype=bool)
+    for members in problem.members or [slice(None)]:
+        grow, shrink, least, most = can_grow[members], can_shrink[members], low[members], high[members]
+        free = grow & shrink
         if problem.groups is None:
             levels = np.zeros(1)
         elif free.any():  # they can move both ways, so m is at most their mean and M at least
-            levels = np.array([low[free].mean(), high[free].mean()])
+            levels = np.array([least[free].mean(), most[free].mean()])
         else:
-            least = float(np.where(member & can_grow, high, np.inf).min())  # the true one is no larger
-            most = float(np.where(member & can_shrink, low, -np.inf).max())  # the true one is no smaller
-            lowest = float(np.where(member & can_grow, low, np.inf).min())
-            highest = float(np.where(member & can_shrink, high, -np.inf).max())
-            levels = np.array([_midpoint(lowest, most), _midpoint(least, highest), least, most])
-        settled |= member & ~can_shrink & (low > levels.max())
-        settled |= member & ~can_grow & (high < levels.min())
+            above = float(most[grow].min(initial=np.inf))  # the true m is no larger
+            below = float(least[shrink].max(initial=-np.inf))  # the true M is no smaller
+            lowest = float(least[grow].min(initial=np.inf))
+            highest = float(most[shrink].max(initial=-np.inf))
+            levels = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
+        settled[members] = (~shrink & (least > levels.max())) | (~grow & (most < levels.min()))
     return settled
 
 
