@@ -6,32 +6,16 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kFewFree = 2048;
 constexpr int64_t kSteps = 2,
                   kPatientSteps = 100;  // for each variable, before Newton steps in single precision, in double
 constexpr int64_t kBrief = 10;          // where Newton steps come anyway: one pair step for so many variables
 // Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16, or a factor in single
 // precision, and who comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
 constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
-constexpr double kKnownToDrag = 4.0;       // and this much less once they have cost that much in vain
-constexpr double kNoise = 0x1p-23;         // of a gradient in single precision, relative to the change's length
-constexpr int64_t kPairWork = 20'000'000;  // steps times variables in one call: 10 ms
-constexpr double kNewtonWork = 1e8;        // multiplications in one call of Newton steps in double precision
+constexpr double kKnownToDrag = 4.0;  // and this much less once they have cost that much in vain
+constexpr double kNoise = 0x1p-23;    // of a gradient in single precision, relative to the change's length
+constexpr double kNewtonWork = 1e8;   // multiplications in one call of Newton steps in double precision
 constexpr int kNewtonCalls = 40;
-
-BlockResult pair_steps_of(const Implementation& native, const BlockProblem<float>& block, double tol, int64_t steps) {
-    return native.pair_steps_single(block, tol, steps);
-}
-BlockResult pair_steps_of(const Implementation& native, const BlockProblem<double>& block, double tol, int64_t steps) {
-    return native.pair_steps(block, tol, steps);
-}
-BlockResult newton_steps_of(const Implementation& native, const BlockProblem<float>& block, double tol, int64_t steps) {
-    return native.newton_steps_single(block, tol, steps);
-}
-BlockResult newton_steps_of(const Implementation& native, const BlockProblem<double>& block, double tol,
-                            int64_t steps) {
-    return native.newton_steps(block, tol, steps);
-}
 
 }  // namespace
 
@@ -60,7 +44,8 @@ void Block<Real>::go_on_from_here() {
 
 template <class Real>
 void Block<Real>::pair_steps(int64_t most) {
-    const int64_t steps = std::min({kPairWork / std::max<int64_t>(1, p_.size), patience() - n_pairs_, most});
+    const int64_t steps =
+        std::min({static_cast<int64_t>(kBriefWork) / std::max<int64_t>(1, p_.size), patience() - n_pairs_, most});
     if (steps <= 0) {
         phase_ = Phase::finished;
         return;
@@ -110,8 +95,8 @@ void Block<Real>::end_round(BlockEnd end) {
 template <class Real>
 BlockEnd Block<Real>::run(bool newton, double tol, int64_t steps) {
     const auto free = static_cast<double>(n_free_);
-    const BlockResult found =
-        newton ? newton_steps_of(native_, p_, tol, steps) : pair_steps_of(native_, p_, tol, steps);
+    const BlockSolver<Real> solver = newton ? newton_steps_of<Real>(native_) : pair_steps_of<Real>(native_);
+    const BlockResult found = solver(p_, tol, steps);
     n_iter_ += found.n_iter, n_newton_ += newton ? found.n_iter : 0;
     work_ += newton ? free * free * free / 6.0 : static_cast<double>(found.n_iter * p_.size);
     violation_ = found.violation;

@@ -7,7 +7,6 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,8 +20,6 @@
 
 namespace mercer {
 namespace {
-
-constexpr double kWork = 2e7;  // kernel values looked at, about, before the caller is asked whether to go on: 10 ms
 
 // The problem of the chosen ones among all variables.
 class BlockOfArrays {
@@ -48,35 +45,27 @@ class BlockOfArrays {
             starts_.push_back(end);
         }
         require(n_groups == 0 || starts_.back() == size(), "variables must be chosen by group");
-        const BlockProblem<Real> problem{size(),
-                                         matrix.data(),
-                                         matrix.stride(0),
-                                         beta_.data(),
-                                         gradient_.data(),
-                                         lower_.data(),
-                                         upper_.data(),
-                                         starts_.data(),
-                                         n_groups,
-                                         n_threads,
-                                         stop_.question.is_none() ? nullptr : Stop::ask,
-                                         &stop_};
+        const BlockProblem<Real> problem{size(),           matrix.data(), matrix.stride(0), beta_.data(),
+                                         gradient_.data(), lower_.data(), upper_.data(),    starts_.data(),
+                                         n_groups,         n_threads,     stop_.function(), &stop_};
         block_ = std::make_unique<Block<Real>>(implementation(isa), problem, limits);
     }
     BlockOfArrays(const BlockOfArrays&) = delete;
 
     const AnyBlock& block() const { return *block_; }
 
-    // Goes on for some 10 ms; ends after `most` more steps at the latest, where that is not negative.
+    // Goes on for 10 ms or so, or until Newton steps in single precision are at their end; ends after `most` more steps
+    // at the latest, where that is not negative.
     void work(int64_t most) {
         {
             nb::gil_scoped_release release;
             const int64_t before = block_->n_iter();
-            const double enough = block_->work() + kWork;
+            const double enough = block_->work() + kBriefWork;
             do {
                 block_->step(most < 0 ? std::numeric_limits<int64_t>::max() : most + before - block_->n_iter());
             } while (!block_->is_finished() && !block_->is_stopped() && block_->work() < enough);
         }
-        if (stop_.raised) std::rethrow_exception(std::exchange(stop_.raised, nullptr));
+        stop_.rethrow();
     }
 
     void go_to(ConstDoubles beta, ConstDoubles gradient) {
@@ -158,18 +147,23 @@ void bind_begin(nb::module_& m) {
 }  // namespace
 
 void bind_block(nb::module_& m) {
-    nb::class_<BlockLimits>(m, "BlockLimits")
-        .def(
-            "__init__",
-            [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex,
-               bool drags, int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free,
-               double astray, int n_rounds) {
-                new (self) BlockLimits{tol,        newton_tol, violation,  largest,    convex, drags,   most_free,
-                                       most_close, close,      exact_free, brief_free, astray, n_rounds};
-            },
-            nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
-            nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
-            nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("astray"), nb::arg("n_rounds"));
+    auto limits = nb::class_<BlockLimits>(m, "BlockLimits");
+    limits.attr("inner_share") = kInnerShare;
+    limits.attr("few_free") = kFewFree;
+    limits.attr("many_free") = kManyFree;
+    limits.attr("many_free_precise") = kManyFreePrecise;
+    limits.attr("exact_free") = kExactFree;
+    limits.def(
+        "__init__",
+        [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex, bool drags,
+           int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free, double astray,
+           int n_rounds) {
+            new (self) BlockLimits{tol,        newton_tol, violation,  largest,    convex, drags,   most_free,
+                                   most_close, close,      exact_free, brief_free, astray, n_rounds};
+        },
+        nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
+        nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
+        nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("astray"), nb::arg("n_rounds"));
     nb::class_<BlockOfArrays>(m, "Block")
         .def("work", &BlockOfArrays::work, nb::arg("most"))
         .def("go_to", &BlockOfArrays::go_to, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert())

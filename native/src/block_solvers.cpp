@@ -9,7 +9,15 @@ namespace mercer::MERCER_ISA {
 namespace {
 
 constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
-constexpr int64_t kFewUpdated = 512;     // up to here, in double precision each change updates a factor or an inverse
+constexpr int64_t kFewUpdated = 512;     // up to here, to update an inverse or a factor in double costs less than anew
+constexpr int64_t kFewInverted = 64, kMoreInverted = 256;  // up to here, so does an inverse less than a factor in
+                                                           // single: always, and where most of the block is at bounds
+
+// Whether Newton steps on a block in single precision begin with a factor, in single precision too, and not with an
+// inverse in double: where there is much to factor, or most of the block is free, so that few change sides.
+constexpr bool is_factored(int64_t n_free, int64_t size) {
+    return n_free > kFewInverted && (n_free > kMoreInverted || 2 * n_free > size);
+}
 
 template <class Real>
 int64_t count_free(const BlockProblem<Real>& block) {
@@ -28,8 +36,8 @@ BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_
 
 // Where a factor has not led to the end, another way goes on from where it has come to.
 template <class Real>
-BlockResult after(const BlockResult& done, const BlockProblem<Real>& block, BlockSolver<Real> go_on, double tol,
-                  int64_t max_iter) {
+BlockResult or_else(const BlockResult& done, const BlockProblem<Real>& block, BlockSolver<Real> go_on, double tol,
+                    int64_t max_iter) {
     if (done.end == BlockEnd::solved || done.n_iter >= max_iter || done.is_stopped) return done;
     const BlockResult more = go_on(block, tol, max_iter - done.n_iter);
     return {more.end, done.n_iter + more.n_iter, more.violation, more.is_stopped};
@@ -62,7 +70,7 @@ BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t 
     const int64_t n_free = count_free(block);
     if (n_free <= kFewUpdated || 2 * n_free <= block.size) return run_newton<Cholesky>(block, tol, max_iter);
     const BlockResult done = run_newton<FactoredInverse<double>>(block, tol, max_iter);
-    return after(done, block, run_newton<Cholesky, double>, tol, max_iter);
+    return or_else(done, block, run_newton<Cholesky, double>, tol, max_iter);
 }
 
 BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
@@ -71,8 +79,8 @@ BlockResult newton_steps_single(const BlockProblem<float>& block, double tol, in
     const BlockResult done = run_newton<FactoredInverse<float>>(block, tol, max_iter);
     if (n_free > kMostInverted) return done;
     const bool many = count_free(block) > kFewUpdated;
-    return after(done, block, many ? run_newton<FactoredInverse<double>, float> : run_newton<Inverse, float>, tol,
-                 max_iter);
+    return or_else(done, block, many ? run_newton<FactoredInverse<double>, float> : run_newton<Inverse, float>, tol,
+                   max_iter);
 }
 
 BlockResult joint_steps(const JointProblem<double>& block, bool conjugate, double tol, int64_t max_iter,

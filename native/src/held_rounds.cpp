@@ -13,13 +13,8 @@ namespace mercer {
 namespace {
 
 constexpr int64_t kLeastBlock = 384, kSpare = 128;  // variables, and how many more than 5/4 of the free ones
-constexpr double kInnerShare = 0.1;                 // of the violation that a working set comes with
 constexpr double kShareOfAll = 0.01;  // where it holds everybody who matters: a round less, with all that move in it
 constexpr double kProgress = 0.5;     // a violation that falls by less, where nobody is left out, may creep for ever
-constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500;  // with which Newton steps are tried
-constexpr int64_t kExactFree = 256;  // in double precision and with so few, Newton steps go on to the limit of it
-
-int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
 
 template <class Kept>
 class Rounds {
@@ -101,17 +96,17 @@ class Rounds {
                                     static_cast<int64_t>(previous.size()), size);
             holds_all_ = static_cast<int64_t>(chosen_.size()) < size;
         }
-        leave_out_twins();
+        leave_out_partners();
         for (int64_t u = 0; u < p_.size; ++u) p_.seen[u] = p_.seen[u] != 0;
         for (const int64_t u : chosen_) p_.seen[u] = 2;
     }
 
-    // (A twin of another group may violate more: both can be other than 0. So can those of a row that is there twice,
-    // on the same side.)
-    void leave_out_twins() {
+    // (A partner of another group may violate more, for both can be other than 0: there all stay, which costs no kernel
+    // value here. So can those of a row that is there twice, on the same side.)
+    void leave_out_partners() {
         if (p_.n_groups > 1 || (p_.size <= p_.n_rows && !repeats())) return;
         const std::size_t size = chosen_.size();
-        mercer::leave_out_twins(chosen_, variables(), p_.rows, p_.n_rows);
+        mercer::leave_out_partners(chosen_, variables(), p_.rows, p_.n_rows);
         holds_all_ = holds_all_ && chosen_.size() == size;
     }
 

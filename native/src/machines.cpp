@@ -19,8 +19,6 @@ constexpr std::uintptr_t kAlignment = 64;
 constexpr int64_t kPairWork = 20'000'000;  // steps times variables: some tens of milliseconds, then the caller goes on
 constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
-int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
-
 // Of the largest machine; below it, rows that are evaluated together.
 int64_t matrix_size(const Machine* machines, int64_t n_machines) {
     int64_t largest = 0;

@@ -57,13 +57,13 @@ class SurveyOfArrays {
     auto dropped() const { return owned(survey_.dropped()); }
 
     // Those of some variables that are left where rows have two.
-    auto without_twins(ConstIndices chosen, ConstIndices rows, int64_t n_rows) {
+    auto without_partners(ConstIndices chosen, ConstIndices rows, int64_t n_rows) {
         const auto count = static_cast<int64_t>(chosen.shape(0));
         check_indices(chosen.data(), count, survey_.size());
         require(static_cast<int64_t>(rows.shape(0)) == survey_.size(), "rows must have an element per variable");
         check_indices(rows.data(), survey_.size(), n_rows);
         std::vector<int64_t> left(chosen.data(), chosen.data() + count);
-        leave_out_twins(left, survey_.variables(), rows.data(), n_rows);
+        leave_out_partners(left, survey_.variables(), rows.data(), n_rows);
         return owned(std::move(left));
     }
 
@@ -146,7 +146,7 @@ void bind_points(nb::module_& m) {
         .def("n_kept", &SurveyOfArrays::n_kept)
         .def("kept", &SurveyOfArrays::kept)
         .def("dropped", &SurveyOfArrays::dropped)
-        .def("without_twins", &SurveyOfArrays::without_twins, nb::arg("chosen").noconvert(),
+        .def("without_partners", &SurveyOfArrays::without_partners, nb::arg("chosen").noconvert(),
              nb::arg("rows").noconvert(), nb::arg("n_rows"))
         .def("select", &SurveyOfArrays::select, nb::arg("seen").noconvert(), nb::arg("previous").noconvert(),
              nb::arg("limit"));

@@ -27,10 +27,10 @@ using Marks = nb::ndarray<int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class Real>
-std::tuple<int, int64_t, double, int64_t> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
-                                                      Doubles beta, Doubles gradient, ConstDoubles lower,
-                                                      ConstDoubles upper, ConstIndices group_starts, double tol,
-                                                      int64_t max_iter, int n_threads, nb::object stop) {
+std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton, MatrixOf<const Real> matrix,
+                                             Doubles beta, Doubles gradient, ConstDoubles lower, ConstDoubles upper,
+                                             ConstIndices group_starts, double tol, int64_t max_iter, int n_threads,
+                                             nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0));
     check_padded(matrix, size);
     require(static_cast<int64_t>(gradient.shape(0)) == size && static_cast<int64_t>(lower.shape(0)) == size &&
@@ -41,35 +41,18 @@ std::tuple<int, int64_t, double, int64_t> solve_block(const std::string& isa, bo
                 std::is_sorted(group_starts.data(), group_starts.data() + n_groups + 1),
             "group_starts must rise from 0 to the number of variables");
     Stop stopping{std::move(stop)};
-    const bool asks = !stopping.question.is_none();
-    const BlockProblem<Real> problem{size,
-                                     matrix.data(),
-                                     matrix.stride(0),
-                                     beta.data(),
-                                     gradient.data(),
-                                     lower.data(),
-                                     upper.data(),
-                                     group_starts.data(),
-                                     n_groups,
-                                     n_threads,
-                                     asks ? Stop::ask : nullptr,
-                                     &stopping};
+    const BlockProblem<Real> problem{
+        size,         matrix.data(),       matrix.stride(0), beta.data(), gradient.data(),     lower.data(),
+        upper.data(), group_starts.data(), n_groups,         n_threads,   stopping.function(), &stopping};
     const Implementation& native = implementation(isa);
-    BlockSolver<Real> solver = nullptr;
-    if constexpr (std::is_same_v<Real, float>)
-        solver = newton ? native.newton_steps_single : native.pair_steps_single;
-    else
-        solver = newton ? native.newton_steps : native.pair_steps;
+    const BlockSolver<Real> solver = newton ? newton_steps_of<Real>(native) : pair_steps_of<Real>(native);
     BlockResult result{};
     {
         nb::gil_scoped_release release;
         result = solver(problem, tol, max_iter);
     }
-    if (stopping.raised) std::rethrow_exception(stopping.raised);
-    int64_t n_free = 0;
-    for (int64_t u = 0; u < size; ++u)
-        n_free += (beta.data()[u] > lower.data()[u]) & (beta.data()[u] < upper.data()[u]);
-    return {static_cast<int>(result.end), result.n_iter, result.violation, n_free};
+    stopping.rethrow();
+    return {static_cast<int>(result.end), result.n_iter, result.violation};
 }
 
 template <class Real>
@@ -85,17 +68,9 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
             "own and penalty must have an element for each example");
     check_indices(own.data(), size, n_classes);
     Stop stopping{std::move(stop)};
-    const bool asks = !stopping.question.is_none();
-    const JointProblem<Real> problem{size,
-                                     n_classes,
-                                     matrix.data(),
-                                     matrix.stride(0),
-                                     beta.data(),
-                                     gradient.data(),
-                                     own.data(),
-                                     penalty.data(),
-                                     asks ? Stop::ask : nullptr,
-                                     &stopping};
+    const JointProblem<Real> problem{
+        size,       n_classes,      matrix.data(),       matrix.stride(0), beta.data(), gradient.data(),
+        own.data(), penalty.data(), stopping.function(), &stopping};
     const Implementation& native = implementation(isa);
     JointSolver<Real> solver = nullptr;
     if constexpr (std::is_same_v<Real, float>)
@@ -107,7 +82,7 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
         nb::gil_scoped_release release;
         result = solver(problem, conjugate, tol, max_iter, max_work);
     }
-    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    stopping.rethrow();
     return {static_cast<int>(result.end), result.n_iter, result.violation};
 }
 
@@ -165,7 +140,6 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
     const HeldStates states{ends, precise, drags, n_iter, violations, seconds};
     require(states.have(count), "what is known of problems must have an element for each");
     Stop stopping{std::move(stop)};
-    const bool asks = !stopping.question.is_none();
     const Implementation& native = implementation(isa);
     const int64_t most = max_iter < 0 ? std::numeric_limits<int64_t>::max() : max_iter;
     int64_t number = first, wanted = 0;
@@ -187,7 +161,7 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
                                             beta.data() + begin,
                                             values.data() + number * n_rows,
                                             seen.data() + begin,
-                                            asks ? Stop::ask : nullptr,
+                                            stopping.function(),
                                             &stopping};
             const HeldLimits limits{tol,       most - n_iter.data()[number], max_work,
                                     max_block, precise.data()[number] != 0,  drags.data()[number] != 0};
@@ -201,7 +175,7 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
             break;
         }
     }
-    if (stopping.raised) std::rethrow_exception(stopping.raised);
+    stopping.rethrow();
     return {number, wanted};
 }
 

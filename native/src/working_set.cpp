@@ -392,7 +392,7 @@ std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, i
     return std::move(chosen).sorted();
 }
 
-void leave_out_twins(std::vector<int64_t>& chosen, const Variables& v, const int64_t* rows, int64_t n_rows) {
+void leave_out_partners(std::vector<int64_t>& chosen, const Variables& v, const int64_t* rows, int64_t n_rows) {
     enum : char { kAbove = 1, kBelow = 2 };
     std::vector<char> moving(static_cast<std::size_t>(n_rows), 0);
     for (const int64_t u : chosen)

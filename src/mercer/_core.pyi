@@ -121,7 +121,7 @@ def solve_block(
     max_iter: int,
     n_threads: int = 1,
     stop: Callable[[], bool] | None = None,
-) -> tuple[int, int, float, int]: ...
+) -> tuple[int, int, float]: ...
 def solve_joint_block(
     isa: str,
     conjugate: bool,
@@ -182,6 +182,11 @@ def solve_machines(
 ) -> _Float: ...
 
 class BlockLimits:
+    inner_share: float
+    few_free: int
+    many_free: int
+    many_free_precise: int
+    exact_free: int
     def __init__(
         self,
         *,
@@ -262,7 +267,7 @@ class Survey:
     def n_kept(self) -> int: ...
     def kept(self) -> _Index: ...
     def dropped(self) -> _Index: ...
-    def without_twins(self, chosen: _Index, rows: _Index, n_rows: int) -> _Index: ...
+    def without_partners(self, chosen: _Index, rows: _Index, n_rows: int) -> _Index: ...
     def select(self, seen: npt.NDArray[np.bool_], previous: _Index, limit: int) -> _Index: ...
 
 def leave_out(

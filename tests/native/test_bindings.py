@@ -287,7 +287,7 @@ def test_nothing_to_solve(isa, newton):
         arguments = qp_arguments(isa=isa, newton=newton, group_starts=np.array(starts))
         arguments |= {name: empty.copy() for name in ("beta", "gradient", "lower", "upper")}
         arguments["matrix"] = np.zeros((0, 0))
-        assert _core.solve_block(**arguments) == (0, 0, 0.0, 0)
+        assert _core.solve_block(**arguments) == (0, 0, 0.0)
 
 
 @pytest.mark.parametrize("newton", [False, True])

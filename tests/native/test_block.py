@@ -196,7 +196,7 @@ def test_a_stop_is_heard_and_what_it_raises_arrives():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("where", ["K", "gradient", "tol", "violation"])
-def test_numbers_that_are_none_end_the_work(where, dtype, bad):
+def test_nan_and_infinity_end_the_work(where, dtype, bad):
     whole = Whole(dtype=dtype)
     if where in ("K", "gradient"):
         getattr(whole, where).flat[0] = bad

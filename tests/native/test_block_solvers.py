@@ -45,9 +45,7 @@ class Block:
         padded = np.zeros((n, -(-n // 16) * 16), dtype=dtype)
         padded[:, :n] = self.K
         block = self.beta, self.gradient, self.lower, self.upper, self.starts
-        *ended, n_free = _core.solve_block(isa, newton, padded, *block, tol, max_iter, n_threads, stop)
-        assert n_free == np.count_nonzero((self.lower < self.beta) & (self.beta < self.upper))
-        return tuple(ended)
+        return _core.solve_block(isa, newton, padded, *block, tol, max_iter, n_threads, stop)
 
     def twin(self, newton, tol, max_iter):
         solve = _reference.newton_steps if newton else _reference.pair_steps

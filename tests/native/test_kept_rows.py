@@ -158,6 +158,7 @@ def test_every_native_function_has_its_twin():
     steps = {"pair_steps", "newton_steps"}
     solvers = {
         "solve_block": steps,
+        "begin_block": steps,
         "solve_joint_block": {"joint_steps"},
         "solve_machines": {"block", "conditions", *steps},
     }

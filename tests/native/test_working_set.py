@@ -266,3 +266,36 @@ def test_a_survey_keeps_the_arrays_that_it_reads():
     found.look(*ONE_GROUP, None)
     assert beta() is None
     assert found.select(np.ones(5, dtype=bool), NOTHING, 2).tolist() == [0, 3]
+
+
+@given(n_rows=st.integers(1, 8), seed=st.integers(0, 9999), share=st.floats(0.0, 1.0))
+def test_partners_that_are_0_are_left_out(n_rows, seed, share):
+    rng = np.random.default_rng(seed)
+    rows = np.tile(np.arange(n_rows), 2)
+    if seed % 3 == 0:
+        rows = rng.permutation(rng.integers(0, n_rows, 2 * n_rows))  # with rows that are there more than twice, or not
+    side = np.where(np.arange(2 * n_rows) < n_rows, 1.0, -1.0)
+    lower, upper = np.minimum(side, 0.0), np.maximum(side, 0.0)
+    beta = np.where(rng.random(2 * n_rows) < share, side * rng.choice([0.3, 1.0], 2 * n_rows), 0.0)
+    chosen = np.flatnonzero(rng.random(2 * n_rows) < 0.8)
+    found = _core.Survey()
+    found.look(beta, np.zeros(2 * n_rows), lower, upper, None, 0, None)
+    expected = _reference.without_partners(chosen, beta, lower, upper, rows)
+    assert found.without_partners(chosen, rows, n_rows).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rows", "n_rows"),
+    [
+        ([4], [0, 1, 0, 1], 2),
+        ([-1], [0, 1, 0, 1], 2),
+        ([0], [0, 1, 0], 2),
+        ([0], [0, 2, 0, 1], 2),
+        ([0], [0, 0, 0, 0], 0),
+    ],
+)
+def test_partners_that_are_not_there_are_refused(chosen, rows, n_rows):
+    found = _core.Survey()
+    found.look(*(np.zeros(4) for _ in range(4)), None, 0, None)
+    with pytest.raises(ValueError, match="rows"):
+        found.without_partners(np.array(chosen), np.array(rows), n_rows)

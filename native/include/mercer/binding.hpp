@@ -59,6 +59,13 @@ auto owned(std::vector<Value> values) {
     return owned_as(std::move(values), size);
 }
 
+template <class Real>
+void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
+    require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) >= padded(size) &&
+                (size <= 1 || matrix.stride(0) >= padded(size)) && (size == 0 || matrix.stride(1) == 1),
+            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
+}
+
 void bind_block(nb::module_& module);
 void bind_gather(nb::module_& module);
 void bind_leave_out(nb::module_& module);

@@ -9,19 +9,28 @@
 
 namespace mercer {
 
+constexpr double kInnerShare = 0.1;  // of the violation that a working set comes with: what it is solved to
+// Free variables with which Newton steps are tried: always, where nobody else violates, and in double precision, where
+// a change of side costs free^2; and with which they go on to the limit of double precision.
+constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500, kExactFree = 256;
+constexpr double kBriefWork = 2e7;  // steps times variables: 10 ms
+
+// The working set as it comes, and how far to go.
 struct BlockLimits {
     static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
     double tol, newton_tol;  // of the violation, for pair steps and for Newton steps
     double violation;        // before the first step
     double largest;          // |k(x, x)|
-    bool convex, drags;      // whether pair steps have been slower than Newton steps before
-    int64_t most_free;       // variables that Newton steps are tried with
-    int64_t most_close;      // and with which where the violation is at most `close`
+    bool convex, drags;      // whether pair steps have given way to Newton steps before
+    int64_t most_free;       // Newton steps are tried with so many free variables at most
+    int64_t most_close;      // or with so many, once the violation is at most `close`
     double close = kInfinity;
-    int64_t exact_free = -1;    // in double precision and with no more, Newton steps go on to the limit of that
-    int64_t brief_free = -1;    // with no more, pair steps that would drag on are few; not negative: nor patient
-    double astray = kInfinity;  // a violation that the first pair steps must not leave
+    int64_t exact_free = -1;  // in double precision and with so few free, Newton steps go on to its limit; -1: never
+    // Not -1 where few changes are expected: pair steps in double precision, too, may cost what Newton steps would; and
+    // where they have given way before and so few are free, there is one for ten variables.
+    int64_t brief_free = -1;
+    double astray = kInfinity;  // the violation that the first pair steps must not leave; see `is_astray`
     int n_rounds = 10;          // of pair steps and Newton steps
 };
 
@@ -31,10 +40,12 @@ class AnyBlock {
     explicit AnyBlock(const BlockLimits& limits) : limits_(limits), violation_(limits.violation) {}
     virtual ~AnyBlock() = default;
 
-    // Works for some 10 ms at most, and takes `most` steps at most; where these are 0 it is finished.
+    // One native call, of `most` steps at most; where these are 0 it is finished. Pair steps come back after 10 ms or
+    // so, Newton steps in single precision when they are at their end or the problem's `stop` says so.
     virtual void step(int64_t most) = 0;
 
-    // After its point and its gradient have been changed from outside: begins anew, and can no longer go astray.
+    // The point and its gradient have been changed from outside: pair steps come next, and cannot go astray again.
+    // Rounds are counted on, and what has moved since the beginning.
     virtual void go_on_from_here() = 0;
 
     bool is_finished() const { return phase_ == Phase::finished; }
@@ -46,7 +57,7 @@ class AnyBlock {
     int64_t n_free() const { return n_free_; }
     int64_t newton_free() const { return newton_free_; }  // the most that Newton steps began with
     double violation() const { return violation_; }
-    double work() const { return work_; }  // kernel values looked at, about
+    double work() const { return work_; }  // steps times variables, and free^3 / 6 for a call of Newton steps
 
   protected:
     enum class Phase { pairs, newton, finished };

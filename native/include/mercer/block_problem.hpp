@@ -37,10 +37,7 @@ struct BlockProblem {
 };
 
 constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision
-
-// Whether Newton steps on a block in single precision begin with a factor, in single precision too, and not with an
-// inverse in double: where there is much to factor, or most of the block is free, so that few change sides.
-constexpr bool is_factored(int64_t n_free, int64_t size) { return n_free > 64 && (n_free > 256 || 2 * n_free > size); }
+constexpr int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
 
 enum class BlockEnd : int { solved, limit, stalled };
 

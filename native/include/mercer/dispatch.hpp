@@ -37,6 +37,22 @@ Combine<Kept> combine_of(const Implementation& native) {
         return native.combine;
 }
 
+template <class Real>
+BlockSolver<Real> pair_steps_of(const Implementation& native) {
+    if constexpr (sizeof(Real) == sizeof(float))
+        return native.pair_steps_single;
+    else
+        return native.pair_steps;
+}
+
+template <class Real>
+BlockSolver<Real> newton_steps_of(const Implementation& native) {
+    if constexpr (sizeof(Real) == sizeof(float))
+        return native.newton_steps_single;
+    else
+        return native.newton_steps;
+}
+
 // The implementation of that name, or null where this machine or this build has none.
 const Implementation* find_implementation(const char* name);
 

@@ -30,7 +30,7 @@ struct HeldLimits {
     double max_work;    // kernel values looked at, about, before the caller is asked whether to go on
     int64_t max_block;  // variables of a working set
     bool precise;       // whether blocks are in double precision
-    bool drags;         // whether pair steps have been slower than Newton steps
+    bool drags;         // whether pair steps have given way to Newton steps
 };
 
 struct HeldResult {

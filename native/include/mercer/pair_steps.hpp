@@ -59,7 +59,7 @@ class PairSteps {
   public:
     explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
-          padded_((block.size + kBlockPadding - 1) / kBlockPadding * kBlockPadding),
+          padded_(padded(block.size)),
           memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
           level_memory_((sizeof(double) + sizeof(Extremes)) * static_cast<std::size_t>(block.n_groups)),
           extremes_(level_memory_.as<Extremes>()),

@@ -1,16 +1,16 @@
-// What bindings of solvers share: how they ask whether to stop, and what a matrix must look like.
+// How bindings of solvers ask whether to stop.
 #pragma once
 
 #include <chrono>
 #include <exception>
+#include <utility>
 
 #include "mercer/binding.hpp"
-#include "mercer/block_problem.hpp"
 
 namespace mercer {
 
-// Asks a Python function now and then whether to stop, for threads that do so wait for each other; what it raises is
-// kept for later, for native code must not be left by it.
+// Asks a Python function whether to stop, every 10 ms at most, for threads that take Python's lock wait for each other.
+// What it raises is kept, and raised by the caller when native code has been left.
 struct Stop {
     static constexpr std::chrono::milliseconds kBetween{10};
 
@@ -18,6 +18,13 @@ struct Stop {
     std::exception_ptr raised{};
     bool answered = false;                          // that it shall
     std::chrono::steady_clock::time_point asked{};  // last; at first, long ago
+
+    // What native code calls, with this as its context; null where there is nothing to ask.
+    auto function() const { return question.is_none() ? nullptr : &Stop::ask; }
+
+    void rethrow() {
+        if (raised) std::rethrow_exception(std::exchange(raised, nullptr));
+    }
 
     static bool ask(void* context) {
         auto* self = static_cast<Stop*>(context);
@@ -34,13 +41,5 @@ struct Stop {
         return self->answered;
     }
 };
-
-template <class Real>
-void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
-    const int64_t padded = (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding;
-    require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) >= padded &&
-                (size <= 1 || matrix.stride(0) >= padded) && (padded == 0 || matrix.stride(1) == 1),
-            "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
-}
 
 }  // namespace mercer

@@ -75,8 +75,8 @@ class Survey {
     int64_t n_free_ = 0;
 };
 
-// Takes out of `chosen` who is 0 and belongs to a row of which another one, of the other side, is not 0: it violates
-// less, and repeats the other's kernel values.
-void leave_out_twins(std::vector<int64_t>& chosen, const Variables& variables, const int64_t* rows, int64_t n_rows);
+// Where rows have two variables, one of either side, as in regression: takes out of `chosen` each that is 0 while its
+// partner is not. It violates less, for one of the two is 0 in the end, and has the same kernel values.
+void leave_out_partners(std::vector<int64_t>& chosen, const Variables& variables, const int64_t* rows, int64_t n_rows);
 
 }  // namespace mercer

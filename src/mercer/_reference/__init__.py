@@ -35,3 +35,4 @@ from mercer._reference.tiles import matvec as matvec
 from mercer._reference.vertex import find_vertex as find_vertex
 from mercer._reference.working_set import select_working_set as select_working_set
 from mercer._reference.working_set import survey as survey
+from mercer._reference.working_set import without_partners as without_partners

@@ -105,5 +105,18 @@ def select_working_set(
     return np.array(sorted(chosen, key=lambda u: (0 if groups is None else groups[u], u)), dtype=np.int64)
 
 
+def without_partners(
+    chosen: IndexArray, beta: FloatArray, lower: FloatArray, upper: FloatArray, rows: IndexArray
+) -> list[int]:
+    """Return who is left of the chosen ones when no variable is 0 whose partner, of the same row, is not."""
+    above = {int(rows[u]) for u in chosen.tolist() if beta[u] > 0.0}
+    below = {int(rows[u]) for u in chosen.tolist() if beta[u] < 0.0}
+    return [
+        u
+        for u in chosen.tolist()
+        if beta[u] != 0.0 or not ((upper[u] <= 0.0 and rows[u] in above) or (lower[u] >= 0.0 and rows[u] in below))
+    ]
+
+
 def _evenly(items: IndexArray, count: int) -> list[int]:
     return [int(items[k * items.size // count]) for k in range(count)]

@@ -318,7 +318,7 @@ class BatchSMO(Solver[BatchState]):
         state.holds_all = chosen.size < size
         if state.problem.rows is not None:
             # The other variable of a row that has one other than 0 violates less, and repeats its kernel values.
-            kept = state.survey.without_twins(chosen, state.problem.rows, state.problem.n_rows)
+            kept = state.survey.without_partners(chosen, state.problem.rows, state.problem.n_rows)
             # Where the two have sums of their own, that is so once the tube has a width.
             if state.problem.n_groups == 1 or _violation_of(state, kept) >= INNER_SHARE * state.violation:
                 state.holds_all = state.holds_all and kept.size == chosen.size

@@ -51,7 +51,7 @@ class BatchState(State):
     n_refreshes: int = 0
     n_free: int = 0  # of the active variables
     holds_all: bool = False  # whether the working set holds all free variables and all violators
-    drags: bool = False  # whether Newton steps have been needed in single precision
+    drags: bool = False  # whether pair steps have given way to Newton steps
     at_zero: float = math.inf  # the violation of beta = 0, where that is known
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     n_moved: float = math.inf  # in the last round

@@ -88,7 +88,7 @@ class Ledger:
         last = np.where(self._left < 0, len(self._moves), self._left)
         speaker, chosen = self._rows, wanted
         if not self._is_plain:
-            latest = np.argsort(last.astype(np.min_scalar_type(len(moves))), kind="stable")
+            latest = np.argsort(last.astype(np.min_scalar_type(len(moves))), kind="stable")  # small numbers: by radix
             speaker = np.empty(self._gram.n, dtype=np.int64)  # of a row's variables the one that was followed longest
             speaker[self._rows[latest]] = latest
             chosen = np.zeros(self._gram.n, dtype=bool)

@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 _SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
 _PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
 _NEVER = np.iinfo(np.int64).max  # moves: nobody is known to have been active until so late
-_FEW_NEW = 0.7  # of a square: where more are new, it takes less memory to evaluate all of it than the new ones apart
+_FEW_NEW = 0.7  # of the chosen rows: where more are not kept, all of the square is evaluated, which takes less memory
 
 
 @final
@@ -68,8 +68,8 @@ class RowCache:
     ) -> Iterator[None]:
         """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
 
-        What is `known`: some active rows, and a matrix with the values between these and `cols` in rows of that number.
-        How many moves there have been, `n_moves`, is for :meth:`recall`, which takes no row where nobody has counted.
+        What is `known` is (rows, at, matrix): `matrix[at]` is K[cols, rows], and all of `rows` are active. `n_moves` is
+        how many moves there have been: rows that are kept without it are never used by :meth:`recall`.
         """
         yield from self._keep(cols, active, known, n_moves)
         yield from self._add(out, cols, weights, active, self._slots[cols] >= 0)

@@ -13,7 +13,6 @@ WHOLE_PROBLEM = 2048
 EXACT_PROBLEM = 300
 """Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
 
-EXACT_FREE = 256  # in larger problems too, as long as everything is chosen and so few variables are free
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144)
 # Beyond so many rows, and up to this C k(x, x), sets are no larger: 150 MB and twice the input do for 50,000 rows.
 _MANY_ROWS, _SOFT = 20_000, 10.0
@@ -63,11 +62,6 @@ def reaches(problems: Problems, gram: Gram) -> list[float]:
 def is_exact(n: int) -> bool:
     """Whether n variables are so few that Newton steps go on to the limit of float64."""
     return n <= EXACT_PROBLEM
-
-
-def ends_exactly(n: int, n_free: int) -> bool:
-    """Whether Newton steps on n variables, all chosen, of which so many are free, go on to the limit of float64."""
-    return is_exact(n) or n_free <= EXACT_FREE
 
 
 def least_set() -> int:
