@@ -45,7 +45,8 @@ void Block<Real>::go_on_from_here() {
 template <class Real>
 void Block<Real>::pair_steps(int64_t most) {
     const int64_t steps =
-        std::min({static_cast<int64_t>(kBriefWork) / std::max<int64_t>(1, p_.size), patience() - n_pairs_, most});
+        std::min({std::max<int64_t>(1, static_cast<int64_t>(kBriefWork) / std::max<int64_t>(1, p_.size)),
+                  patience() - n_pairs_, most});
     if (steps <= 0) {
         phase_ = Phase::finished;
         return;
@@ -73,7 +74,7 @@ void Block<Real>::end_pairs(BlockEnd end) {
 
 template <class Real>
 void Block<Real>::newton_steps(int64_t most) {
-    if (newton_calls_ == kNewtonCalls || n_free_ > most_free() || most == 0) return end_round(BlockEnd::limit);
+    if (newton_calls_ == kNewtonCalls || n_free_ > most_free() || most <= 0) return end_round(BlockEnd::limit);
     ++newton_calls_;
     const auto free = static_cast<double>(n_free_);
     const double one = 4.0 * free * free + free * static_cast<double>(p_.size) + 1.0;
@@ -88,7 +89,7 @@ void Block<Real>::newton_steps(int64_t most) {
 template <class Real>
 void Block<Real>::end_round(BlockEnd end) {
     const bool is_over = end == BlockEnd::solved || (end == BlockEnd::stalled && (exact_ || !kSingle));
-    phase_ = is_over || ++round_ == limits_.n_rounds ? Phase::finished : Phase::pairs;
+    phase_ = is_over || ++round_ >= limits_.n_rounds ? Phase::finished : Phase::pairs;
     n_pairs_ = 0;
 }
 

@@ -27,8 +27,8 @@ class BlockOfArrays {
     template <class Real>
     BlockOfArrays(const std::string& isa, MatrixOf<const Real> matrix, ConstIndices chosen, ConstDoubles beta,
                   ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper, std::optional<ConstIndices> groups,
-                  int64_t n_groups, const BlockLimits& limits, int n_threads, nb::object stop)
-        : chosen_(chosen), matrix_(nb::cast(matrix)), stop_{std::move(stop)} {
+                  int64_t n_groups, const BlockLimits& limits, int n_threads)
+        : chosen_(chosen), matrix_(nb::cast(matrix)), stop_{nb::none()} {
         const auto n = static_cast<int64_t>(beta.shape(0));
         require(static_cast<int64_t>(gradient.shape(0)) == n && static_cast<int64_t>(lower.shape(0)) == n &&
                     static_cast<int64_t>(upper.shape(0)) == n &&
@@ -47,7 +47,7 @@ class BlockOfArrays {
         require(n_groups == 0 || starts_.back() == size(), "variables must be chosen by group");
         const BlockProblem<Real> problem{size(),           matrix.data(), matrix.stride(0), beta_.data(),
                                          gradient_.data(), lower_.data(), upper_.data(),    starts_.data(),
-                                         n_groups,         n_threads,     stop_.function(), &stop_};
+                                         n_groups,         n_threads,     Stop::ask,        &stop_};
         block_ = std::make_unique<Block<Real>>(implementation(isa), problem, limits);
     }
     BlockOfArrays(const BlockOfArrays&) = delete;
@@ -56,7 +56,8 @@ class BlockOfArrays {
 
     // Goes on for 10 ms or so, or until Newton steps in single precision are at their end; ends after `most` more steps
     // at the latest, where that is not negative.
-    void work(int64_t most) {
+    void work(int64_t most, nb::object stop) {
+        stop_.begin(std::move(stop));
         {
             nb::gil_scoped_release release;
             const int64_t before = block_->n_iter();
@@ -65,6 +66,7 @@ class BlockOfArrays {
                 block_->step(most < 0 ? std::numeric_limits<int64_t>::max() : most + before - block_->n_iter());
             } while (!block_->is_finished() && !block_->is_stopped() && block_->work() < enough);
         }
+        stop_.end();
         stop_.rethrow();
     }
 
@@ -131,9 +133,9 @@ template <class Real>
 std::unique_ptr<BlockOfArrays> begin_block(const std::string& isa, MatrixOf<const Real> matrix, ConstIndices chosen,
                                            ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower,
                                            ConstDoubles upper, std::optional<ConstIndices> groups, int64_t n_groups,
-                                           const BlockLimits& limits, int n_threads, nb::object stop) {
+                                           const BlockLimits& limits, int n_threads) {
     return std::make_unique<BlockOfArrays>(isa, matrix, chosen, beta, gradient, lower, upper, groups, n_groups, limits,
-                                           n_threads, std::move(stop));
+                                           n_threads);
 }
 
 template <class Real>
@@ -141,7 +143,7 @@ void bind_begin(nb::module_& m) {
     m.def("begin_block", &begin_block<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(),
           nb::arg("chosen").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
           nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(),
-          nb::arg("n_groups"), nb::arg("limits"), nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
+          nb::arg("n_groups"), nb::arg("limits"), nb::arg("n_threads") = 1);
 }
 
 }  // namespace
@@ -158,6 +160,7 @@ void bind_block(nb::module_& m) {
         [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex, bool drags,
            int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free, double astray,
            int n_rounds) {
+            require(n_rounds >= 1, "n_rounds must be positive");
             new (self) BlockLimits{tol,        newton_tol, violation,  largest,    convex, drags,   most_free,
                                    most_close, close,      exact_free, brief_free, astray, n_rounds};
         },
@@ -165,7 +168,7 @@ void bind_block(nb::module_& m) {
         nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
         nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("astray"), nb::arg("n_rounds"));
     nb::class_<BlockOfArrays>(m, "Block")
-        .def("work", &BlockOfArrays::work, nb::arg("most"))
+        .def("work", &BlockOfArrays::work, nb::arg("most"), nb::arg("stop").none() = nb::none())
         .def("go_to", &BlockOfArrays::go_to, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert())
         .def("store_point", &BlockOfArrays::store_point, nb::arg("beta").noconvert())
         .def("store_gradient", &BlockOfArrays::store_gradient, nb::arg("gradient").noconvert())

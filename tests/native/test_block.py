@@ -1,6 +1,7 @@
 """The problem on a working set, as it goes from pair steps to Newton steps: native code alone."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -48,18 +49,18 @@ class Whole:
         self.gradient = self.K @ self.beta + self.q
         self.chosen = np.sort(rng.choice(n, n_chosen, replace=False))
 
-    def begin(self, isa="baseline", stop=None, **changed):
+    def begin(self, isa="baseline", **changed):
         size, square = self.chosen.size, self.K[np.ix_(self.chosen, self.chosen)]
         self.matrix = padded_block(size, size, self.dtype)
         self.matrix[:, :size] = square
         arrays = self.beta, self.gradient, self.lower, self.upper
         return _core.begin_block(
-            isa, self.matrix, self.chosen, *arrays, self.groups, self.n_groups, limits(**changed), 1, stop
+            isa, self.matrix, self.chosen, *arrays, self.groups, self.n_groups, limits(**changed), 1
         )
 
-    def finish(self, block):
+    def finish(self, block, stop=None):
         while not block.is_finished:
-            block.work(-1)
+            block.work(-1, stop)
         return block
 
     def violation(self):
@@ -184,13 +185,34 @@ def test_a_stop_is_heard_and_what_it_raises_arrives():
     def refuse():
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        whole.finish(whole.begin(drags=True, brief_free=1500, stop=refuse))
-    block = whole.begin(drags=True, brief_free=1500, stop=lambda: True)
+    block = whole.begin(drags=True, brief_free=1500)
+    for _ in range(2):  # it is asked anew each time
+        with pytest.raises(KeyboardInterrupt):
+            whole.finish(block, refuse)
     for _ in range(30):  # it leaves early each time, and is never lost
-        block.work(-1)
+        block.work(-1, lambda: True)
     block.store_point(whole.beta)
     assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
+    whole.finish(block)
+    block.store_point(whole.beta)
+    assert whole.violation() < 1e-2 * whole.upper.max()
+
+
+def test_what_is_asked_is_not_kept():
+    block, asked = Whole().begin(), []
+
+    def stop():
+        return bool(asked)
+
+    counts = sys.getrefcount(stop)
+    block.work(-1, stop)
+    assert sys.getrefcount(stop) == counts
+
+
+@pytest.mark.parametrize("n_rounds", [0, -1])
+def test_no_rounds_are_refused(n_rounds):
+    with pytest.raises(ValueError, match="n_rounds"):
+        limits(n_rounds=n_rounds)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -22,6 +22,10 @@ struct Stop {
     // What native code calls, with this as its context; null where there is nothing to ask.
     auto function() const { return question.is_none() ? nullptr : &Stop::ask; }
 
+    // For one call of native code that goes on later: what it asks is not kept, nor what was answered.
+    void begin(nb::object next) { question = std::move(next), answered = false, asked = {}; }
+    void end() { question = nb::none(); }
+
     void rethrow() {
         if (raised) std::rethrow_exception(std::exchange(raised, nullptr));
     }
@@ -29,7 +33,7 @@ struct Stop {
     static bool ask(void* context) {
         auto* self = static_cast<Stop*>(context);
         const auto now = std::chrono::steady_clock::now();
-        if (self->answered || now - self->asked < kBetween) return self->answered;
+        if (self->answered || self->question.is_none() || now - self->asked < kBetween) return self->answered;
         nb::gil_scoped_acquire locked;
         self->asked = now;
         try {

@@ -122,9 +122,7 @@ def _begin(
     point = state.beta, state.gradient, problem.lower, problem.upper
     if boxes != 1.0:
         point = np.zeros(problem.n), problem.linear, boxes * problem.lower, boxes * problem.upper
-    return begin_block(
-        state.isa, matrix, chosen, *point, state.groups, problem.n_groups, limits, state.gram.n_threads, state.stop
-    )
+    return begin_block(state.isa, matrix, chosen, *point, state.groups, problem.n_groups, limits, state.gram.n_threads)
 
 
 def _most_free(most: int, size: int, room: int, *, single: bool) -> int:
@@ -140,7 +138,7 @@ def _work(
     """Go on to the end; the state follows, unless the point is hidden, or as long as it is not the better one."""
     while not block.is_finished:
         before = block.n_iter
-        block.work(-1 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter))
+        block.work(-1 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter), state.stop)
         state.n_iter += block.n_iter - before
         state.drags = state.drags or block.drags
         if block.newton_free:
