@@ -57,7 +57,7 @@ class BlockOfArrays {
     // Goes on for 10 ms or so, or until Newton steps in single precision are at their end; ends after `most` more steps
     // at the latest, where that is not negative.
     void work(int64_t most, nb::object stop) {
-        stop_.begin(std::move(stop));
+        const Stop::Call call(stop_, std::move(stop));
         {
             nb::gil_scoped_release release;
             const int64_t before = block_->n_iter();
@@ -66,7 +66,6 @@ class BlockOfArrays {
                 block_->step(most < 0 ? std::numeric_limits<int64_t>::max() : most + before - block_->n_iter());
             } while (!block_->is_finished() && !block_->is_stopped() && block_->work() < enough);
         }
-        stop_.end();
         stop_.rethrow();
     }
 
@@ -149,24 +148,24 @@ void bind_begin(nb::module_& m) {
 }  // namespace
 
 void bind_block(nb::module_& m) {
-    auto limits = nb::class_<BlockLimits>(m, "BlockLimits");
-    limits.attr("inner_share") = kInnerShare;
-    limits.attr("few_free") = kFewFree;
-    limits.attr("many_free") = kManyFree;
-    limits.attr("many_free_precise") = kManyFreePrecise;
-    limits.attr("exact_free") = kExactFree;
-    limits.def(
-        "__init__",
-        [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex, bool drags,
-           int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free, double astray,
-           int n_rounds) {
-            require(n_rounds >= 1, "n_rounds must be positive");
-            new (self) BlockLimits{tol,        newton_tol, violation,  largest,    convex, drags,   most_free,
-                                   most_close, close,      exact_free, brief_free, astray, n_rounds};
-        },
-        nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
-        nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
-        nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("astray"), nb::arg("n_rounds"));
+    m.attr("INNER_SHARE") = kInnerShare;
+    m.attr("FEW_FREE") = kFewFree;
+    m.attr("MANY_FREE") = kManyFree;
+    m.attr("MANY_FREE_PRECISE") = kManyFreePrecise;
+    m.attr("EXACT_FREE") = kExactFree;
+    nb::class_<BlockLimits>(m, "BlockLimits")
+        .def(
+            "__init__",
+            [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex,
+               bool drags, int64_t most_free, int64_t most_close, double close, int64_t exact_free, int64_t brief_free,
+               double astray, int n_rounds) {
+                require(n_rounds >= 1, "n_rounds must be positive");
+                new (self) BlockLimits{tol,        newton_tol, violation,  largest,    convex, drags,   most_free,
+                                       most_close, close,      exact_free, brief_free, astray, n_rounds};
+            },
+            nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
+            nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
+            nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("astray"), nb::arg("n_rounds"));
     nb::class_<BlockOfArrays>(m, "Block")
         .def("work", &BlockOfArrays::work, nb::arg("most"), nb::arg("stop").none() = nb::none())
         .def("go_to", &BlockOfArrays::go_to, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert())

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
 constexpr int64_t kFewUpdated = 512;     // up to here, to update an inverse or a factor in double costs less than anew
-constexpr int64_t kFewInverted = 64, kMoreInverted = 256;  // up to here, so does an inverse less than a factor in
-                                                           // single: always, and where most of the block is at bounds
+// Up to here an inverse costs less than a factor in single: always, and where most of the block is at bounds.
+constexpr int64_t kFewInverted = 64, kMoreInverted = 256;
 
 // Whether Newton steps on a block in single precision begin with a factor, in single precision too, and not with an
 // inverse in double: where there is much to factor, or most of the block is free, so that few change sides.

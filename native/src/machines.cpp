@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kEps = std::numeric_limits<double>::epsilon();
 constexpr std::uintptr_t kAlignment = 64;
-constexpr int64_t kPairWork = 20'000'000;  // steps times variables: some tens of milliseconds, then the caller goes on
+constexpr int64_t kPairWork = 20'000'000;  // steps times variables: 10 to 20 ms, then the caller goes on
 constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
 // Of the largest machine; below it, rows that are evaluated together.

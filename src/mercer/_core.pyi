@@ -181,12 +181,13 @@ def solve_machines(
     n_threads: int,
 ) -> _Float: ...
 
+INNER_SHARE: float
+FEW_FREE: int
+MANY_FREE: int
+MANY_FREE_PRECISE: int
+EXACT_FREE: int
+
 class BlockLimits:
-    inner_share: float
-    few_free: int
-    many_free: int
-    many_free_precise: int
-    exact_free: int
     def __init__(
         self,
         *,

@@ -3,6 +3,7 @@
 // [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints single variables move.
 #pragma once
 
+#include "mercer/flags.hpp"
 #include "mercer/kkt.hpp"
 #include "mercer/scratch.hpp"
 
@@ -14,14 +15,6 @@ constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 
 template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
 constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
-// Lane by lane the lesser value with its position, of equal ones the one with the smaller position.
-template <class Real>
-MERCER_INLINE void keep_less(VecOf<Real>& value, VecOf<Real>& at, VecOf<Real> other, VecOf<Real> other_at) {
-    const auto better = (other < value) | ((other == value) & (other_at < at));
-    value = better ? other : value;
-    at = better ? other_at : at;
-}
-
 template <class Real>
 struct Winner {
     double value;
@@ -29,19 +22,44 @@ struct Winner {
 };
 
 template <class Real, int Distance, int... Lane>
-MERCER_INLINE void fold(VecOf<Real>& value, VecOf<Real>& at, std::integer_sequence<int, Lane...> lanes) {
+MERCER_INLINE VecOf<Real> fold_least(VecOf<Real> value, std::integer_sequence<int, Lane...> lanes) {
     constexpr int kLane = kLanesOf<Real>;
-    keep_less<Real>(value, at, __builtin_shufflevector(value, value, ((Lane + Distance) % kLane)...),
-                    __builtin_shufflevector(at, at, ((Lane + Distance) % kLane)...));
-    if constexpr (Distance > 1) fold<Real, Distance / 2>(value, at, lanes);
+    value = min(__builtin_shufflevector(value, value, ((Lane + Distance) % kLane)...), value);
+    if constexpr (Distance > 1)
+        return fold_least<Real, Distance / 2>(value, lanes);
+    else
+        return value;
 }
 
-// The least value of all lanes and its position: the smallest where several have it, whatever the width of the vectors.
+// The least of all lanes, in each of them.
+template <class Real>
+MERCER_INLINE VecOf<Real> least_of(VecOf<Real> value) {
+    constexpr int kLane = kLanesOf<Real>;
+    return fold_least<Real, kLane / 2>(value, std::make_integer_sequence<int, kLane>());
+}
+
+// With its position: the smallest where several have it, whatever the width of the vectors.
 template <class Real>
 MERCER_INLINE Winner<Real> least_of(VecOf<Real> value, VecOf<Real> at) {
-    constexpr int kLane = kLanesOf<Real>;
-    fold<Real, kLane / 2>(value, at, std::make_integer_sequence<int, kLane>());
-    return {static_cast<double>(value[0]), static_cast<int64_t>(at[0])};
+    const VecOf<Real> least = least_of<Real>(value);
+    at = least_of<Real>(value == least ? at : fill(static_cast<Real>(kInfinity)));
+    return {static_cast<double>(least[0]), static_cast<int64_t>(at[0])};
+}
+
+template <class Real>
+constexpr auto kReciprocal = int64_t{0x7fde623822fc16e6};
+template <>
+constexpr auto kReciprocal<float> = int32_t{0x7ef311c7};
+
+// 1/x to within a hundred-thousandth for positive x, alike on all processors: enough to choose by, where dividing would
+// take longer than all the rest. kReciprocal less the bits of x are those of 1/x to within a twentieth; then two steps
+// of Newton.
+template <class Real>
+MERCER_INLINE VecOf<Real> about_one_over(VecOf<Real> x) {
+    using Int = typename Simd<Real>::Int;
+    const VecOf<Real> first = reinterpret_cast<VecOf<Real>>(kReciprocal<Real> - reinterpret_cast<Int>(x));
+    const VecOf<Real> second = first * (2 - x * first);
+    return second * (2 - x * second);
 }
 
 // Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
@@ -53,34 +71,44 @@ class PairSteps {
     static constexpr int kWidth = kLanesOf<Real>;
     static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
-    static constexpr Real kInf = static_cast<Real>(kInfinity);
-    static constexpr Real kNeither = static_cast<Real>(__builtin_nan(""));
+    static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
+    using Mask = typename Flags<Real>::Mask;
+
+    // The smallest gradient of those of a group that can grow, with who has it, and the largest of those that can
+    // shrink.
+    struct Ends {
+        int64_t up = -1;
+        double up_gradient = kInfinity, low_gradient = -kInfinity;
+        double violation() const { return up < 0 ? 0.0 : __builtin_fmax(0.0, low_gradient - up_gradient); }
+    };
 
   public:
     explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_(padded(block.size)),
-          memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
-          level_memory_((sizeof(double) + sizeof(Extremes)) * static_cast<std::size_t>(block.n_groups)),
-          extremes_(level_memory_.as<Extremes>()),
-          levels_(reinterpret_cast<double*>(extremes_ + block.n_groups)),
+          memory_(sizeof(Real) * static_cast<std::size_t>(2 * padded_ + 1)),
+          flag_memory_(2 * Flags<Real>::bytes(padded_)),
+          level_memory_((sizeof(double) + sizeof(Ends)) * static_cast<std::size_t>(block.n_groups)),
+          ends_(level_memory_.as<Ends>()),
+          levels_(reinterpret_cast<double*>(ends_ + block.n_groups)),
           gradient_(memory_.as<Real>()),
-          ways_(gradient_ + padded_),
-          diagonal_(ways_ + padded_) {
+          diagonal_(gradient_ + padded_),
+          grows_(flag_memory_.as<char>()),
+          shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)) {
+        grows_.clear(padded_), shrinks_.clear(padded_);
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
             gradient_[u] = 0;
             diagonal_[u] = !real        ? 1
                            : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
                                         : block.matrix[u * block.stride + u];
-            ways_[u] = kNeither;
             if (real) mark(u);
+            if (real && diagonal_[u] != diagonal_[0]) diagonal_mask_ = ~int64_t{0};
         }
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
         each_with_level(
             [this](int64_t u, double level) { gradient_[u] = static_cast<Real>(block_.gradient[u] - level); });
-        for (int64_t g = 0; g < block.n_groups; ++g)
-            extremes_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
+        for (int64_t g = 0; g < block.n_groups; ++g) ends_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
     }
 
     BlockResult run(double tol, int64_t max_iter) {
@@ -122,8 +150,8 @@ class PairSteps {
     }
 
     void mark(int64_t u) {
-        const bool grows = can_grow(block_, u), shrinks = can_shrink(block_, u);
-        ways_[u] = grows && shrinks ? 0 : grows ? 1 : shrinks ? -1 : kNeither;
+        grows_.set(u, can_grow(block_, u));
+        shrinks_.set(u, can_shrink(block_, u));
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
@@ -147,9 +175,9 @@ class PairSteps {
         if (lazy == nullptr || lazy->held[u]) return;
         if (lazy->at_a_time == 1) return lazy->fetch(lazy->context, &u, 1);
         // Rows are fetched for problems of one group, or of none: gradients are then held against 0.
-        Extremes e;
+        Ends e;
         if (block_.n_groups > 0)
-            e = extremes_[0];
+            e = ends_[0];
         else
             e.up_gradient = e.low_gradient = 0.0;
         int64_t chosen[kRowsAtATime] = {u}, count = 1;
@@ -157,8 +185,8 @@ class PairSteps {
         const int64_t first = u < lazy->split ? 0 : lazy->split, last = u < lazy->split ? lazy->split : block_.size;
         for (int64_t v = first; v < last; ++v) {
             const double g = gradient_[v];
-            const double violation = __builtin_fmax(ways_[v] >= 0 ? e.low_gradient - g : -kInfinity,
-                                                    ways_[v] <= 0 ? g - e.up_gradient : -kInfinity);
+            const double violation = __builtin_fmax(grows_[v] ? e.low_gradient - g : -kInfinity,
+                                                    shrinks_[v] ? g - e.up_gradient : -kInfinity);
             const bool full = count == lazy->at_a_time;
             if (!(violation > (full ? violations[count - 1] : tol)) || lazy->held[v] || v == u) continue;
             int64_t k = full ? count - 1 : count++;
@@ -169,80 +197,68 @@ class PairSteps {
         lazy->fetch(lazy->context, chosen, count);
     }
 
-    // The smallest gradient of those that can grow and the largest of those that can shrink, lane by lane, with where
-    // they are.
-    struct LaneExtremes {
+    // The same lane by lane.
+    struct LaneEnds {
         V least = fill(kInf), most = fill(-kInf);
-        V least_at = fill(Real{-1}), most_at = fill(Real{-1});
+        V least_at = fill(Real{-1});
 
-        MERCER_INLINE void see(V g, V ways, V position) {
-            const auto less = (ways >= V{}) & (g < least), more = (ways <= V{}) & (g > most);
-            least = less ? g : least;
-            least_at = less ? position : least_at;
-            most = more ? g : most;
-            most_at = more ? position : most_at;
+        MERCER_INLINE void see(V g, Mask grows, Mask shrinks, V position) {
+            const V grown = choose(grows, g, fill(kInf)), shrunk = choose(shrinks, g, fill(-kInf));
+            least_at = grown < least ? position : least_at;
+            least = min(grown, least);
+            most = max(shrunk, most);
         }
 
-        void reduce(Extremes& e) const {
-            const Winner<Real> up = least_of<Real>(least, least_at), low = least_of<Real>(-most, most_at);
-            e.up_gradient = up.value, e.up = up.at;
-            e.low_gradient = -low.value, e.low = low.at;
-        }
-
-        MERCER_INLINE void join(const LaneExtremes& other) {
-            keep_less<Real>(least, least_at, other.least, other.least_at);
-            V lowest = -most;
-            keep_less<Real>(lowest, most_at, -other.most, other.most_at);
-            most = -lowest;
+        Ends reduce() const {
+            const Winner<Real> up = least_of<Real>(least, least_at);
+            return {up.at, up.value, -static_cast<double>(least_of<Real>(-most)[0])};
         }
     };
 
-    // A vector that a group shares with its neighbours: what is beyond the group's edges is masked.
-    MERCER_INLINE void see_inside(LaneExtremes& lanes, int64_t u, int64_t first, int64_t last) const {
+    // A vector that a group shares with its neighbours: what is beyond the group's edges counts as NaN, which is
+    // neither less nor more.
+    MERCER_INLINE void see_inside(LaneEnds& lanes, int64_t u, int64_t first, int64_t last) const {
         const V position = positions(u);
         const auto inside = (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
-        lanes.see(load_vector(gradient_ + u), inside ? load_vector(ways_ + u) : fill(kNeither), position);
+        lanes.see(inside ? load_vector(gradient_ + u) : fill(kNoNumber), grows_.from(u), shrinks_.from(u), position);
     }
 
-    Extremes scan(int64_t first, int64_t last) const {
-        LaneExtremes lanes;
+    Ends scan(int64_t first, int64_t last) const {
+        LaneEnds lanes;
         for (int64_t u = first / kWidth * kWidth; u < last; u += kWidth) see_inside(lanes, u, first, last);
-        Extremes e;
-        lanes.reduce(e);
-        return e;
+        return lanes.reduce();
     }
 
-    // g += step (K_i - K_j), and the extremes of each group of what comes out: one pass over memory, in two independent
-    // chains. A vector with an edge inside is brought up to date by the first of its groups.
+    // g += step (K_i - K_j), and the ends of each group of what comes out: one pass over memory. A vector with an edge
+    // inside is brought up to date by the first of its groups.
     void update_and_scan(Real step, const Real* row_i, const Real* row_j) {
+        Real* const gradient = gradient_;
+        const Flags<Real> grows = grows_, shrinks = shrinks_;
         int64_t u = 0;
         V position{};
         auto update = [&]() MERCER_LAMBDA_INLINE {
-            const V g = load_vector(gradient_ + u) + step * (load_vector(row_i + u) - load_vector(row_j + u));
-            store(gradient_ + u, g);
+            const V g = load_vector(gradient + u) + step * (load_vector(row_i + u) - load_vector(row_j + u));
+            store(gradient + u, g);
             return g;
-        };
-        auto advance = [&](LaneExtremes& chain) MERCER_LAMBDA_INLINE {
-            const V g = update();
-            chain.see(g, load_vector(ways_ + u), position);
-            u += kWidth, position += kWidth;
         };
         for (int64_t group = 0; group < block_.n_groups; ++group) {
             const int64_t first = block_.group_starts[group];
             const int64_t last = group + 1 == block_.n_groups ? padded_ : block_.group_starts[group + 1];
-            LaneExtremes lanes[2];
+            LaneEnds lanes;
+            auto advance = [&]() MERCER_LAMBDA_INLINE {
+                lanes.see(update(), grows.from(u), shrinks.from(u), position);
+                u += kWidth, position += kWidth;
+            };
             u = first / kWidth * kWidth;
-            if (u < first) see_inside(lanes[0], u, first, last), u += kWidth;
+            if (u < first) see_inside(lanes, u, first, last), u += kWidth;
             position = positions(u);
             while (u + 2 * kWidth <= last) {
                 ask_ahead_of(row_j + u), ask_ahead_of(row_j + u + kWidth);
-                advance(lanes[0]), advance(lanes[1]);
+                advance(), advance();
             }
-            while (u + kWidth <= last) advance(lanes[0]);
-            if (u < last) update(), see_inside(lanes[0], u, first, last);
-            lanes[0].join(lanes[1]);
-            extremes_[group] = Extremes();
-            lanes[0].reduce(extremes_[group]);
+            while (u + kWidth <= last) advance();
+            if (u < last) update(), see_inside(lanes, u, first, last);
+            ends_[group] = lanes.reduce();
         }
     }
 
@@ -253,60 +269,67 @@ class PairSteps {
     }
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
-    int64_t select_partner(int64_t first, int64_t last, const Extremes& e) const {
+    int64_t select_partner(int64_t first, int64_t last, const Ends& e) const {
         return first == 0 && last == block_.size ? select_among<false>(0, padded_, e)
                                                  : select_among<true>(first, last, e);
     }
 
     // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
-    // Decreases are compared without dividing, which takes longer than all the rest; as shares of the largest
-    // difference, so that products neither overflow nor vanish. Curvature next to that of equal rows counts as theirs:
-    // where the kernel is positive semidefinite, only rows as long as row i come so close to it.
+    // Differences are shares of the largest, so that squares neither overflow nor vanish. Curvature next to that of
+    // equal rows counts as theirs: where the kernel is positive semidefinite, only rows as long as row i come so close
+    // to it.
     template <bool masked>
-    int64_t select_among(int64_t first, int64_t last, const Extremes& e) const {
-        const Real* matrix_row = row(e.up);
+    int64_t select_among(int64_t first, int64_t last, const Ends& e) const {
+        const Real *const matrix_row = row(e.up), *const gradient = gradient_, *const diagonal = diagonal_;
+        const Flags<Real> shrinks = shrinks_;
+        const int64_t diagonal_mask = diagonal_mask_;
         ask_for(matrix_row);
-        const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
+        const Real own = diagonal[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
         const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
-        struct Best {
-            V square{}, curvature = fill(Real{1}), at = fill(Real{-1});
-        } best[2];
+        V most{}, at = fill(Real{-1});
         int64_t u = first / kWidth * kWidth;
         V position = positions(u);
-        auto advance = [&](Best& chain) MERCER_LAMBDA_INLINE {
-            auto counts = load_vector(ways_ + u) <= V{};
+        auto advance = [&]() MERCER_LAMBDA_INLINE {
+            V difference = max((load_vector(gradient + u) - level) * share, V{});
             if constexpr (masked)
-                counts &= (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
-            const V difference = counts ? max(load_vector(gradient_ + u) - level, V{}) * share : V{};
-            const V square = difference * difference;
-            const V curvature = max(own + load_vector(diagonal_ + u) - 2 * load_vector(matrix_row + u), fill(flat));
-            const auto better = square * chain.curvature > chain.square * curvature;
-            chain.square = better ? square : chain.square;
-            chain.curvature = better ? curvature : chain.curvature;
-            chain.at = better ? position : chain.at;
+                difference =
+                    (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last)) ? difference : V{};
+            difference = choose(shrinks.from(u), difference, V{});
+            const V curvature =
+                max(own + load_vector(diagonal + (u & diagonal_mask)) - 2 * load_vector(matrix_row + u), fill(flat));
+            const V decrease = difference * difference * about_one_over<Real>(curvature);
+            at = decrease > most ? position : at;
+            most = max(decrease, most);
             u += kWidth, position += kWidth;
         };
         while (u + 2 * kWidth <= last) {
             ask_ahead_of(matrix_row + u), ask_ahead_of(matrix_row + u + kWidth);
-            advance(best[0]), advance(best[1]);
+            advance(), advance();
         }
-        while (u < last) advance(best[0]);
-        V least = -best[0].square / best[0].curvature;
-        keep_less<Real>(least, best[0].at, -best[1].square / best[1].curvature, best[1].at);
-        return least_of<Real>(least, best[0].at).at;
+        while (u < last) advance();
+        return least_of<Real>(-most, at).at;
+    }
+
+    int64_t worst_that_shrinks(int64_t first, int64_t last) const {
+        int64_t worst = first;
+        Real most = -kInf;
+        for (int64_t u = first; u < last; ++u)
+            if (shrinks_[u] && gradient_[u] > most) worst = u, most = gradient_[u];
+        return worst;
     }
 
     bool pair_step(double tol, double& violation) {
         int64_t group = 0;
         for (int64_t g = 1; g < block_.n_groups; ++g)
-            if (extremes_[g].violation() > extremes_[group].violation()) group = g;
-        const Extremes worst = extremes_[group];
+            if (ends_[g].violation() > ends_[group].violation()) group = g;
+        const Ends worst = ends_[group];
+        const int64_t first = block_.group_starts[group], last = block_.group_starts[group + 1];
         violation = worst.violation();
         if (violation <= tol) return false;
         const int64_t i = worst.up;
         need(i, tol);
-        int64_t j = select_partner(block_.group_starts[group], block_.group_starts[group + 1], worst);
-        if (j < 0) j = worst.low;  // every gain overflowed or was not a number
+        int64_t j = select_partner(first, last, worst);
+        if (j < 0) j = worst_that_shrinks(first, last);  // every decrease overflowed or was not a number
         double* beta = block_.beta;
         const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
         const double curvature = __builtin_fmax(scale - 2.0 * static_cast<double>(row(i)[j]),
@@ -333,7 +356,7 @@ class PairSteps {
         violation = 0.0;
         for (int64_t u = 0; u < block_.size; ++u) {
             const double g = gradient_[u];
-            const double wrong = g < 0.0 ? (ways_[u] >= 0 ? -g : 0.0) : (ways_[u] <= 0 ? g : 0.0);
+            const double wrong = g < 0.0 ? (grows_[u] ? -g : 0.0) : (shrinks_[u] ? g : 0.0);
             violation = __builtin_fmax(violation, wrong);
             const double gain = wrong * wrong / curvature_of(u);
             if (gain > best) best = gain, chosen = u;
@@ -357,10 +380,13 @@ class PairSteps {
 
     const BlockProblem<Real>& block_;
     int64_t padded_;
-    Scratch memory_, level_memory_;
-    Extremes* extremes_;                  // of each group, kept up to date: what the next step needs
-    double* levels_;                      // of each group, taken out of its gradients
-    Real *gradient_, *ways_, *diagonal_;  // ways: 1 can grow, -1 can shrink, 0 both, NaN neither
+    Scratch memory_, flag_memory_, level_memory_;
+    Ends* ends_;      // of each group, kept up to date: what the next step needs
+    double* levels_;  // of each group, taken out of its gradients
+    Real *gradient_, *diagonal_;
+    Flags<Real> grows_, shrinks_;
+    int64_t diagonal_mask_ =
+        0;  // of positions: 0 where the diagonal is all one number, so that its first vector serves
 };
 
 }  // namespace mercer::MERCER_ISA

@@ -135,9 +135,13 @@ MERCER_INLINE V max(V a, V b) {
 #if defined(__AVX512F__)  // masked forms, for GCC 12 warns of the others
 MERCER_INLINE Vec max(Vec a, Vec b) { return _mm512_maskz_max_pd(0xff, a, b); }
 MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+MERCER_INLINE Vec min(Vec a, Vec b) { return _mm512_maskz_min_pd(0xff, a, b); }
+MERCER_INLINE VecOf<float> min(VecOf<float> a, VecOf<float> b) { return _mm512_maskz_min_ps(0xffff, a, b); }
 #elif defined(__AVX2__)
 MERCER_INLINE Vec max(Vec a, Vec b) { return _mm256_max_pd(a, b); }
 MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm256_max_ps(a, b); }
+MERCER_INLINE Vec min(Vec a, Vec b) { return _mm256_min_pd(a, b); }
+MERCER_INLINE VecOf<float> min(VecOf<float> a, VecOf<float> b) { return _mm256_min_ps(a, b); }
 #endif
 
 MERCER_INLINE double sum(Vec v) {

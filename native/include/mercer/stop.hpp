@@ -22,9 +22,19 @@ struct Stop {
     // What native code calls, with this as its context; null where there is nothing to ask.
     auto function() const { return question.is_none() ? nullptr : &Stop::ask; }
 
-    // For one call of native code that goes on later: what it asks is not kept, nor what was answered.
-    void begin(nb::object next) { question = std::move(next), answered = false, asked = {}; }
-    void end() { question = nb::none(); }
+    // One call of native code that goes on later: what it asks is not kept, however it ends, nor what was answered.
+    class Call {
+      public:
+        Call(Stop& stop, nb::object question) : stop_(stop) {
+            stop.question = std::move(question), stop.raised = nullptr, stop.answered = false, stop.asked = {};
+        }
+        ~Call() { stop_.question = nb::none(); }
+        Call(const Call&) = delete;
+        Call& operator=(const Call&) = delete;
+
+      private:
+        Stop& stop_;
+    };
 
     void rethrow() {
         if (raised) std::rethrow_exception(std::exchange(raised, nullptr));
@@ -37,7 +47,9 @@ struct Stop {
         nb::gil_scoped_acquire locked;
         self->asked = now;
         try {
-            self->answered = nb::cast<bool>(self->question());
+            const int truth = PyObject_IsTrue(self->question().ptr());
+            if (truth < 0) nb::raise_python_error();
+            self->answered = truth != 0;
         } catch (...) {
             self->raised = std::current_exception();
             self->answered = true;

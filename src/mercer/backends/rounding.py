@@ -204,7 +204,7 @@ class NormClasses:
 
     def __init__(self, norms: FloatArray) -> None:
         top = float(norms.max(initial=0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             steps = _STEPS_PER_OCTAVE * np.log2(top / norms)  # NaN where all norms are 0 or infinite
         self.of_row = np.minimum(np.fmax(steps, 0.0), _CLASSES - 1).astype(np.int64)  # fmax: 0 for NaN
         self.largest = top * np.exp2(-np.arange(_CLASSES) / _STEPS_PER_OCTAVE)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import Survey, add_at, combine_rows, gather_rows, without
+from mercer._core import INNER_SHARE, Survey, add_at, combine_rows, gather_rows, without
 from mercer.gram import Gram, padded_block, padded_width
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver
 from mercer.solvers.batch_state import BatchState
-from mercer.solvers.block import INNER_SHARE, solve_chosen
+from mercer.solvers.block import solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps

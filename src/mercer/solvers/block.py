@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import BlockLimits, begin_block
+from mercer._core import (
+    EXACT_FREE,
+    FEW_FREE,
+    INNER_SHARE,
+    MANY_FREE,
+    MANY_FREE_PRECISE,
+    BlockLimits,
+    begin_block,
+)
 from mercer.problems import inner
 from mercer.solvers.batch_state import BatchState
 from mercer.solvers.sizes import is_exact, least_set, reach
@@ -23,8 +31,6 @@ IndexArray = npt.NDArray[np.int64]
 _ASTRAY = 3.0  # times the violation at 0: once pair steps have made more of it, few variables are near their bounds
 _SMALLER = 64.0  # are the boxes that are solved first then; a power of 2 keeps who is at a bound there to the last bit
 _PART_WAY = 0.5  # of the violation at 0: in smaller boxes no less is asked for
-INNER_SHARE = BlockLimits.inner_share
-"""Of the violation that a working set came with: what it is solved to."""
 _ROUNDS, _BLOCK_ROUNDS = 40, 10  # of pair steps and Newton steps on a working set: a small one, a large one
 _SMALL_BLOCK = 500
 
@@ -32,9 +38,7 @@ _SMALL_BLOCK = 500
 def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
     """Return what a native call of Newton steps takes, to a few per cent (native/include/mercer/newton_steps.hpp)."""
     capacity = min(size, n_free + n_free // 4 + 64) + 96  # with padding for any instruction set
-    if (
-        single and n_free > BlockLimits.few_free
-    ):  # up to here an inverse takes most, or the factor in double in its place
+    if single and n_free > FEW_FREE:  # up to here an inverse takes most, or the factor in double in its place
         return 2 * capacity * capacity + 3100 * capacity
     return 8 * capacity * (capacity + 257)
 
@@ -93,16 +97,11 @@ def _begin(
     boxes: float,
 ) -> Block:
     problem, single, everything = state.problem, matrix.dtype == np.float32, state.takes_everything
-    few = _most_free(
-        BlockLimits.few_free if single else BlockLimits.many_free_precise, chosen.size, state.gram.room, single=single
-    )
+    size, room = chosen.size, state.gram.room
+    few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
     # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
-    many = (
-        _most_free(BlockLimits.many_free, chosen.size, state.gram.room, single=True)
-        if single and state.holds_all
-        else few
-    )
-    exact = chosen.size if is_exact(problem.n) else BlockLimits.exact_free
+    many = _most_free(MANY_FREE, size, room, single=True) if single and state.holds_all else few
+    exact = size if is_exact(problem.n) else EXACT_FREE
     ends = everything and state.n_refreshes > 0  # single precision has left few changes to make
     limits = BlockLimits(
         tol=tol,
@@ -115,9 +114,9 @@ def _begin(
         most_close=many,
         close=state.at_zero,
         exact_free=exact if everything and not single else -1,
-        brief_free=-1 if not ends else chosen.size if single else BlockLimits.exact_free,
+        brief_free=-1 if not ends else size if single else EXACT_FREE,
         astray=astray,
-        n_rounds=_ROUNDS if everything and chosen.size <= _SMALL_BLOCK else _BLOCK_ROUNDS,
+        n_rounds=_ROUNDS if everything and size <= _SMALL_BLOCK else _BLOCK_ROUNDS,
     )
     point = state.beta, state.gradient, problem.lower, problem.upper
     if boxes != 1.0:

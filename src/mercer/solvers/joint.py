@@ -10,13 +10,12 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import solve_joint_block
+from mercer._core import INNER_SHARE, solve_joint_block
 from mercer.gram import Gram, padded_block
 from mercer.isa import select_isa
 from mercer.problems import JointHinge, Problem, inner
 from mercer.solvers import joint_newton
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
-from mercer.solvers.block import INNER_SHARE
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.sizes import is_exact, takes_everything, working_sets
