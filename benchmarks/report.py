@@ -321,4 +321,4 @@ goals is met (a fit at 1 takes no longer than one look at its result). *Certifie
 is true, and so is its certificate. *Violation* and *dual* (relative to the best of the row): recomputed from each
 result over all training rows, in float64, in NumPy; *certificate*: the violation that mercer reports. *MB*: peak memory
 of the first run beyond what its process used before, which held the rows. "> " marks lower bounds: somebody was
-stopped, or never came within {TRUE_ENOUGH:g}."""
+stopped at the most that a fit may take, which is run once, or never came within {TRUE_ENOUGH:g}."""
