@@ -230,6 +230,23 @@ def test_nan_and_infinity_end_the_work(where, dtype, bad):
     assert block.is_finished
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("tol", [np.nan, 1e-3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("moves", ["nobody", "down", "up"])
+def test_nobody_moves_where_nobody_can_take_the_other_side(moves, dtype, tol, isa):
+    whole = Whole(n_groups=2, dtype=dtype)
+    if moves != "down":
+        whole.lower = whole.beta.copy()
+    if moves != "up":
+        whole.upper = whole.beta.copy()
+    block = whole.begin(isa, tol=tol)
+    for _ in range(200):
+        block.work(-1)
+    assert block.is_finished
+    assert block.moves()[0].size == 0
+
+
 def test_nobody_chosen():
     whole = Whole()
     whole.chosen = np.zeros(0, dtype=np.int64)

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <utility>
-#ifdef __AVX2__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -34,18 +34,19 @@ constexpr int kTileRows = 6;
 template <class Real>
 struct Simd;
 
+// Clang takes the lower alignment from a typedef, but not from an alias.
 template <>
 struct Simd<double> {
     using Vec = double __attribute__((vector_size(kVectorBytes)));
     using Int = int64_t __attribute__((vector_size(kVectorBytes)));
-    using Unaligned = double __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
+    typedef double Unaligned __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
 };
 
 template <>
 struct Simd<float> {
     using Vec = float __attribute__((vector_size(kVectorBytes)));
     using Int = int32_t __attribute__((vector_size(kVectorBytes)));
-    using Unaligned = float __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+    typedef float Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
 };
 
 template <class Real>
@@ -117,7 +118,7 @@ MERCER_INLINE Vec load(const float* p) { return _mm512_maskz_cvtps_pd(0xff, _mm2
 #else
 MERCER_INLINE Vec load(const float* p) {
     using Narrow = float __attribute__((vector_size(kVectorBytes / 2)));
-    using NarrowUnaligned = float __attribute__((vector_size(kVectorBytes / 2), aligned(4), may_alias));
+    typedef float NarrowUnaligned __attribute__((vector_size(kVectorBytes / 2), aligned(4), may_alias));
     return __builtin_convertvector(static_cast<Narrow>(*reinterpret_cast<const NarrowUnaligned*>(p)), Vec);
 }
 #endif
@@ -142,6 +143,11 @@ MERCER_INLINE Vec max(Vec a, Vec b) { return _mm256_max_pd(a, b); }
 MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm256_max_ps(a, b); }
 MERCER_INLINE Vec min(Vec a, Vec b) { return _mm256_min_pd(a, b); }
 MERCER_INLINE VecOf<float> min(VecOf<float> a, VecOf<float> b) { return _mm256_min_ps(a, b); }
+#elif defined(__SSE2__)
+MERCER_INLINE Vec max(Vec a, Vec b) { return _mm_max_pd(a, b); }
+MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm_max_ps(a, b); }
+MERCER_INLINE Vec min(Vec a, Vec b) { return _mm_min_pd(a, b); }
+MERCER_INLINE VecOf<float> min(VecOf<float> a, VecOf<float> b) { return _mm_min_ps(a, b); }
 #endif
 
 MERCER_INLINE double sum(Vec v) {
