@@ -181,6 +181,7 @@ def solve_machines(
     n_threads: int,
 ) -> _Float: ...
 
+# Of working sets: native/include/mercer/block.hpp says what each is.
 INNER_SHARE: float
 FEW_FREE: int
 MANY_FREE: int

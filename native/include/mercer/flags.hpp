@@ -1,28 +1,17 @@
 // A yes or no for each of many variables, read as many at a time as a vector has lanes, in the form by which the
-// processor chooses between the lanes of two vectors.
+// processor chooses between the lanes of two vectors. Counts are multiples of kBlockPadding; the memory is the
+// caller's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "mercer/simd.hpp"
 
 namespace mercer::MERCER_ISA {
 
 #if defined(__AVX512F__)  // a bit each
-template <class Real>
-struct FlagsOf;
-
-template <>
-struct FlagsOf<double> {
-    using Mask = __mmask8;
-};
-
-template <>
-struct FlagsOf<float> {
-    using Mask = __mmask16;
-};
-
 MERCER_INLINE Vec choose(__mmask8 flags, Vec yes, Vec no) { return _mm512_mask_blend_pd(flags, no, yes); }
 MERCER_INLINE VecOf<float> choose(__mmask16 flags, VecOf<float> yes, VecOf<float> no) {
     return _mm512_mask_blend_ps(flags, no, yes);
@@ -31,13 +20,13 @@ MERCER_INLINE VecOf<float> choose(__mmask16 flags, VecOf<float> yes, VecOf<float
 template <class Real>
 class Flags {
   public:
-    using Mask = typename FlagsOf<Real>::Mask;
+    using Mask = std::conditional_t<sizeof(Real) == sizeof(double), __mmask8, __mmask16>;
 
-    static std::size_t bytes(int64_t count) { return sizeof(Mask) * static_cast<std::size_t>(count / kWidth + 1); }
+    static std::size_t bytes(int64_t count) { return sizeof(Mask) * static_cast<std::size_t>(count / kWidth); }
     explicit Flags(void* memory) : masks_(static_cast<Mask*>(memory)) {}
 
     void clear(int64_t count) {
-        for (int64_t k = 0; k <= count / kWidth; ++k) masks_[k] = 0;
+        for (int64_t k = 0; k < count / kWidth; ++k) masks_[k] = 0;
     }
     void set(int64_t u, bool flag) {
         Mask& mask = masks_[u / kWidth];

@@ -15,53 +15,6 @@ constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 
 template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
 constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
-template <class Real>
-struct Winner {
-    double value;
-    int64_t at;
-};
-
-template <class Real, int Distance, int... Lane>
-MERCER_INLINE VecOf<Real> fold_least(VecOf<Real> value, std::integer_sequence<int, Lane...> lanes) {
-    constexpr int kLane = kLanesOf<Real>;
-    value = min(__builtin_shufflevector(value, value, ((Lane + Distance) % kLane)...), value);
-    if constexpr (Distance > 1)
-        return fold_least<Real, Distance / 2>(value, lanes);
-    else
-        return value;
-}
-
-// The least of all lanes, in each of them.
-template <class Real>
-MERCER_INLINE VecOf<Real> least_of(VecOf<Real> value) {
-    constexpr int kLane = kLanesOf<Real>;
-    return fold_least<Real, kLane / 2>(value, std::make_integer_sequence<int, kLane>());
-}
-
-// With its position: the smallest where several have it, whatever the width of the vectors.
-template <class Real>
-MERCER_INLINE Winner<Real> least_of(VecOf<Real> value, VecOf<Real> at) {
-    const VecOf<Real> least = least_of<Real>(value);
-    at = least_of<Real>(value == least ? at : fill(static_cast<Real>(kInfinity)));
-    return {static_cast<double>(least[0]), static_cast<int64_t>(at[0])};
-}
-
-template <class Real>
-constexpr auto kReciprocal = int64_t{0x7fde623822fc16e6};
-template <>
-constexpr auto kReciprocal<float> = int32_t{0x7ef311c7};
-
-// 1/x to within a hundred-thousandth, for positive x up to a quarter of the largest number; beyond, no number or a
-// negative one, by which nothing is chosen where there is anything else. Enough to choose by, where dividing would take
-// longer than all the rest: kReciprocal less the bits of x are those of 1/x to within 5.1 %; then two steps of Newton.
-template <class Real>
-MERCER_INLINE VecOf<Real> about_one_over(VecOf<Real> x) {
-    using Int = typename Simd<Real>::Int;
-    const VecOf<Real> first = reinterpret_cast<VecOf<Real>>(kReciprocal<Real> - reinterpret_cast<Int>(x));
-    const VecOf<Real> second = first * (2 - x * first);
-    return second * (2 - x * second);
-}
-
 // Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
 // nearly solved those of free variables are next to 0, and rounding is relative to what is left of them. What it makes
 // of them in single precision shows when the caller looks at the true gradient. Points are always double.
@@ -74,9 +27,9 @@ class PairSteps {
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;
 
-    // The smallest gradient of those of a group that can grow, with who has it, and the largest of those that can
-    // shrink.
-    struct Ends {
+    // The extremes of a group (kkt.hpp), without who has the largest: that is asked only where no partner is found, and
+    // to follow it would take one more choice a vector.
+    struct GroupExtremes {
         int64_t up = -1;
         double up_gradient = kInfinity, low_gradient = -kInfinity;
         double violation() const { return up < 0 ? 0.0 : __builtin_fmax(0.0, low_gradient - up_gradient); }
@@ -88,9 +41,9 @@ class PairSteps {
           padded_(padded(block.size)),
           memory_(sizeof(Real) * static_cast<std::size_t>(2 * padded_ + 1)),
           flag_memory_(2 * Flags<Real>::bytes(padded_)),
-          level_memory_((sizeof(double) + sizeof(Ends)) * static_cast<std::size_t>(block.n_groups)),
-          ends_(level_memory_.as<Ends>()),
-          levels_(reinterpret_cast<double*>(ends_ + block.n_groups)),
+          level_memory_((sizeof(double) + sizeof(GroupExtremes)) * static_cast<std::size_t>(block.n_groups)),
+          extremes_(level_memory_.as<GroupExtremes>()),
+          levels_(reinterpret_cast<double*>(extremes_ + block.n_groups)),
           gradient_(memory_.as<Real>()),
           diagonal_(gradient_ + padded_),
           grows_(flag_memory_.as<char>()),
@@ -103,12 +56,13 @@ class PairSteps {
                            : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
                                         : block.matrix[u * block.stride + u];
             if (real) mark(u);
-            if (real && diagonal_[u] != diagonal_[0]) diagonal_mask_ = ~int64_t{0};
+            if (real && diagonal_[u] != diagonal_[0]) diagonal_positions_ = ~int64_t{0};
         }
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
         each_with_level(
             [this](int64_t u, double level) { gradient_[u] = static_cast<Real>(block_.gradient[u] - level); });
-        for (int64_t g = 0; g < block.n_groups; ++g) ends_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
+        for (int64_t g = 0; g < block.n_groups; ++g)
+            extremes_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
     }
 
     BlockResult run(double tol, int64_t max_iter) {
@@ -175,9 +129,9 @@ class PairSteps {
         if (lazy == nullptr || lazy->held[u]) return;
         if (lazy->at_a_time == 1) return lazy->fetch(lazy->context, &u, 1);
         // Rows are fetched for problems of one group, or of none: gradients are then held against 0.
-        Ends e;
+        GroupExtremes e;
         if (block_.n_groups > 0)
-            e = ends_[0];
+            e = extremes_[0];
         else
             e.up_gradient = e.low_gradient = 0.0;
         int64_t chosen[kRowsAtATime] = {u}, count = 1;
@@ -197,41 +151,47 @@ class PairSteps {
         lazy->fetch(lazy->context, chosen, count);
     }
 
-    // The same lane by lane.
-    struct LaneEnds {
-        V least = fill(kInf), most = fill(-kInf);
-        V least_at = fill(Real{-1});
+    // The same lane by lane. What is new comes first: where it is NaN, min and max keep the second, and no comparison
+    // holds.
+    struct LaneExtremes {
+        V up = fill(kInf), low = fill(-kInf);
+        V up_at = fill(Real{-1});
 
         MERCER_INLINE void see(V g, Mask grows, Mask shrinks, V position) {
-            const V grown = choose(grows, g, fill(kInf)), shrunk = choose(shrinks, g, fill(-kInf));
-            least_at = grown < least ? position : least_at;
-            least = min(grown, least);
-            most = max(shrunk, most);
+            const V growing = choose(grows, g, fill(kInf)), shrinking = choose(shrinks, g, fill(-kInf));
+            up_at = growing < up ? position : up_at;
+            up = min(growing, up);
+            low = max(shrinking, low);
         }
 
-        Ends reduce() const {
-            const Winner<Real> up = least_of<Real>(least, least_at);
-            return {up.at, up.value, -static_cast<double>(least_of<Real>(-most)[0])};
+        GroupExtremes reduce() const {
+            const Winner first = least_of<Real>(up, up_at);
+            return {first.at, first.value, -static_cast<double>(least_of<Real>(-low)[0])};
         }
     };
 
-    // A vector that a group shares with its neighbours: what is beyond the group's edges counts as NaN, which is
-    // neither less nor more.
-    MERCER_INLINE void see_inside(LaneEnds& lanes, int64_t u, int64_t first, int64_t last) const {
-        const V position = positions(u);
-        const auto inside = (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
-        lanes.see(inside ? load_vector(gradient_ + u) : fill(kNoNumber), grows_.from(u), shrinks_.from(u), position);
+    MERCER_INLINE static auto is_between(V position, int64_t first, int64_t last) {
+        return (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
     }
 
-    Ends scan(int64_t first, int64_t last) const {
-        LaneEnds lanes;
+    // A vector that a group shares with its neighbours: what is beyond the group's edges counts as NaN, which is
+    // neither less nor more.
+    MERCER_INLINE void see_inside(LaneExtremes& lanes, int64_t u, int64_t first, int64_t last) const {
+        const V position = positions(u);
+        lanes.see(is_between(position, first, last) ? load_vector(gradient_ + u) : fill(kNoNumber), grows_.from(u),
+                  shrinks_.from(u), position);
+    }
+
+    GroupExtremes scan(int64_t first, int64_t last) const {
+        LaneExtremes lanes;
         for (int64_t u = first / kWidth * kWidth; u < last; u += kWidth) see_inside(lanes, u, first, last);
         return lanes.reduce();
     }
 
-    // g += step (K_i - K_j), and the ends of each group of what comes out: one pass over memory. A vector with an edge
-    // inside is brought up to date by the first of its groups.
+    // g += step (K_i - K_j), and the extremes of each group of what comes out: one pass over memory. A vector with an
+    // edge inside is brought up to date by the first of its groups.
     void update_and_scan(Real step, const Real* row_i, const Real* row_j) {
+        // Copies: a store through a vector may alias anything, so that members would be read again after each.
         Real* const gradient = gradient_;
         const Flags<Real> grows = grows_, shrinks = shrinks_;
         int64_t u = 0;
@@ -244,7 +204,7 @@ class PairSteps {
         for (int64_t group = 0; group < block_.n_groups; ++group) {
             const int64_t first = block_.group_starts[group];
             const int64_t last = group + 1 == block_.n_groups ? padded_ : block_.group_starts[group + 1];
-            LaneEnds lanes;
+            LaneExtremes lanes;
             auto advance = [&]() MERCER_LAMBDA_INLINE {
                 lanes.see(update(), grows.from(u), shrinks.from(u), position);
                 u += kWidth, position += kWidth;
@@ -258,7 +218,7 @@ class PairSteps {
             }
             while (u + kWidth <= last) advance();
             if (u < last) update(), see_inside(lanes, u, first, last);
-            ends_[group] = lanes.reduce();
+            extremes_[group] = lanes.reduce();
         }
     }
 
@@ -269,7 +229,7 @@ class PairSteps {
     }
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
-    int64_t select_partner(int64_t first, int64_t last, const Ends& e) const {
+    int64_t select_partner(int64_t first, int64_t last, const GroupExtremes& e) const {
         return first == 0 && last == block_.size ? select_among<false>(0, padded_, e)
                                                  : select_among<true>(first, last, e);
     }
@@ -279,24 +239,20 @@ class PairSteps {
     // equal rows counts as theirs: where the kernel is positive semidefinite, only rows as long as row i come so close
     // to it.
     template <bool masked>
-    int64_t select_among(int64_t first, int64_t last, const Ends& e) const {
-        const Real *const matrix_row = row(e.up), *const gradient = gradient_, *const diagonal = diagonal_;
-        const Flags<Real> shrinks = shrinks_;
-        const int64_t diagonal_mask = diagonal_mask_;
+    int64_t select_among(int64_t first, int64_t last, const GroupExtremes& e) const {
+        const Real* const matrix_row = row(e.up);
         ask_for(matrix_row);
-        const Real own = diagonal[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
+        const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
         const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
         V most{}, at = fill(Real{-1});
         int64_t u = first / kWidth * kWidth;
         V position = positions(u);
         auto advance = [&]() MERCER_LAMBDA_INLINE {
-            V difference = max((load_vector(gradient + u) - level) * share, V{});
-            if constexpr (masked)
-                difference =
-                    ((position >= static_cast<Real>(first)) & (position < static_cast<Real>(last))) ? difference : V{};
-            difference = choose(shrinks.from(u), difference, V{});
-            const V curvature =
-                max(own + load_vector(diagonal + (u & diagonal_mask)) - 2 * load_vector(matrix_row + u), fill(flat));
+            V difference = max((load_vector(gradient_ + u) - level) * share, V{});
+            if constexpr (masked) difference = is_between(position, first, last) ? difference : V{};
+            difference = choose(shrinks_.from(u), difference, V{});
+            const V curvature = max(
+                own + load_vector(diagonal_ + (u & diagonal_positions_)) - 2 * load_vector(matrix_row + u), fill(flat));
             const V decrease = difference * difference * about_one_over<Real>(curvature);
             at = decrease > most ? position : at;
             most = max(decrease, most);
@@ -321,15 +277,15 @@ class PairSteps {
     bool pair_step(double tol, double& violation) {
         int64_t group = 0;
         for (int64_t g = 1; g < block_.n_groups; ++g)
-            if (ends_[g].violation() > ends_[group].violation()) group = g;
-        const Ends worst = ends_[group];
+            if (extremes_[g].violation() > extremes_[group].violation()) group = g;
+        const GroupExtremes worst = extremes_[group];
         const int64_t first = block_.group_starts[group], last = block_.group_starts[group + 1];
         violation = worst.violation();
-        if (!(violation > tol) || worst.up < 0) return false;  // a tolerance may be NaN
+        if (!(violation > tol && violation > 0.0)) return false;  // a tolerance may be NaN, or negative
         const int64_t i = worst.up;
         need(i, tol);
         int64_t j = select_partner(first, last, worst);
-        if (j < 0) j = worst_that_shrinks(first, last);  // every decrease overflowed or was not a number
+        if (j < 0) j = worst_that_shrinks(first, last);  // no decrease is a number above 0: values are too large
         double* beta = block_.beta;
         const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
         const double curvature = __builtin_fmax(scale - 2.0 * static_cast<double>(row(i)[j]),
@@ -381,12 +337,13 @@ class PairSteps {
     const BlockProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_, flag_memory_, level_memory_;
-    Ends* ends_;      // of each group, kept up to date: what the next step needs
-    double* levels_;  // of each group, taken out of its gradients
+    GroupExtremes* extremes_;  // of each group, kept up to date: what the next step needs
+    double* levels_;           // of each group, taken out of its gradients
     Real *gradient_, *diagonal_;
     Flags<Real> grows_, shrinks_;
-    int64_t diagonal_mask_ =
-        0;  // of positions: 0 where the diagonal is all one number, so that its first vector serves
+    // ANDed with positions: 0 where the diagonal is all one number, so that its first vector serves; otherwise all
+    // bits.
+    int64_t diagonal_positions_ = 0;
 };
 
 }  // namespace mercer::MERCER_ISA

@@ -47,7 +47,7 @@ struct Stop {
         nb::gil_scoped_acquire locked;
         self->asked = now;
         try {
-            const int truth = PyObject_IsTrue(self->question().ptr());
+            const int truth = PyObject_IsTrue(self->question().ptr());  // any truth, NumPy's too, which a cast refuses
             if (truth < 0) nb::raise_python_error();
             self->answered = truth != 0;
         } catch (...) {

@@ -30,7 +30,7 @@ def pair_steps(
     Of the worst group, i has the smallest gradient among the variables that can grow; j, among those that can shrink
     and have a larger gradient, promises the largest decrease (g_j - g_i)^2 / (2 a) with a = k_ii + k_jj - 2 k_ij.
     beta_i grows and beta_j shrinks by (g_j - g_i) / a, or as far as the box lets them. Without groups, single
-    variables move.
+    variables move. Native code estimates 1 / a to 1e-5, and may choose another j among decreases as close as that.
 
     Returns
     -------
