@@ -136,21 +136,29 @@ def test_memory_that_something_else_took_is_filled_anew():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_rows_on_request_change_nothing_but_the_work(n_jobs, monkeypatch):
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("p", [5, 80])
+def test_working_sets_end_at_the_same_optimum(p, scheme, n_jobs, monkeypatch):
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 4, 900)
-    X = rng.normal(size=(900, 5)) + 2.0 * labels[:, None]
+    labels = rng.integers(0, 4, 1200)
+    X = rng.normal(size=(1200, p)) + 10.0 / p * labels[:, None]
     found = []
-    for most in (1024, 320):
+    for most in (1200, 320):
         monkeypatch.setattr(small, "_WHOLE_MATRIX", most)
-        gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs)
-        found.append((gram, train(gram, labels, 4, 1.0)))
-    (whole_gram, whole), (gram, lazy) = found
-    assert {s.status for s in lazy.solutions} == {Status.OPTIMAL}
+        gram = Gram(RBF(gamma=1.0 / p), as_data(X), n_jobs=n_jobs)
+        found.append((gram, train(gram, labels, 4, 1.0, scheme=scheme, limits=Limits(tol=1e-5))))
+    (whole_gram, whole), (gram, by_sets) = found
+    assert {s.status for s in by_sets.solutions} == {Status.OPTIMAL}
+    assert {s.reason for s in by_sets.solutions} == {s.reason for s in whole.solutions}
     counts = np.bincount(labels)
-    assert gram.n_values < whole_gram.n_values == (900**2 + (counts**2).sum()) // 2
-    np.testing.assert_allclose(lazy.coefficients, whole.coefficients, atol=1e-9)
-    for one in lazy.solutions:
+    assert whole_gram.n_values == (1200**2 if scheme == "ovr" else (1200**2 + (counts**2).sum()) // 2)
+    if p == 80:  # what is within a class, or of all rows, is shared
+        assert gram.n_values <= 1200**2
+    K = RBF(gamma=1.0 / p).block(as_data(X), as_data(X))
+    np.testing.assert_allclose(
+        K @ by_sets.coefficients + by_sets.biases, K @ whole.coefficients + whole.biases, atol=1e-3
+    )
+    for one in by_sets.solutions:
         assert one.certificate.verify().kkt_violation == pytest.approx(one.certificate.kkt_violation, abs=1e-12)
         assert one.certificate.verify().primal == pytest.approx(one.certificate.primal, rel=1e-12)
 

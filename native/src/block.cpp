@@ -110,7 +110,7 @@ BlockEnd Block<Real>::run(bool newton, double tol, int64_t steps) {
 template <class Real>
 void Block<Real>::fetch_all() const {
     for (int64_t i = 0; i < p_.size; ++i)
-        if (!p_.lazy->held[i]) p_.lazy->fetch(p_.lazy->context, &i, 1);
+        if (!p_.lazy->held[i]) p_.lazy->fetch(p_.lazy->context, i);
 }
 
 template <class Real>

@@ -13,8 +13,7 @@ namespace mercer {
 namespace {
 
 constexpr int64_t kLeastBlock = 384, kSpare = 128;  // variables, and how many more than 5/4 of the free ones
-constexpr double kShareOfAll = 0.01;  // where it holds everybody who matters: a round less, with all that move in it
-constexpr double kProgress = 0.5;     // a violation that falls by less, where nobody is left out, may creep for ever
+constexpr double kProgress = 0.5;  // a violation that falls by less, where nobody is left out, may creep for ever
 
 template <class Kept>
 class Rounds {
@@ -129,7 +128,7 @@ class Rounds {
     class WorkingMatrix : public LazyRows {
       public:
         WorkingMatrix(const HeldProblem<Kept>& problem, const std::vector<int64_t>& chosen, Real* values)
-            : LazyRows{&fetch_rows, this, nullptr, nullptr, static_cast<int64_t>(chosen.size()), 1},
+            : LazyRows{&fetch_row, this, nullptr, nullptr},
               problem_(problem),
               chosen_(chosen),
               values_(values),
@@ -149,11 +148,9 @@ class Rounds {
         const std::vector<int64_t>& rows() const { return rows_; }
 
       private:
-        static void fetch_rows(void* self, const int64_t* asked, int64_t count) {
-            for (int64_t k = 0; k < count; ++k) static_cast<WorkingMatrix*>(self)->fetch_row(asked[k]);
-        }
+        static void fetch_row(void* self, int64_t i) { static_cast<WorkingMatrix*>(self)->copy_row(i); }
 
-        void fetch_row(int64_t i) {
+        void copy_row(int64_t i) {
             const auto at = static_cast<std::size_t>(i);
             Real* row = values_ + i * stride_;
             gather<Kept, Real>({problem_.matrix, problem_.stride, &rows_[at], 1, rows_.data(), size_}, row, stride_, 1);
@@ -200,15 +197,8 @@ class Rounds {
 
     template <class Real>
     void solve(const BlockProblem<Real>& problem, HeldResult& result, int64_t most) {
-        constexpr bool single = sizeof(Real) == sizeof(float);
-        BlockLimits limits{};
-        limits.tol = std::max(limits_.tol, (holds_all_ ? kShareOfAll : kInnerShare) * result.violation);
-        limits.newton_tol = holds_all_ ? limits_.tol : limits.tol;  // the last ones cost least
-        limits.violation = result.violation, limits.largest = largest_;
-        limits.convex = true, limits.drags = result.drags;
-        limits.most_free = limits.most_close = !single ? kManyFreePrecise : holds_all_ ? kManyFree : kFewFree;
-        limits.exact_free = holds_all_ ? kExactFree : -1;
-        Block<Real> block(native_, problem, limits);
+        Block<Real> block(native_, problem,
+                          limits_of_round<Real>(limits_.tol, result.violation, largest_, holds_all_, result.drags));
         while (!block.is_finished() && !is_stopped()) block.step(most - result.n_iter - block.n_iter());
         result.n_iter += block.n_iter(), work_ += block.work(), result.drags = block.drags();
     }

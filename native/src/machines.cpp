@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <vector>
 
+#include "mercer/machine_rounds.hpp"
 #include "mercer/parallel.hpp"
 
 namespace mercer {
@@ -19,11 +19,11 @@ constexpr std::uintptr_t kAlignment = 64;
 constexpr int64_t kPairWork = 20'000'000;  // steps times variables: 10 to 20 ms, then the caller goes on
 constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
-// Of the largest machine; below it, rows that are evaluated together.
-int64_t matrix_size(const Machine* machines, int64_t n_machines) {
+// Of the largest machine: its whole matrix, or what its rounds work in.
+int64_t matrix_size(const Machine* machines, int64_t n_machines, int64_t whole_size) {
     int64_t largest = 0;
     for (int64_t m = 0; m < n_machines; ++m) largest = std::max(largest, machines[m].size);
-    return (largest + kRowsAtATime) * padded(largest);
+    return largest > whole_size ? machine_room(largest) : largest * padded(largest);
 }
 
 class Batch {
@@ -52,7 +52,7 @@ class Batch {
 
   private:
     void work(int64_t thread) {
-        double* matrix = matrices_ + thread * matrix_size(batch_.machines, batch_.n_machines);
+        double* matrix = matrices_ + thread * matrix_size(batch_.machines, batch_.n_machines, batch_.whole_size);
         do {
             const int64_t m = next_.fetch_add(1);
             if (m >= batch_.n_machines) return;
@@ -112,90 +112,55 @@ class Batch {
         return n_first * n_second + (batch_.shared == nullptr ? n_first * n_first + n_second * n_second : 0);
     }
 
-    // The rows of a machine's matrix that have been asked for.
-    class Rows : public LazyRows {
-      public:
-        Rows(const Batch& batch, const Machine& machine, double* matrix)
-            : LazyRows{&fetch_rows, this, nullptr, nullptr, batch.part_size(machine.first), kRowsAtATime},
-              batch_(batch),
-              machine_(machine),
-              matrix_(matrix),
-              held_(static_cast<std::size_t>(machine.size)),
-              diagonal_(static_cast<std::size_t>(machine.size)) {
-            held = held_.data(), diagonal = diagonal_.data();
-            for (int64_t u = 0; u < machine.size; ++u) diagonal_[u] = batch.batch_.diagonal[row_of(u)];
-        }
-
-        int64_t n_values() const { return n_values_; }
-
-        // Those of variables that are not 0, or all.
-        void complete(const double* beta) {
-            int64_t wanted[kRowsAtATime], count = 0;
-            for (int64_t u = 0; u < machine_.size; ++u) {
-                if (count == kRowsAtATime || (u == split && count > 0)) fetch(this, wanted, count), count = 0;
-                if (!held_[u] && (beta == nullptr || beta[u] != 0.0)) wanted[count++] = u;
-            }
-            if (count > 0) fetch(this, wanted, count);
-        }
-
-      private:
-        int64_t row_of(int64_t u) const {
-            const int64_t* starts = batch_.batch_.part_starts;
-            return u < split ? starts[machine_.first] + u : starts[machine_.second] + u - split;
-        }
-
-        static void fetch_rows(void* self, const int64_t* rows, int64_t count) {
-            static_cast<Rows*>(self)->evaluate(rows, count);
-        }
-
-        void evaluate(const int64_t* rows, int64_t count) {
-            const MachineBatch& all = batch_.batch_;
-            const int64_t stride = padded(machine_.size);
-            int64_t chosen[kRowsAtATime];
-            for (int64_t k = 0; k < count; ++k) chosen[k] = all.rows[row_of(rows[k])];
-            double* fresh = matrix_ + machine_.size * stride;
-            for (const int64_t part : {machine_.first, machine_.second}) {
-                if (part < 0) continue;
-                const int64_t column = part == machine_.first ? 0 : split, size = batch_.part_size(part);
-                const bool own = (column == 0) == (rows[0] < split);
-                if (own && all.shared != nullptr) {
-                    const double* shared = all.shared + batch_.shared_offsets_[static_cast<std::size_t>(part)];
-                    for (int64_t k = 0; k < count; ++k)
-                        std::copy_n(shared + (rows[k] - column) * size, size, matrix_ + rows[k] * stride + column);
-                    continue;
-                }
-                TileRequest request = all.kernel;
-                request.left.rows = chosen, request.left.count = count;
-                request.right = batch_.part_rows(all.kernel.right, part);
-                request.symmetric = false, request.n_threads = 1;
-                batch_.native_.block(request, fresh, stride);
-                for (int64_t k = 0; k < count; ++k)
-                    std::copy_n(fresh + k * stride, size, matrix_ + rows[k] * stride + column);
-                n_values_ += count * size;
-            }
-            for (int64_t k = 0; k < count; ++k) {
-                std::fill(matrix_ + rows[k] * stride + machine_.size, matrix_ + (rows[k] + 1) * stride, 0.0);
-                held_[static_cast<std::size_t>(rows[k])] = 1;
-            }
-        }
-
-        const Batch& batch_;
-        const Machine& machine_;
-        double* matrix_;
-        std::vector<char> held_;
-        std::vector<double> diagonal_;
-        int64_t n_values_ = 0;
-    };
-
-    void solve(int64_t m, double* matrix) const {
+    void solve(int64_t m, double* workspace) const {
         const auto began = std::chrono::steady_clock::now();
         const Machine& machine = batch_.machines[m];
         MachineResult& result = results_[m];
-        std::optional<Rows> rows;
+        std::vector<double> diagonal(static_cast<std::size_t>(machine.size));
         if (machine.size > batch_.whole_size)
-            rows.emplace(*this, machine, matrix);
+            solve_by_sets(machine, workspace, diagonal.data(), result);
         else
-            result.n_values = fill(machine, matrix);
+            solve_whole(machine, workspace, diagonal.data(), result);
+        describe(machine, diagonal.data(), result);
+        result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    }
+
+    void solve_by_sets(const Machine& machine, double* workspace, double* diagonal, MachineResult& result) const {
+        std::vector<int64_t> rows;
+        for (const int64_t part : {machine.first, machine.second})
+            for (int64_t k = 0; part >= 0 && k < part_size(part); ++k) {
+                const int64_t at = batch_.part_starts[part] + k;
+                diagonal[rows.size()] = batch_.diagonal[at];
+                rows.push_back(batch_.rows[at]);
+            }
+        double largest = 0.0;
+        for (int64_t u = 0; u < machine.size; ++u) largest = std::max(largest, std::fabs(diagonal[u]));
+        MachineProblem problem{batch_.kernel,
+                               {shared_part(machine.first), shared_part(machine.second)},
+                               batch_.linear + machine.offset,
+                               batch_.lower + machine.offset,
+                               batch_.upper + machine.offset,
+                               batch_.start + machine.offset,
+                               batch_.grouped,
+                               largest,
+                               batch_.beta + machine.offset,
+                               batch_.values + machine.offset};
+        for (RowsView* side : {&problem.kernel.left, &problem.kernel.right})
+            side->rows = rows.data(), side->count = machine.size;
+        const MachineEnd found =
+            machine_rounds(native_, problem, {batch_.tol, batch_.max_iter, batch_.value_work}, workspace);
+        result.end = found.end, result.n_iter = found.n_iter, result.n_values = found.n_values;
+    }
+
+    MachinePart shared_part(int64_t part) const {
+        if (part < 0) return {0, batch_.shared};  // of no rows
+        double* matrix = batch_.shared;
+        return {part_size(part),
+                matrix == nullptr ? nullptr : matrix + shared_offsets_[static_cast<std::size_t>(part)]};
+    }
+
+    void solve_whole(const Machine& machine, double* matrix, double* diagonal, MachineResult& result) const {
+        result.n_values = fill(machine, matrix);
         double* beta = batch_.beta + machine.offset;
         double* values = batch_.values + machine.offset;
         const double *linear = batch_.linear + machine.offset, *start = batch_.start + machine.offset;
@@ -203,12 +168,19 @@ class Batch {
         const int64_t group[2] = {0, machine.size};
         BlockProblem<double> block{machine.size, matrix, padded(machine.size),  beta, values, lower,
                                    upper,        group,  batch_.grouped ? 1 : 0};
-        if (rows) block.lazy = &*rows, rows->complete(beta);
         native_.block_values(block, values);
         for (int64_t u = 0; u < machine.size; ++u) values[u] += linear[u];  // the gradient, while it is being solved
-        descend(block, rows, result);
+        descend(block, result);
         if (batch_.grouped) balance(machine.size, beta, find_sum(machine.size, start), lower, upper);
         native_.block_values(block, values);
+        for (int64_t u = 0; u < machine.size; ++u) diagonal[u] = matrix[u * (block.stride + 1)];
+    }
+
+    // What the point is worth, from the matrix times it.
+    void describe(const Machine& machine, const double* diagonal, MachineResult& result) const {
+        const double *beta = batch_.beta + machine.offset, *values = batch_.values + machine.offset;
+        const double *linear = batch_.linear + machine.offset, *start = batch_.start + machine.offset;
+        const double *lower = batch_.lower + machine.offset, *upper = batch_.upper + machine.offset;
         result.multiplier = 0.0;
         result.conditions = find_conditions(
             {machine.size, beta, values, linear, lower, upper, start, nullptr, nullptr, batch_.grouped ? 1 : 0},
@@ -216,7 +188,7 @@ class Batch {
         result.longest = result.spread = result.largest = 0.0;
         double charge = 0.0, total = 0.0;
         for (int64_t u = 0; u < machine.size; ++u) {
-            const double square = std::fabs(rows ? rows->diagonal[u] : matrix[u * (block.stride + 1)]);
+            const double square = std::fabs(diagonal[u]);
             result.longest = std::max(result.longest, square);
             result.spread += square * beta[u] * beta[u];
             result.largest = std::max(result.largest, std::fabs(values[u]));
@@ -225,13 +197,11 @@ class Batch {
             total += start[u];
         }
         result.longest = std::sqrt(result.longest);
-        if (rows) result.n_values = rows->n_values();
         result.primal = 0.5 * result.conditions.quadratic + charge - result.multiplier * total;
-        result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     }
 
     // Pair steps; Newton steps where they drag on, and at the end of a small problem whatever the tolerance.
-    void descend(BlockProblem<double>& block, std::optional<Rows>& rows, MachineResult& result) const {
+    void descend(const BlockProblem<double>& block, MachineResult& result) const {
         const bool exact = block.size <= batch_.exact_size;
         const int64_t enough = std::min(100 * block.size + 2000, kPairWork / block.size);
         const bool limited = batch_.max_iter >= 0 && batch_.max_iter <= enough;
@@ -239,7 +209,6 @@ class Batch {
         result.end = pairs.end;
         result.n_iter = pairs.n_iter;
         if ((limited && pairs.end == BlockEnd::limit) || !(exact || pairs.end == BlockEnd::limit)) return;
-        if (rows) rows->complete(nullptr);
         const double tol = exact ? rounding(block) : 0.5 * batch_.tol;
         const auto size = static_cast<double>(block.size);
         for (double work = 0.0;
@@ -281,8 +250,8 @@ class Batch {
 
 }  // namespace
 
-int64_t machine_workspace(const Machine* machines, int64_t n_machines, int n_threads) {
-    return static_cast<int64_t>(kAlignment / sizeof(double)) + n_threads * matrix_size(machines, n_machines);
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t whole_size, int n_threads) {
+    return static_cast<int64_t>(kAlignment / sizeof(double)) + n_threads * matrix_size(machines, n_machines, whole_size);
 }
 
 int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,

@@ -1,6 +1,7 @@
 // The problem on a working set: pair steps, and Newton steps where these drag on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -33,6 +34,22 @@ struct BlockLimits {
     double astray = kInfinity;  // the violation that the first pair steps must not leave; see `is_astray`
     int n_rounds = 10;          // of pair steps and Newton steps
 };
+
+// Those of a round on a working set of a convex problem, which is to come to this tolerance where the set holds
+// everybody who matters.
+template <class Real>
+BlockLimits limits_of_round(double tol, double violation, double largest, bool holds_all, bool drags) {
+    constexpr double kShareOfAll = 0.01;  // for that is a round less, with all that move in it
+    constexpr bool single = sizeof(Real) == sizeof(float);
+    BlockLimits limits{};
+    limits.tol = std::max(tol, (holds_all ? kShareOfAll : kInnerShare) * violation);
+    limits.newton_tol = holds_all ? tol : limits.tol;  // the last ones cost least
+    limits.violation = violation, limits.largest = largest;
+    limits.convex = true, limits.drags = drags;
+    limits.most_free = limits.most_close = !single ? kManyFreePrecise : holds_all ? kManyFree : kFewFree;
+    limits.exact_free = holds_all ? kExactFree : -1;
+    return limits;
+}
 
 // Goes on from wherever it is called, so that others can be asked in between whether to stop.
 class AnyBlock {

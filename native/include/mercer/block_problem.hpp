@@ -8,17 +8,13 @@
 
 namespace mercer {
 
-// Rows of the matrix that are evaluated when steps first ask for them: where few variables ever move, that is few rows.
+// Rows of the matrix that are there when steps first ask for them: where few variables ever move, that is few rows.
 struct LazyRows {
-    void (*fetch)(void* context, const int64_t* rows, int64_t count);  // `at_a_time` at most, on one side of `split`
+    void (*fetch)(void* context, int64_t row);
     void* context;
-    const char* held;  // of each row, whether it has been evaluated
+    const char* held;  // of each row, whether it is there
     const double* diagonal;
-    int64_t split;
-    int64_t at_a_time;  // those that are likely to be next come with the one that is asked for
 };
-
-constexpr int64_t kRowsAtATime = 12;  // as many as a register tile has, and as many as any
 
 template <class Real>
 struct BlockProblem {

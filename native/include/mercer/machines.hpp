@@ -18,7 +18,7 @@ struct MachineBatch {
     const int64_t* rows;
     const int64_t* part_starts;  // n_parts + 1 offsets into rows
     int64_t n_parts;
-    double* shared;    // the parts' own matrices, one after the other; null where each machine evaluates its own
+    double* shared;  // the parts' own matrices, one after the other, for whole ones; null where each evaluates its own
     bool fill_shared;  // whether they are yet to be evaluated
     const Machine* machines;
     int64_t n_machines;
@@ -29,7 +29,7 @@ struct MachineBatch {
     double tol;
     int64_t max_iter;    // for each machine
     int64_t exact_size;  // up to here Newton steps go on to the limit of double precision
-    int64_t whole_size;  // up to here the whole matrix is evaluated; beyond, rows when they are asked for
+    int64_t whole_size;  // up to here the whole matrix is evaluated; beyond, machines are solved by working sets
     double value_work;   // what a kernel value costs, in units of a step's work on one variable
     double work_limit;   // in such units: no machine is begun beyond it
 };
@@ -47,8 +47,8 @@ struct MachineResult {
     Conditions conditions;
 };
 
-// Doubles that solve_machines needs to work in.
-int64_t machine_workspace(const Machine* machines, int64_t n_machines, int n_threads);
+// Doubles that solve_machines needs to work in; `whole_size` is the batch's.
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t whole_size, int n_threads);
 
 // Solves the first machines, as many as the work limit allows and one at least, and returns how many. Results depend on
 // neither the number of threads nor the order in which machines are solved.

@@ -122,33 +122,9 @@ class PairSteps {
         __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
     }
 
-    // Sees to it that a row has been evaluated, and with it those of the variables on its side that violate most: they
-    // are likely to be next.
-    void need(int64_t u, double tol) {
+    void need(int64_t u) {
         const LazyRows* lazy = block_.lazy;
-        if (lazy == nullptr || lazy->held[u]) return;
-        if (lazy->at_a_time == 1) return lazy->fetch(lazy->context, &u, 1);
-        // Rows are fetched for problems of one group, or of none: gradients are then held against 0.
-        GroupExtremes e;
-        if (block_.n_groups > 0)
-            e = extremes_[0];
-        else
-            e.up_gradient = e.low_gradient = 0.0;
-        int64_t chosen[kRowsAtATime] = {u}, count = 1;
-        double violations[kRowsAtATime] = {kInfinity};
-        const int64_t first = u < lazy->split ? 0 : lazy->split, last = u < lazy->split ? lazy->split : block_.size;
-        for (int64_t v = first; v < last; ++v) {
-            const double g = gradient_[v];
-            const double violation = __builtin_fmax(grows_[v] ? e.low_gradient - g : -kInfinity,
-                                                    shrinks_[v] ? g - e.up_gradient : -kInfinity);
-            const bool full = count == lazy->at_a_time;
-            if (!(violation > (full ? violations[count - 1] : tol)) || lazy->held[v] || v == u) continue;
-            int64_t k = full ? count - 1 : count++;
-            for (; k > 1 && violations[k - 1] < violation; --k)
-                violations[k] = violations[k - 1], chosen[k] = chosen[k - 1];
-            violations[k] = violation, chosen[k] = v;
-        }
-        lazy->fetch(lazy->context, chosen, count);
+        if (lazy != nullptr && !lazy->held[u]) lazy->fetch(lazy->context, u);
     }
 
     // The same lane by lane. What is new comes first: where it is NaN, min and max keep the second, and no comparison
@@ -283,7 +259,7 @@ class PairSteps {
         violation = worst.violation();
         if (!(violation > tol && violation > 0.0)) return false;  // a tolerance may be NaN, or negative
         const int64_t i = worst.up;
-        need(i, tol);
+        need(i);
         int64_t j = select_partner(first, last, worst);
         if (j < 0) j = worst_that_shrinks(first, last);  // no decrease is a number above 0: values are too large
         double* beta = block_.beta;
@@ -299,7 +275,7 @@ class PairSteps {
         beta[i] = step == room_i ? block_.upper[i] : old_i + step;
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
-        need(j, tol);
+        need(j);
         ask_for(row(j));
         mark(i), mark(j);
         update_and_scan(static_cast<Real>(step), row(i), row(j));
@@ -323,7 +299,7 @@ class PairSteps {
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
         if (next == old) return false;
         block_.beta[chosen] = next;
-        need(chosen, tol);
+        need(chosen);
         mark(chosen);
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);

@@ -52,10 +52,10 @@ class Gram:
     keep_rows : bool, default False
         Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
         A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
-        it anew, which is not so for short rows of numbers; the backend knows.
+        it anew, which is not so for short rows of numbers; the backend knows. Where three quarters of `memory_limit`
+        have room for all of them (8 n² bytes), no value is evaluated twice then.
     evaluate_once : bool, default False
-        Whether all rows asked for are kept, short ones too, if three quarters of `memory_limit` have room for all of
-        them (8 n² bytes): no value is evaluated twice then, and products are of kept values.
+        Whether short rows are kept as well, if there is room for all of them.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional
@@ -155,7 +155,12 @@ class Gram:
     def keeping_pays(self) -> bool:
         """Whether rows that will be asked for again are worth keeping, are not kept already, and find room."""
         fits = self.room // 2 >= self.n * np.dtype(np.float32).itemsize
-        return fits and self._store.backend.keeping_pays and not self._store.kept_width
+        return fits and self.values_are_dear and not self._store.kept_width
+
+    @property
+    def values_are_dear(self) -> bool:
+        """Whether a kernel value takes longer to evaluate than to look up."""
+        return self._store.backend.keeping_pays
 
     @property
     def keeps_all(self) -> bool:

@@ -33,9 +33,7 @@ _ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
-_WHOLE_MATRIX = (
-    1024  # variables: 8 MB, which are written and read as fast as evaluated; beyond, rows pay when asked for
-)
+_WHOLE_MATRIX = 1024  # variables: 8 MB; beyond, working sets pay, which ask for the rows of who moves
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
 _CALL_SHARE = 60  # of a call for kernel values: half a millisecond, below which a second thread does not pay
 _LIMIT = 1  # mercer::BlockEnd
@@ -54,7 +52,7 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_PROBLEM if len(problems) == 1 else SMALL_AMONG_MANY,
-        max(_ALWAYS, isqrt(gram.room // 16)),
+        max(_ALWAYS, isqrt(gram.room // 24)),  # half of it for the matrix, and for that of a working set
         isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
     return (problems.sizes <= most) & (problems.sizes > 0)
@@ -101,11 +99,13 @@ class SmallProblems:
         self._gram, self._limits = gram, limits
         counts = [part.size for part in parts]
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        # Beyond, rows are evaluated when steps ask for them, which look at the diagonal before.
-        self._diagonal = gram.diag()[chosen] if problems.sizes.max(initial=0) > _WHOLE_MATRIX else None
+        large = problems.sizes > _WHOLE_MATRIX
+        self._diagonal = gram.diag()[chosen] if large.any() else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
-        shares = len(problems) > 1 and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
+        # Working sets of two parts look at few of the values within each: these pay where they are dear.
+        shares = len(problems) > 1 and (gram.values_are_dear or not (large & (pairs[:, 1] >= 0)).any())
+        shares = shares and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
         self._content = object()  # not itself: memory in a cycle would not be free for the next fit
@@ -177,14 +177,17 @@ class SmallProblems:
         if len(pairs) == 1:  # the only work that is shared is evaluating its matrix
             n_values = self.solved.problems.whole.n**2
             return self._gram.n_threads if _CALL_SHARE * n_values > self._gram.values_per_call else 1
-        one = 8 * (machines_workspace(self._part_starts, pairs, 2) - machines_workspace(self._part_starts, pairs, 1))
+        one = 8 * (self._workspace(2) - self._workspace(1))
         room = (self._gram.room - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
+
+    def _workspace(self, n_threads: int) -> int:
+        return machines_workspace(self._part_starts, self.solved.pairs, _WHOLE_MATRIX, n_threads)
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
         """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
         arena, pairs = self._gram.arena, self.solved.pairs
-        wanted = self._shared_size + machines_workspace(self._part_starts, pairs, min(n_threads, len(pairs)))
+        wanted = self._shared_size + self._workspace(min(n_threads, len(pairs)))
         filled = arena.holds(self._content)
         memory = (arena.again if filled else arena.array)(wanted, np.float64).astype(np.float64, copy=False)
         arena.declare(self._content)
