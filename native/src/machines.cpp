@@ -251,7 +251,8 @@ class Batch {
 }  // namespace
 
 int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t whole_size, int n_threads) {
-    return static_cast<int64_t>(kAlignment / sizeof(double)) + n_threads * matrix_size(machines, n_machines, whole_size);
+    return static_cast<int64_t>(kAlignment / sizeof(double)) +
+           n_threads * matrix_size(machines, n_machines, whole_size);
 }
 
 int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,

@@ -95,7 +95,8 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         shared_size += rows_of_part * rows_of_part;
     }
     require(!shared || static_cast<int64_t>(shared->shape(0)) >= shared_size, "shared must hold every part's matrix");
-    require(static_cast<int64_t>(workspace.shape(0)) >= machine_workspace(list.data(), batch.n_machines, batch.whole_size, n_threads),
+    require(static_cast<int64_t>(workspace.shape(0)) >=
+                machine_workspace(list.data(), batch.n_machines, batch.whole_size, n_threads),
             "the workspace is too small");
     const Implementation& native = implementation(isa);
     std::vector<MachineResult> results(list.size());
