@@ -1,7 +1,8 @@
 #include "mercer/machine_rounds.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <type_traits>
@@ -47,7 +48,7 @@ class Rounds {
     MachineEnd run() {
         look_anew();
         const BlockEnd end = go_on();
-        if (!is_true_) settle();
+        if (!is_fresh_) settle();
         return {end, n_iter_, n_values_};
     }
 
@@ -56,8 +57,8 @@ class Rounds {
         while (true) {
             found_.look({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
                          n_groups(), nullptr, size_});
-            if (found_.violation() <= (is_true_ ? 1.0 : kEnd) * limits_.tol) {
-                if (is_true_) return BlockEnd::solved;
+            if (found_.violation() <= (is_fresh_ ? 1.0 : kEnd) * limits_.tol) {
+                if (is_fresh_) return BlockEnd::solved;
                 settle();
                 continue;
             }
@@ -117,7 +118,8 @@ class Rounds {
         }
         n_moved_ = static_cast<int64_t>(moved.size()), last_size_ = size;
         add_rows(moved, changes, gradient_.data());
-        is_true_ = false;
+        work_ += static_cast<double>(n_moved_ * size_);
+        is_fresh_ = false;
         double rise = 0.0;
         for (std::size_t k = 0; k < chosen_.size(); ++k)
             rise -= 0.5 * (beta[k] - beta_before[k]) * (gradient_before[k] + gradient_[at(chosen_[k])]);
@@ -129,7 +131,8 @@ class Rounds {
     Real* fill() {
         const auto size = static_cast<int64_t>(chosen_.size()), stride = padded(size);
         auto* matrix = reinterpret_cast<Real*>(matrix_);
-        // Where values are dear and half of the last set moved, whole rows now cost less than rows of the set, too.
+        // Where parts are shared, which is where values are dear, and half of the last set moved: so will half of this
+        // one, and to evaluate whole rows at once costs less than rows of the set before.
         if (p_.parts[0].shared != nullptr && 2 * n_moved_ >= last_size_) keep(chosen_);
         const int64_t n_known = std::count_if(chosen_.begin(), chosen_.end(), [this](int64_t u) { return is_kept(u); });
         if (2 * n_known < size) {  // for of a symmetric matrix a half is evaluated
@@ -138,13 +141,13 @@ class Rounds {
             for (int64_t first = 0, last; first < size; first = last) {
                 const bool known = is_kept(chosen_[at(first)]);
                 for (last = first + 1; last < size && is_kept(chosen_[at(last)]) == known;) ++last;
-                const Vars run = Vars(chosen_).subspan(at(first), at(last - first));
+                const Vars some = Vars(chosen_).subspan(at(first), at(last - first));
                 Real* out = matrix + first * stride;
                 if (known)
-                    gather<double, Real>({kept_, stride_, slots_of(run).data(), last - first, chosen_.data(), size},
+                    gather<double, Real>({kept_, stride_, slots_of(some).data(), last - first, chosen_.data(), size},
                                          out, stride, 1);
                 else
-                    evaluate(run, chosen_, false, out, stride);
+                    evaluate(some, chosen_, false, out, stride);
             }
         }
         for (int64_t k = 0; k < size; ++k) std::fill(matrix + k * stride + size, matrix + (k + 1) * stride, Real{0});
@@ -164,6 +167,7 @@ class Rounds {
         std::vector<int64_t> fresh;
         for (const int64_t u : rows)
             if (!is_kept(u)) fresh.push_back(u);
+        if (fresh.empty()) return;
         std::sort(fresh.begin(), fresh.end());
         evaluate(fresh, everybody_, false, kept_ + n_kept_ * stride_, stride_);
         for (const int64_t u : fresh) slots_[at(u)] = n_kept_++;
@@ -183,7 +187,7 @@ class Rounds {
         std::fill_n(p_.values, size_, 0.0);
         add_rows(support, weights, p_.values);
         for (int64_t u = 0; u < size_; ++u) gradient_[at(u)] = p_.values[u] + p_.linear[u];
-        is_true_ = true;
+        is_fresh_ = true;
     }
 
     // out = K[left, right]: within a part from where it is shared, if it is.
@@ -264,7 +268,7 @@ class Rounds {
     Survey found_;
     int64_t n_kept_ = 0, n_moved_ = 0, last_size_ = 1, n_iter_ = 0, n_values_ = 0;
     double work_ = 0.0;
-    bool is_true_ = false;  // whether the gradient comes from the point alone, not from the one before
+    bool is_fresh_ = false;  // whether the gradient comes from the point alone, not from the one before
     bool precise_ = false, drags_ = false, holds_all_ = false;
 };
 

@@ -20,7 +20,7 @@ constexpr int64_t kPairWork = 20'000'000;  // steps times variables: 10 to 20 ms
 constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
 // Of the largest machine: its whole matrix, or what its rounds work in.
-int64_t matrix_size(const Machine* machines, int64_t n_machines, int64_t whole_size) {
+int64_t workspace_size(const Machine* machines, int64_t n_machines, int64_t whole_size) {
     int64_t largest = 0;
     for (int64_t m = 0; m < n_machines; ++m) largest = std::max(largest, machines[m].size);
     return largest > whole_size ? machine_room(largest) : largest * padded(largest);
@@ -31,7 +31,7 @@ class Batch {
     Batch(const Implementation& native, const MachineBatch& batch, double* workspace, MachineResult* results)
         : native_(native), batch_(batch), results_(results) {
         const auto start = reinterpret_cast<std::uintptr_t>(workspace);
-        matrices_ = reinterpret_cast<double*>((start + kAlignment - 1) / kAlignment * kAlignment);
+        workspaces_ = reinterpret_cast<double*>((start + kAlignment - 1) / kAlignment * kAlignment);
         int64_t offset = 0;
         for (int64_t part = 0; part < batch.n_parts; ++part) {
             shared_offsets_.push_back(offset);
@@ -52,11 +52,12 @@ class Batch {
 
   private:
     void work(int64_t thread) {
-        double* matrix = matrices_ + thread * matrix_size(batch_.machines, batch_.n_machines, batch_.whole_size);
+        double* workspace =
+            workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines, batch_.whole_size);
         do {
             const int64_t m = next_.fetch_add(1);
             if (m >= batch_.n_machines) return;
-            solve(m, matrix);
+            solve(m, workspace);
             const MachineResult& r = results_[m];
             const auto size = static_cast<double>(batch_.machines[m].size);
             work_.fetch_add(batch_.value_work * static_cast<double>(r.n_values) + size * static_cast<double>(r.n_iter));
@@ -136,7 +137,7 @@ class Batch {
         double largest = 0.0;
         for (int64_t u = 0; u < machine.size; ++u) largest = std::max(largest, std::fabs(diagonal[u]));
         MachineProblem problem{batch_.kernel,
-                               {shared_part(machine.first), shared_part(machine.second)},
+                               {machine_part(machine.first), machine_part(machine.second)},
                                batch_.linear + machine.offset,
                                batch_.lower + machine.offset,
                                batch_.upper + machine.offset,
@@ -152,7 +153,7 @@ class Batch {
         result.end = found.end, result.n_iter = found.n_iter, result.n_values = found.n_values;
     }
 
-    MachinePart shared_part(int64_t part) const {
+    MachinePart machine_part(int64_t part) const {
         if (part < 0) return {0, batch_.shared};  // of no rows
         double* matrix = batch_.shared;
         return {part_size(part),
@@ -241,7 +242,7 @@ class Batch {
 
     const Implementation& native_;
     const MachineBatch& batch_;
-    double* matrices_;
+    double* workspaces_;
     MachineResult* results_;
     std::vector<int64_t> shared_offsets_;
     std::atomic<int64_t> next_{0};
@@ -252,7 +253,7 @@ class Batch {
 
 int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t whole_size, int n_threads) {
     return static_cast<int64_t>(kAlignment / sizeof(double)) +
-           n_threads * matrix_size(machines, n_machines, whole_size);
+           n_threads * workspace_size(machines, n_machines, whole_size);
 }
 
 int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,

@@ -335,7 +335,7 @@ def _refit(
     kernel, recipe = best.choice.kernel(training.X), goal.recipe(best.C, best.epsilon)
     with solvers.Interruption() as interruption:
         solutions = goal.solve(
-            Gram(kernel, as_data(training.X), keep_rows=several),
+            Gram(kernel, as_data(training.X), keep_rows=several, evaluate_once=several),
             training.truth,
             recipe,
             limits=solvers.Limits(tol=tol),

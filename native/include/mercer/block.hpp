@@ -35,7 +35,7 @@ struct BlockLimits {
     int n_rounds = 10;          // of pair steps and Newton steps
 };
 
-// Those of a round on a working set of a convex problem, which is to come to this tolerance where the set holds
+// The limits of a round on a working set of a convex problem, which is to come to this tolerance where the set holds
 // everybody who matters.
 template <class Real>
 BlockLimits limits_of_round(double tol, double violation, double largest, bool holds_all, bool drags) {

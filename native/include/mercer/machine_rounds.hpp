@@ -1,6 +1,8 @@
-// One machine among many by working sets, whose matrices are in single precision. The rows of who moves are kept, in
-// double, so that what they steer is true.
+// One machine among many by working sets, whose matrices are in single precision until rounding takes over. The rows of
+// who moves are kept, in double, so that gradients are true.
 #pragma once
+
+#include <cstdint>
 
 #include "mercer/dispatch.hpp"
 

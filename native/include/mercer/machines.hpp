@@ -18,7 +18,7 @@ struct MachineBatch {
     const int64_t* rows;
     const int64_t* part_starts;  // n_parts + 1 offsets into rows
     int64_t n_parts;
-    double* shared;  // the parts' own matrices, one after the other, for whole ones; null where each evaluates its own
+    double* shared;    // the parts' own matrices, one after the other; null where each machine evaluates its own
     bool fill_shared;  // whether they are yet to be evaluated
     const Machine* machines;
     int64_t n_machines;

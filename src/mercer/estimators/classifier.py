@@ -63,7 +63,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         several = classes.size > 2
-        gram = self._gram(kernel, data, rows, keep_rows=several, evaluate_once=several and self.multi_class == "joint")
+        # The joint machine asks for a row once a class, short or long.
+        gram = self._gram(kernel, data, rows, keep_rows=several and self.multi_class != "joint", evaluate_once=several)
         self._check_probabilities(gram, labels)
         machines = multiclass.train(
             gram,

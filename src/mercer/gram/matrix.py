@@ -52,10 +52,11 @@ class Gram:
     keep_rows : bool, default False
         Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
         A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
-        it anew, which is not so for short rows of numbers; the backend knows. Where three quarters of `memory_limit`
-        have room for all of them (8 n² bytes), no value is evaluated twice then.
+        it anew, which is not so for short rows of numbers; the backend knows.
     evaluate_once : bool, default False
-        Whether short rows are kept as well, if there is room for all of them.
+        Whether all rows asked for are kept, if three quarters of `memory_limit` have room for all of them (8 n² bytes):
+        no value is evaluated twice then, and products are of kept values. With `keep_rows` only where keeping pays,
+        without it short rows too.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional

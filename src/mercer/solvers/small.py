@@ -32,7 +32,7 @@ thread has a problem of its own, and what they share is evaluated once."""
 _ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
-_WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms, and about as long again for the machine begun last
+_WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms; the machine begun last may take 100 ms more
 _WHOLE_MATRIX = 1024  # variables: 8 MB; beyond, working sets pay, which ask for the rows of who moves
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
 _CALL_SHARE = 60  # of a call for kernel values: half a millisecond, below which a second thread does not pay
@@ -52,7 +52,7 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_PROBLEM if len(problems) == 1 else SMALL_AMONG_MANY,
-        max(_ALWAYS, isqrt(gram.room // 24)),  # half of it for the matrix, and for that of a working set
+        max(_ALWAYS, isqrt(gram.room // 24)),  # half of it; 12 n^2 bytes are the most
         isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
     return (problems.sizes <= most) & (problems.sizes > 0)
@@ -63,8 +63,9 @@ class SmallProblems:
     """Problems on parts of one Gram matrix, solved by native threads without Python in between.
 
     Pair steps and exact Newton steps as in :class:`mercer.solvers.batch_smo.BatchSMO`, with the whole matrix of a
-    problem in double precision. The matrices of parts, which several problems share, are evaluated once, and so are
-    those between two parts: class pairs evaluate one Gram matrix in all. Objectives and conditions come from a product
+    problem in double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several
+    problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in all,
+    unless there are larger ones and values are cheap. Objectives and conditions come from a product
     of the matrix and the final point, apart from what the steps have left behind.
 
     Parameters
@@ -103,7 +104,7 @@ class SmallProblems:
         self._diagonal = gram.diag()[chosen] if large.any() else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
-        # Working sets of two parts look at few of the values within each: these pay where they are dear.
+        # Working sets of two parts look at few of the values within each: to evaluate all pays where values are dear.
         shares = len(problems) > 1 and (gram.values_are_dear or not (large & (pairs[:, 1] >= 0)).any())
         shares = shares and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
@@ -303,8 +304,9 @@ class Solved:
 def _in_native_calls(n: int) -> str:
     """Say why a problem of `n` variables is solved so."""
     most = SMALL_PROBLEM if n <= SMALL_PROBLEM else SMALL_AMONG_MANY
+    way = "by working sets" if n > _WHOLE_MATRIX else "all variables at once"
     exact = ", exact Newton steps at the end" if is_exact(n) else ""
-    return f"n = {n} <= {most}: in native calls, all variables at once{exact}"
+    return f"n = {n} <= {most}: in native calls, {way}{exact}"
 
 
 def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
