@@ -18,8 +18,9 @@ namespace mercer {
 namespace {
 
 constexpr int64_t kLeastSet = 192, kSpare = 64;  // variables, and how many more than 5/4 of the free ones
-constexpr double kMostWork = 1e8;                // 100 ms or so, then the caller goes on
-constexpr double kEnd = 0.9, kBlockEnd = 0.7;    // of the tolerance: for the rounds, and for what one of them aims at
+constexpr double kMostWork = 1e8;                // 100 ms or so, twice as much within a round; then the caller goes on
+constexpr double kProgress = 0.5;  // a violation that falls by less, where nobody is left out, may creep for ever
+constexpr double kEnd = 0.9, kBlockEnd = 0.7;  // of the tolerance: for the rounds, and for what one of them aims at
 
 using Vars = std::span<const int64_t>;  // variables, the first part's before the second's
 
@@ -54,6 +55,7 @@ class Rounds {
 
   private:
     BlockEnd go_on() {
+        double last = std::numeric_limits<double>::infinity();  // violation, where everybody who matters was at work
         while (true) {
             found_.look({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
                          n_groups(), nullptr, size_});
@@ -62,15 +64,18 @@ class Rounds {
                 settle();
                 continue;
             }
-            if (steps_left() <= 0 || work_ + limits_.value_work * static_cast<double>(n_values_) > kMostWork)
-                return BlockEnd::limit;
+            if (steps_left() <= 0 || work() > kMostWork) return BlockEnd::limit;
+            if (found_.violation() > kProgress * last) return BlockEnd::stalled;
             choose();
-            if ((precise_ ? round<double>() : round<float>()) > 0.0) continue;
+            const double rise = precise_ ? round<double>() : round<float>();
+            last = precise_ && holds_all_ ? found_.violation() : std::numeric_limits<double>::infinity();
+            if (rise > 0.0) continue;
             if (precise_) return BlockEnd::stalled;
             precise_ = true;  // rounding has taken over
         }
     }
 
+    double work() const { return work_ + limits_.value_work * static_cast<double>(n_values_); }
     int64_t n_groups() const { return p_.grouped ? 1 : 0; }
     int64_t steps_left() const {
         return limits_.max_iter < 0 ? std::numeric_limits<int64_t>::max() : limits_.max_iter - n_iter_;
@@ -107,7 +112,8 @@ class Rounds {
         Block<Real> block(
             native_, problem,
             limits_of_round<Real>(kBlockEnd * limits_.tol, found_.violation(), p_.largest, holds_all_, drags_));
-        while (!block.is_finished()) block.step(steps_left() - block.n_iter());
+        while (!block.is_finished() && work() + block.work() < 2.0 * kMostWork)
+            block.step(steps_left() - block.n_iter());
         n_iter_ += block.n_iter(), work_ += block.work(), drags_ = block.drags();
         std::vector<int64_t> moved;
         std::vector<double> changes;
@@ -118,7 +124,7 @@ class Rounds {
         }
         n_moved_ = static_cast<int64_t>(moved.size()), last_size_ = size;
         add_rows(moved, changes, gradient_.data());
-        work_ += static_cast<double>(n_moved_ * size_);
+        work_ += static_cast<double>(size * size + (n_moved_ + 1) * size_);
         is_fresh_ = false;
         double rise = 0.0;
         for (std::size_t k = 0; k < chosen_.size(); ++k)
