@@ -210,7 +210,8 @@ def train(
     Parameters
     ----------
     gram : Gram
-        Of the n training rows. One made with ``keep_rows=True`` evaluates shared kernel values once where they are dear.
+        Of the n training rows. One made with ``keep_rows=True`` evaluates shared kernel values once, where they are
+        dear.
     codes : array-like of int of shape (n,)
         Class of each row, 0 .. n_classes - 1, all present.
     C : float or array-like of shape (n,)
