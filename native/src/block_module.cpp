@@ -17,6 +17,7 @@
 
 #include "mercer/block.hpp"
 #include "mercer/stop.hpp"
+#include "mercer/working_point.hpp"
 
 namespace mercer {
 namespace {
@@ -37,17 +38,19 @@ class BlockOfArrays {
         require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
         check_indices(chosen.data(), size(), n);
         check_padded(matrix, size());
-        beta_ = at_chosen(beta), gradient_ = at_chosen(gradient), lower_ = at_chosen(lower), upper_ = at_chosen(upper);
-        first_beta_ = beta_, first_gradient_ = gradient_;
-        starts_.push_back(0);
-        for (int64_t g = 0, end = 0; g < n_groups; ++g) {
-            while (end < size() && groups->data()[chosen.data()[end]] == g) ++end;
-            starts_.push_back(end);
-        }
-        require(n_groups == 0 || starts_.back() == size(), "variables must be chosen by group");
-        const BlockProblem<Real> problem{size(),           matrix.data(), matrix.stride(0), beta_.data(),
-                                         gradient_.data(), lower_.data(), upper_.data(),    starts_.data(),
-                                         n_groups,         n_threads,     Stop::ask,        &stop_};
+        const Variables all{n,
+                            beta.data(),
+                            gradient.data(),
+                            lower.data(),
+                            upper.data(),
+                            groups ? groups->data() : nullptr,
+                            n_groups,
+                            nullptr,
+                            n};
+        point_.emplace(all, chosen.data(), size());
+        require(point_->is_by_group(), "variables must be chosen by group");
+        BlockProblem<Real> problem = point_->problem<Real>(matrix.data(), matrix.stride(0));
+        problem.n_threads = n_threads, problem.stop = Stop::ask, problem.stop_context = &stop_;
         block_ = std::make_unique<Block<Real>>(implementation(isa), problem, limits);
     }
     BlockOfArrays(const BlockOfArrays&) = delete;
@@ -70,61 +73,46 @@ class BlockOfArrays {
     }
 
     void go_to(ConstDoubles beta, ConstDoubles gradient) {
-        require(beta.shape(0) == beta_.size() && gradient.shape(0) == beta_.size(),
+        const std::size_t count = point_->beta.size();
+        require(beta.shape(0) == count && gradient.shape(0) == count,
                 "beta and gradient must have an element for each chosen variable");
-        std::copy_n(beta.data(), beta_.size(), beta_.data());
-        std::copy_n(gradient.data(), beta_.size(), gradient_.data());
+        std::copy_n(beta.data(), count, point_->beta.data());
+        std::copy_n(gradient.data(), count, point_->gradient.data());
         block_->go_on_from_here();
     }
 
-    void store_point(Doubles beta) const { store(beta_, beta); }
-    void store_gradient(Doubles gradient) const { store(gradient_, gradient); }
-    auto beta() const { return owned(beta_); }
-    auto gradient() const { return owned(gradient_); }
+    void store_point(Doubles beta) const { store(point_->beta, beta); }
+    void store_gradient(Doubles gradient) const { store(point_->gradient, gradient); }
+    auto beta() const { return owned(point_->beta); }
+    auto gradient() const { return owned(point_->gradient); }
 
     // Who has moved: places among the chosen ones, variables, by how much each, and the sum of the squares of that.
     auto moves() const {
-        std::vector<int64_t> places, variables;
-        std::vector<double> changes;
+        WorkingPoint::Moves moves = point_->moves();
         double squares = 0.0;
-        for (std::size_t k = 0; k < beta_.size(); ++k) {
-            const double change = beta_[k] - first_beta_[k];
-            if (change == 0.0) continue;
-            places.push_back(static_cast<int64_t>(k)), variables.push_back(chosen_.data()[k]);
-            changes.push_back(change);
-            squares += change * change;
-        }
-        return std::tuple{owned(std::move(places)), owned(std::move(variables)), owned(std::move(changes)), squares};
+        for (const double change : moves.changes) squares += change * change;
+        return std::tuple{owned(std::move(moves.places)), owned(std::move(moves.variables)),
+                          owned(std::move(moves.changes)), squares};
     }
 
     // By how much the dual objective has risen, given the gradient of all variables at the point.
     double rise(ConstDoubles gradient) const {
         check_indices(chosen_.data(), size(), static_cast<int64_t>(gradient.shape(0)));
-        double sum = 0.0;
-        for (std::size_t k = 0; k < beta_.size(); ++k)
-            sum += (beta_[k] - first_beta_[k]) * (first_gradient_[k] + gradient.data()[chosen_.data()[k]]);
-        return -0.5 * sum;
+        return point_->rise([&](int64_t u) { return gradient.data()[u]; });
     }
 
   private:
     int64_t size() const { return static_cast<int64_t>(chosen_.shape(0)); }
 
-    std::vector<double> at_chosen(const ConstDoubles& of_all) const {
-        std::vector<double> some(chosen_.shape(0));
-        for (std::size_t k = 0; k < some.size(); ++k) some[k] = of_all.data()[chosen_.data()[k]];
-        return some;
-    }
-
     void store(const std::vector<double>& from, const Doubles& to) const {
         check_indices(chosen_.data(), size(), static_cast<int64_t>(to.shape(0)));
-        for (std::size_t k = 0; k < from.size(); ++k) to.data()[chosen_.data()[k]] = from[k];
+        point_->store(from, to.data());
     }
 
     ConstIndices chosen_;
     nb::object matrix_;  // stays as long as this does
     Stop stop_;
-    std::vector<double> beta_, gradient_, first_beta_, first_gradient_, lower_, upper_;
-    std::vector<int64_t> starts_;
+    std::optional<WorkingPoint> point_;
     std::unique_ptr<AnyBlock> block_;
 };
 

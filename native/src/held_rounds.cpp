@@ -7,7 +7,7 @@
 
 #include "mercer/block.hpp"
 #include "mercer/gather.hpp"
-#include "mercer/working_set.hpp"
+#include "mercer/working_point.hpp"
 
 namespace mercer {
 namespace {
@@ -145,7 +145,6 @@ class Rounds {
 
         const Real* values() const { return values_; }
         int64_t stride() const { return stride_; }
-        const std::vector<int64_t>& rows() const { return rows_; }
 
       private:
         static void fetch_row(void* self, int64_t i) { static_cast<WorkingMatrix*>(self)->copy_row(i); }
@@ -175,24 +174,11 @@ class Rounds {
     double round(HeldResult& result, int64_t most) {
         const auto size = static_cast<int64_t>(chosen_.size());
         WorkingMatrix<Real> matrix(p_, chosen_, static_cast<Real*>(workspace_));
-        std::vector<int64_t> starts;
-        std::vector<double> beta, gradient, lower, upper;
-        for (const int64_t u : chosen_) {
-            beta.push_back(p_.beta[u]), gradient.push_back(gradient_[static_cast<std::size_t>(u)]);
-            lower.push_back(p_.lower[u]), upper.push_back(p_.upper[u]);
-        }
-        starts.push_back(0);
-        for (int64_t g = 0; g < p_.n_groups; ++g) {
-            int64_t end = starts.back();
-            while (end < size && p_.groups[chosen_[static_cast<std::size_t>(end)]] == g) ++end;
-            starts.push_back(end);
-        }
-        const std::vector<double> before = beta;
-        const BlockProblem<Real> block{size,         matrix.values(), matrix.stride(), beta.data(), gradient.data(),
-                                       lower.data(), upper.data(),    starts.data(),   p_.n_groups, 1,
-                                       p_.stop,      p_.stop_context, &matrix};
+        WorkingPoint point(found_.variables(), chosen_.data(), size);
+        BlockProblem<Real> block = point.problem<Real>(matrix.values(), matrix.stride());
+        block.stop = p_.stop, block.stop_context = p_.stop_context, block.lazy = &matrix;
         solve(block, result, most);
-        return follow(matrix.rows(), beta, before);
+        return follow(point);
     }
 
     template <class Real>
@@ -203,29 +189,18 @@ class Rounds {
         result.n_iter += block.n_iter(), work_ += block.work(), result.drags = block.drags();
     }
 
-    // Adds the columns of what has moved to the values.
-    double follow(const std::vector<int64_t>& rows, const std::vector<double>& beta,
-                  const std::vector<double>& before) {
-        std::vector<int64_t> moved;
-        std::vector<double> changes;
-        for (std::size_t k = 0; k < chosen_.size(); ++k) {
-            if (beta[k] == before[k]) continue;
-            moved.push_back(rows[k]), changes.push_back(beta[k] - before[k]);
-            p_.beta[chosen_[k]] = beta[k];
-        }
-        const KeptRows<Kept> kept{p_.matrix, p_.stride, moved.data(), static_cast<int64_t>(moved.size()),
-                                  nullptr,   p_.n_rows};
-        combine_of<Kept>(native_)(kept, {changes.data(), p_.values, 1}, 1);
+    // Adds the columns of what has moved to the values; returns by how much the dual objective rises.
+    double follow(const WorkingPoint& point) {
+        point.store(point.beta, p_.beta);
+        WorkingPoint::Moves moves = point.moves();
+        for (int64_t& u : moves.variables) u = p_.rows[u];
+        const KeptRows<Kept> kept{
+            p_.matrix, p_.stride, moves.variables.data(), static_cast<int64_t>(moves.variables.size()),
+            nullptr,   p_.n_rows};
+        combine_of<Kept>(native_)(kept, {moves.changes.data(), p_.values, 1}, 1);
         work_ += static_cast<double>(chosen_.size() * chosen_.size()) +
-                 static_cast<double>(moved.size()) * static_cast<double>(p_.n_rows);
-        double rise = 0.0;
-        for (std::size_t k = 0; k < chosen_.size(); ++k) {
-            const double change = beta[k] - before[k];
-            if (change == 0.0) continue;
-            const int64_t u = chosen_[k];
-            rise -= 0.5 * change * (gradient_[static_cast<std::size_t>(u)] + gradient_of(u));
-        }
-        return rise;
+                 static_cast<double>(moves.variables.size()) * static_cast<double>(p_.n_rows);
+        return point.rise([this](int64_t u) { return gradient_of(u); });
     }
 
     bool is_stopped() { return stopped_ = stopped_ || (p_.stop != nullptr && p_.stop(p_.stop_context)); }

@@ -12,14 +12,15 @@
 #include "mercer/block.hpp"
 #include "mercer/conditions.hpp"
 #include "mercer/gather.hpp"
-#include "mercer/working_set.hpp"
+#include "mercer/working_point.hpp"
 
 namespace mercer {
 namespace {
 
 constexpr int64_t kLeastSet = 192, kSpare = 64;  // variables, and how many more than 5/4 of the free ones
 constexpr double kMostWork = 1e8;                // 100 ms or so, twice as much within a round; then the caller goes on
-constexpr double kProgress = 0.5;  // a violation that falls by less, where nobody is left out, may creep for ever
+constexpr double kProgress = 0.5;     // a violation that falls by less, where nobody is left out, may creep for ever
+constexpr double kMostSingle = 1e30;  // a kernel value whose sums single precision holds
 constexpr double kEnd = 0.9, kBlockEnd = 0.7;  // of the tolerance: for the rounds, and for what one of them aims at
 
 using Vars = std::span<const int64_t>;  // variables, the first part's before the second's
@@ -40,7 +41,8 @@ class Rounds {
           groups_(at(size_), 0),
           everybody_(at(size_)),
           gradient_(at(size_)),
-          seen_(at(size_), 0) {
+          seen_(at(size_), 0),
+          precise_(!(problem.largest < kMostSingle)) {
         std::iota(everybody_.begin(), everybody_.end(), 0);
         if (p_.parts[0].shared == nullptr || p_.parts[1].size > 0) return;
         kept_ = p_.parts[0].shared, stride_ = size_, slots_ = everybody_;  // all rows are there
@@ -100,36 +102,21 @@ class Rounds {
     template <class Real>
     double round() {
         const auto size = static_cast<int64_t>(chosen_.size());
-        std::vector<double> beta, gradient, lower, upper;
-        for (const int64_t u : chosen_) {
-            beta.push_back(p_.beta[u]), gradient.push_back(gradient_[at(u)]);
-            lower.push_back(p_.lower[u]), upper.push_back(p_.upper[u]);
-        }
-        const std::vector<double> beta_before = beta, gradient_before = gradient;
-        const int64_t starts[2] = {0, size};
-        const BlockProblem<Real> problem{size,         fill<Real>(), padded(size), beta.data(), gradient.data(),
-                                         lower.data(), upper.data(), starts,       n_groups()};
+        WorkingPoint point(found_.variables(), chosen_.data(), size);
+        const BlockProblem<Real> problem = point.problem<Real>(fill<Real>(), padded(size));
         Block<Real> block(
             native_, problem,
             limits_of_round<Real>(kBlockEnd * limits_.tol, found_.violation(), p_.largest, holds_all_, drags_));
         while (!block.is_finished() && work() + block.work() < 2.0 * kMostWork)
             block.step(steps_left() - block.n_iter());
         n_iter_ += block.n_iter(), work_ += block.work(), drags_ = block.drags();
-        std::vector<int64_t> moved;
-        std::vector<double> changes;
-        for (std::size_t k = 0; k < chosen_.size(); ++k) {
-            if (beta[k] == beta_before[k]) continue;
-            moved.push_back(chosen_[k]), changes.push_back(beta[k] - beta_before[k]);
-            p_.beta[chosen_[k]] = beta[k];
-        }
-        n_moved_ = static_cast<int64_t>(moved.size()), last_size_ = size;
-        add_rows(moved, changes, gradient_.data());
+        point.store(point.beta, p_.beta);
+        const WorkingPoint::Moves moves = point.moves();
+        n_moved_ = static_cast<int64_t>(moves.variables.size()), last_size_ = size;
+        add_rows(moves.variables, moves.changes, gradient_.data());
         work_ += static_cast<double>(size * size + (n_moved_ + 1) * size_);
         is_fresh_ = false;
-        double rise = 0.0;
-        for (std::size_t k = 0; k < chosen_.size(); ++k)
-            rise -= 0.5 * (beta[k] - beta_before[k]) * (gradient_before[k] + gradient_[at(chosen_[k])]);
-        return rise;
+        return point.rise([this](int64_t u) { return gradient_[at(u)]; });
     }
 
     // K[W, W]: rows that are kept are copied, the others evaluated.
@@ -275,7 +262,7 @@ class Rounds {
     int64_t n_kept_ = 0, n_moved_ = 0, last_size_ = 1, n_iter_ = 0, n_values_ = 0;
     double work_ = 0.0;
     bool is_fresh_ = false;  // whether the gradient comes from the point alone, not from the one before
-    bool precise_ = false, drags_ = false, holds_all_ = false;
+    bool precise_, drags_ = false, holds_all_ = false;
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ class Backend(ABC):
     values_per_call : int
         About how many kernel values to ask for in one call, so that a call takes some 30 ms and work stays
         interruptible. It depends on the data alone, never on a clock.
-    keeping_pays : bool
+    values_are_dear : bool
         Whether looking a kernel value up costs less than evaluating it anew.
     n_threads : int
     roundoff : float
@@ -43,7 +43,7 @@ class Backend(ABC):
     """
 
     values_per_call: int
-    keeping_pays: bool
+    values_are_dear: bool
     n_threads: int
     roundoff: float = 1.0
     scratch_bytes: int = 0

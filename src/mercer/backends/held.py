@@ -93,7 +93,7 @@ class HeldValues(Backend):
     """
 
     values_per_call = _VALUES
-    keeping_pays = False  # they are kept already
+    values_are_dear = False  # they are kept already
 
     def __init__(self, data: Precomputed, *, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)

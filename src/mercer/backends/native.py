@@ -66,7 +66,7 @@ class NativeBackend(Backend):
         self._layout = layout or Layout(program, data)
         rows = self._layout.rows(data)
         length = _row_length(rows) * self._layout.n_passes
-        self.keeping_pays = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
+        self.values_are_dear = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
         self.values_per_call = int(min(3e7, 6e9 / (length + 20)))
         self._kernel = CompiledKernel(
             [int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns

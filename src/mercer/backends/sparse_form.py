@@ -42,7 +42,7 @@ class SparseForm(Backend):
         self._native, self._shift = native, shift
         self._forms: dict[int, tuple[Data, CSR]] = {id(data): (data, form)}
         self.n_threads = native.n_threads
-        self.values_per_call, self.keeping_pays = native.values_per_call, native.keeping_pays
+        self.values_per_call, self.values_are_dear = native.values_per_call, native.values_are_dear
         self.roundoff = native.roundoff
         self.scratch_bytes = native.scratch_bytes + form.nbytes
         self.thread_bytes = native.thread_bytes

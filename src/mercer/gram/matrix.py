@@ -161,7 +161,7 @@ class Gram:
     @property
     def values_are_dear(self) -> bool:
         """Whether a kernel value takes longer to evaluate than to look up."""
-        return self._store.backend.keeping_pays
+        return self._store.backend.values_are_dear
 
     @property
     def keeps_all(self) -> bool:
