@@ -27,6 +27,7 @@ _PANEL_BYTES, _LEFT_BYTES = 4 << 20, 192 << 10  # packed columns; rows of each t
 _SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
 _LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
+_ONE_THREAD_WORK = 1e7  # multiplications and the like: 0.1 to 0.3 ms, of which another thread takes 0.03 to start
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
 
 
@@ -67,7 +68,8 @@ class NativeBackend(Backend):
         rows = self._layout.rows(data)
         length = _row_length(rows) * self._layout.n_passes
         self.values_are_dear = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
-        self.values_per_call = int(min(3e7, 6e9 / (length + 20)))
+        self._value_work = length + 20
+        self.values_per_call = int(min(3e7, 6e9 / self._value_work))
         self._kernel = CompiledKernel(
             [int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns
         )
@@ -211,8 +213,7 @@ class NativeBackend(Backend):
         return classes
 
     def _threads_for(self, n_values: int) -> int:
-        # Starting a thread costs some 20 microseconds; below a millisecond of work it does not pay.
-        return self.n_threads if 60 * n_values > self.values_per_call else 1
+        return self.n_threads if self._value_work * n_values > _ONE_THREAD_WORK else 1
 
     def _table(self, data: Data) -> Table:
         held = self._tables.get(id(data))
