@@ -16,6 +16,7 @@ constexpr double kKnownToDrag = 4.0;  // and this much less once they have cost 
 constexpr double kNoise = 0x1p-23;    // of a gradient in single precision, relative to the change's length
 constexpr double kNewtonWork = 1e8;   // multiplications in one call of Newton steps in double precision
 constexpr int kNewtonCalls = 40;
+constexpr int64_t kLeastSize = 64;  // a step on fewer variables takes as long
 
 }  // namespace
 
@@ -99,7 +100,7 @@ BlockEnd Block<Real>::run(bool newton, double tol, int64_t steps) {
     const BlockSolver<Real> solver = newton ? newton_steps_of<Real>(native_) : pair_steps_of<Real>(native_);
     const BlockResult found = solver(p_, tol, steps);
     n_iter_ += found.n_iter, n_newton_ += newton ? found.n_iter : 0;
-    work_ += newton ? free * free * free / 6.0 : static_cast<double>(found.n_iter * p_.size);
+    work_ += newton ? free * free * free / 6.0 : static_cast<double>(found.n_iter * std::max(p_.size, kLeastSize));
     violation_ = found.violation;
     n_free_ = count_free();
     is_stopped_ = found.is_stopped;

@@ -29,15 +29,16 @@ class BlockOfArrays {
     BlockOfArrays(const std::string& isa, MatrixOf<const Real> matrix, ConstIndices chosen, ConstDoubles beta,
                   ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper, std::optional<ConstIndices> groups,
                   int64_t n_groups, const BlockLimits& limits, int n_threads)
-        : chosen_(chosen), matrix_(nb::cast(matrix)), stop_{nb::none()} {
-        const auto n = static_cast<int64_t>(beta.shape(0));
+        : matrix_(nb::cast(matrix)), stop_{nb::none()} {
+        const auto n = static_cast<int64_t>(beta.shape(0)), size = static_cast<int64_t>(chosen.shape(0));
         require(static_cast<int64_t>(gradient.shape(0)) == n && static_cast<int64_t>(lower.shape(0)) == n &&
                     static_cast<int64_t>(upper.shape(0)) == n &&
                     (!groups || static_cast<int64_t>(groups->shape(0)) == n),
                 "beta, gradient, lower, upper and groups must have the same length");
         require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
-        check_indices(chosen.data(), size(), n);
-        check_padded(matrix, size());
+        require(n_groups <= n, "there must not be more groups than variables");
+        check_indices(chosen.data(), size, n);
+        check_padded(matrix, size);
         const Variables all{n,
                             beta.data(),
                             gradient.data(),
@@ -47,7 +48,7 @@ class BlockOfArrays {
                             n_groups,
                             nullptr,
                             n};
-        point_.emplace(all, chosen.data(), size());
+        point_.emplace(all, chosen.data(), size);
         require(point_->is_by_group(), "variables must be chosen by group");
         BlockProblem<Real> problem = point_->problem<Real>(matrix.data(), matrix.stride(0));
         problem.n_threads = n_threads, problem.stop = Stop::ask, problem.stop_context = &stop_;
@@ -66,7 +67,7 @@ class BlockOfArrays {
             const int64_t before = block_->n_iter();
             const double enough = block_->work() + kBriefWork;
             do {
-                block_->step(most < 0 ? std::numeric_limits<int64_t>::max() : most + before - block_->n_iter());
+                block_->step(most < 0 ? std::numeric_limits<int64_t>::max() : most - (block_->n_iter() - before));
             } while (!block_->is_finished() && !block_->is_stopped() && block_->work() < enough);
         }
         stop_.rethrow();
@@ -97,19 +98,21 @@ class BlockOfArrays {
 
     // By how much the dual objective has risen, given the gradient of all variables at the point.
     double rise(ConstDoubles gradient) const {
-        check_indices(chosen_.data(), size(), static_cast<int64_t>(gradient.shape(0)));
+        check_chosen(gradient);
         return point_->rise([&](int64_t u) { return gradient.data()[u]; });
     }
 
   private:
-    int64_t size() const { return static_cast<int64_t>(chosen_.shape(0)); }
+    template <class Array>
+    void check_chosen(const Array& of_all) const {
+        check_indices(point_->chosen().data(), point_->size(), static_cast<int64_t>(of_all.shape(0)));
+    }
 
     void store(const std::vector<double>& from, const Doubles& to) const {
-        check_indices(chosen_.data(), size(), static_cast<int64_t>(to.shape(0)));
+        check_chosen(to);
         point_->store(from, to.data());
     }
 
-    ConstIndices chosen_;
     nb::object matrix_;  // stays as long as this does
     Stop stop_;
     std::optional<WorkingPoint> point_;

@@ -11,11 +11,10 @@ namespace mercer {
 
 class WorkingPoint {
   public:
-    // `chosen` stays with the caller.
     WorkingPoint(const Variables& all, const int64_t* chosen, int64_t size)
         : beta(at_chosen(all.beta, chosen, size)),
           gradient(at_chosen(all.gradient, chosen, size)),
-          chosen_(chosen),
+          chosen_(chosen, chosen + size),
           first_beta_(beta),
           first_gradient_(gradient),
           lower_(at_chosen(all.lower, chosen, size)),
@@ -31,6 +30,7 @@ class WorkingPoint {
     std::vector<double> beta, gradient;
 
     int64_t size() const { return static_cast<int64_t>(beta.size()); }
+    const std::vector<int64_t>& chosen() const { return chosen_; }
     bool is_by_group() const { return n_groups() == 0 || starts_.back() == size(); }
 
     // Of this point, which its steps move.
@@ -50,7 +50,8 @@ class WorkingPoint {
         for (int64_t k = 0; k < size(); ++k) {
             const double change = changed(k);
             if (change == 0.0) continue;
-            moves.places.push_back(k), moves.variables.push_back(chosen_[k]), moves.changes.push_back(change);
+            moves.places.push_back(k), moves.variables.push_back(chosen_[static_cast<std::size_t>(k)]);
+            moves.changes.push_back(change);
         }
         return moves;
     }
@@ -64,7 +65,7 @@ class WorkingPoint {
     double rise(GradientOf gradient_of) const {
         double sum = 0.0;
         for (int64_t k = 0; k < size(); ++k)
-            sum += changed(k) * (first_gradient_[static_cast<std::size_t>(k)] + gradient_of(chosen_[k]));
+            sum += changed(k) * (first_gradient_[static_cast<std::size_t>(k)] + gradient_of(chosen_[static_cast<std::size_t>(k)]));
         return -0.5 * sum;
     }
 
@@ -80,7 +81,7 @@ class WorkingPoint {
         return beta[static_cast<std::size_t>(k)] - first_beta_[static_cast<std::size_t>(k)];
     }
 
-    const int64_t* chosen_;
+    std::vector<int64_t> chosen_;
     std::vector<double> first_beta_, first_gradient_, lower_, upper_;
     std::vector<int64_t> starts_;  // of groups, and where the last one ends
 };
