@@ -20,7 +20,7 @@ demo: $(VENV)/.mercer
 	@echo; echo "Open the report: $(DEMO)/study/report.html"
 
 test: $(VENV)/.mercer $(VENV)/.tools
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 test-slow: $(VENV)/.mercer $(VENV)/.tools
 	$(BIN)/python -m pytest -m slow

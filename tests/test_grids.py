@@ -212,7 +212,7 @@ def test_what_fails_and_what_is_missing_is_told_of_the_line_that_searches(settin
         (LeastSquaresSVC(), {"C": loguniform(0.1, 100.0), "gamma": loguniform(1e-3, 1.0)}),
         (KernelPerceptron(kernel="rbf"), {"gamma": loguniform(1e-3, 1.0)}),
     ],
-    ids=str,
+    ids=["svc", "kernel object", "least squares", "perceptron"],
 )
 def test_random_search(machine, values):
     found = RandomizedSearchCV(machine, values, n_iter=4, cv=2, random_state=0).fit(X, Y)

@@ -410,7 +410,7 @@ def test_callables_that_return_nonsense(kernel, message):
         (2.0 * RBF(gamma=0.3) + Linear() ** 2, lambda A, B: 2 * plain.gaussian(A, B, 0.3) + (A @ B.T) ** 2),
         (Callable(laplacian), laplacian),
     ],
-    ids=str,
+    ids=["poly", "rbf", "algebra", "callable"],
 )
 def test_kernel_objects(kernel, formula):
     X, y = blobs(n=50)
