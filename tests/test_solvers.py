@@ -457,6 +457,16 @@ def test_no_more_than_max_iter_steps(max_iter):
     assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
 
 
+@pytest.mark.parametrize("max_iter", [0, 1, 50, 200])
+def test_stages_of_a_hard_margin_share_the_steps(max_iter):
+    X, y = blobs(n=400)
+    limits = Limits(max_iter=max_iter)
+    solution = solved(X, y, np.inf, limits=limits)
+    assert solution.n_iter <= max_iter
+    assert solution.status is Status.MAX_ITER
+    assert solution.limits == limits
+
+
 def test_a_limit_that_is_not_reached_changes_nothing():
     X, y = blobs(n=80)
     free, limited = solved(X, y, 10.0), solved(X, y, 10.0, limits=Limits(tol=1e-8, max_iter=10**7, max_seconds=1e6))

@@ -41,6 +41,14 @@ class Limits:
     max_iter: int = -1
     max_seconds: float | None = None
 
+    def after(self, seconds: float, n_iter: int) -> Limits:
+        """Return what is left of them once so much has been spent."""
+        return replace(
+            self,
+            max_seconds=None if self.max_seconds is None else max(0.0, self.max_seconds - seconds),
+            max_iter=self.max_iter if self.max_iter < 0 else max(0, self.max_iter - n_iter),
+        )
+
 
 @dataclass(frozen=True)
 class TraceRow:
@@ -190,6 +198,7 @@ class Solution:
             "n_iter": self.n_iter + earlier.n_iter,
             "seconds": self.seconds + earlier.seconds,
             "n_kernel_values": self.n_kernel_values + earlier.n_kernel_values,
+            "peak_memory_bytes": max(self.peak_memory_bytes, earlier.peak_memory_bytes),
         }
         certified = None if self.certified is None else replace(self.certified, **effort)  # type: ignore[arg-type]
         return replace(self, **effort, certified=certified)  # type: ignore[arg-type]

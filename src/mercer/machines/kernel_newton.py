@@ -237,7 +237,7 @@ class KernelProduct:
     def prepare(self) -> Iterator[None]:
         """Evaluate the matrix if it fits; yields after every piece of work. Raises a ValueError if values overflow."""
         size = 8 * self._gram.n**2
-        if size > self._gram.memory_limit:
+        if size > self._gram.room:
             return
         matrix = np.empty((self._gram.n, self._gram.n))
         yield from self._gram.fill_block(matrix, None, None)

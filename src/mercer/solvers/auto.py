@@ -262,7 +262,7 @@ class _Several:
         solution = _solve_alone(
             problem,
             _view(self.gram, self.parts, self.pairs[number].tolist()),
-            limits=remaining(self.limits, time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
+            limits=self.limits.after(time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
             start=start if earlier is None or _is_astray(earlier, problem) else earlier.beta,
             callback=self._listener(number),
             before=before,
@@ -328,13 +328,3 @@ def _solve_alone(
         )
     asked: Solver[Any] = solver
     return drive(asked, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption)
-
-
-def remaining(limits: Limits, spent: float, steps: int) -> Limits:
-    """Return what limits leave after so many seconds and steps."""
-    seconds = None if limits.max_seconds is None else max(0.0, limits.max_seconds - spent)
-    return replace(
-        limits,
-        max_seconds=seconds,
-        max_iter=limits.max_iter if limits.max_iter < 0 else max(0, limits.max_iter - steps),
-    )

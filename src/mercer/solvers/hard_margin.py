@@ -77,15 +77,19 @@ class HardMargin:
             if hulls.ended.is_final and squared <= _indistinct(hulls):
                 raise _infeasible(gram, hulls, squared)
             start = 2.0 / squared * hulls.beta if squared > 0.0 else None
-            if limits.max_seconds is not None:
-                spent = sum(solution.seconds for solution in rounds)
-                limits = replace(limits, max_seconds=max(0.0, limits.max_seconds - spent))
         solution = drive(
-            BatchSMO(), reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption
+            BatchSMO(),
+            reason,
+            problem,
+            gram,
+            limits=_left(limits, rounds),
+            start=start,
+            callback=callback,
+            interruption=interruption,
         )
         for earlier in rounds:
             solution = solution.after(earlier)
-        return replace(solution, solver=self.name)
+        return replace(solution, solver=self.name, limits=limits)
 
 
 def _nearest(
@@ -101,7 +105,7 @@ def _nearest(
             "nearest points",
             hull_problem,
             gram,
-            limits=replace(limits, tol=tol, tol_gap=None),
+            limits=replace(_left(limits, rounds), tol=tol, tol_gap=None),
             start=start,
             callback=callback,
             interruption=interruption,
@@ -113,6 +117,10 @@ def _nearest(
         if decided or hulls.status not in (Status.OPTIMAL, Status.STATIONARY):
             return rounds
         tol, start = 0.1 * min(tol, hulls.certificate.kkt_violation), hulls.beta
+
+
+def _left(limits: Limits, rounds: list[Solution]) -> Limits:
+    return limits.after(sum(one.seconds for one in rounds), sum(one.n_iter for one in rounds))
 
 
 def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:

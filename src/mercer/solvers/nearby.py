@@ -12,14 +12,15 @@ import numpy.typing as npt
 from mercer._core import combine_rows, solve_block
 from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Evaluation, carry_over, evaluate
-from mercer.gram import Gram, padded_block
+from mercer.gram import STATE_ARRAYS, Gram, padded_block
 from mercer.isa import select_isa
 from mercer.problems import Problem
 from mercer.problems.base import filled
 from mercer.solution import Limits, Solution, TraceRow
-from mercer.solvers.auto import remaining, select_solver, solve
+from mercer.solvers.auto import select_solver, solve
 from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
 from mercer.solvers.batch_smo import BatchSMO
+from mercer.solvers.block import newton_bytes
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption
@@ -162,7 +163,7 @@ def solve_nearby(
         limits=limits,
         evidence=Evidence.of(problem, view, beta, convex=True),
         n_kernel_values=later_gram.n_values + gram.n_values - values_before,
-        peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes,
+        peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes + STATE_ARRAYS * beta.nbytes,
     ).certify(evaluation)
     if path.ended is None and verdict is not Status.OPTIMAL:
         found = drive(
@@ -170,7 +171,7 @@ def solve_nearby(
             f"{reason}; from the known solution",
             problem,
             view,
-            limits=remaining(limits, solution.seconds, solution.n_iter),
+            limits=limits.after(solution.seconds, solution.n_iter),
             start=beta,
             callback=callback,
             interruption=interruption,
@@ -220,7 +221,7 @@ class _Path:
                     beta = self._balanced(start, by_few=True)
                 break
             watched = np.union1d(watched, chosen)
-            if 8 * watched.size**2 > self.gram.memory_limit:
+            if 8 * watched.size**2 > self.gram.room // 2:  # the rest is for Newton steps
                 break
             self._steps(evaluation, beta, watched, 0.1 * target)
             problem.balance(beta)
@@ -289,7 +290,8 @@ class _Path:
         starts = np.array([0, chosen.size] if problem.n_groups else [0], dtype=np.int64)
         for _ in range(_CALLS):
             n_free = int(np.count_nonzero((lower < block) & (block < upper)))
-            self.peak_bytes = max(self.peak_bytes, matrix.nbytes + 8 * n_free * n_free)
+            newton = newton_bytes(n_free, chosen.size, single=False)
+            self.peak_bytes = max(self.peak_bytes, matrix.nbytes + newton)
             steps = int(min(2000, max(8, _WORK / (4.0 * n_free * n_free + n_free * chosen.size + 1.0))))
             if self.limits.max_iter >= 0:
                 steps = min(steps, self.limits.max_iter - self.n_iter)
