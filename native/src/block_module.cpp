@@ -139,6 +139,7 @@ void bind_begin(nb::module_& m) {
 }  // namespace
 
 void bind_block(nb::module_& m) {
+    m.attr("BLOCK_LIMIT") = static_cast<int>(BlockEnd::limit);
     m.attr("INNER_SHARE") = kInnerShare;
     m.attr("FEW_FREE") = kFewFree;
     m.attr("MANY_FREE") = kManyFree;

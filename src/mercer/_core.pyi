@@ -182,6 +182,7 @@ def solve_machines(
 ) -> _Float: ...
 
 # Of working sets: native/include/mercer/block.hpp says what each is.
+BLOCK_LIMIT: int
 INNER_SHARE: float
 FEW_FREE: int
 MANY_FREE: int

@@ -65,7 +65,8 @@ class WorkingPoint {
     double rise(GradientOf gradient_of) const {
         double sum = 0.0;
         for (int64_t k = 0; k < size(); ++k)
-            sum += changed(k) * (first_gradient_[static_cast<std::size_t>(k)] + gradient_of(chosen_[static_cast<std::size_t>(k)]));
+            sum += changed(k) *
+                   (first_gradient_[static_cast<std::size_t>(k)] + gradient_of(chosen_[static_cast<std::size_t>(k)]));
         return -0.5 * sum;
     }
 

@@ -17,6 +17,9 @@ from mercer.settled import Kept
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+DOUBT = 1e-3
+"""Of the tolerance: how far a solver's own values may be off to be taken."""
+
 
 @dataclass
 class State:

@@ -12,7 +12,7 @@ from mercer.evaluation import Evaluation, evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.solution import Limits, Solution, TraceRow
-from mercer.solvers.base import Callback, FloatArray, Progress, Solver, State, StateT
+from mercer.solvers.base import DOUBT, Callback, FloatArray, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
 from mercer.status import Status
 
@@ -24,7 +24,6 @@ _PATIENT_WORK = 5e8  # steps times variables: some tenths of a second; or
 _IDLE_ROUNDS = 20  # such rounds, if they take no steps
 _GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
 _PROGRESS = 0.8  # nor does a violation that falls by less than this factor
-_DOUBT = 1e-3  # of the tolerance: how far a solver's own values may be off to be taken
 
 
 class _Skip(Exception):  # noqa: N818 - a request, not an error
@@ -211,7 +210,7 @@ class _Run(Generic[StateT]):
                 before=self._before,
                 kept=None if self._working is None else self._solver.kept(self._working),
                 claim=state.claim,
-                doubt=_DOUBT * self._limits.tol,
+                doubt=DOUBT * self._limits.tol,
             )
         except _Skip:
             return None

@@ -17,11 +17,10 @@ from mercer.isa import select_isa
 from mercer.problems import Problems, growth, inner, vertex
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
-from mercer.solvers.base import FloatArray, IndexArray, Progress
+from mercer.solvers.base import DOUBT, FloatArray, IndexArray, Progress
 from mercer.solvers.held_rounds import SAME, HeldRounds, Progression
 from mercer.status import Status
 
-_DOUBT = 1e-3  # of the tolerance: how far values may be off to be taken, as for any solver
 _PART = 8  # every so many-th row speaks for all
 _DRIFT = 1e-12  # of the coefficients: a sum that is further off is put right before the start
 
@@ -202,7 +201,7 @@ class HeldProblems:
             self._conditions.append(Conditions(*found))
         excess = np.array([found.excess for found in self._conditions])
         self.violations = np.maximum(0.0, excess)
-        known = unsettled <= _DOUBT * tol
+        known = unsettled <= DOUBT * tol
         self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
         at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
         finished: list[bool] = (self._proved | at_limit).tolist()

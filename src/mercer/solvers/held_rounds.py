@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from mercer._core import combine_rows, solve_held
+from mercer._core import BLOCK_LIMIT, combine_rows, solve_held
 from mercer.backends import HeldRows
 from mercer.gram import Gram
 from mercer.isa import select_isa
@@ -23,7 +23,6 @@ _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
 _LARGEST_SET = 6144  # variables: beyond, Newton steps would take too long all the same
 _ENOUGH = 0.9  # of the tolerance: gradients are true, but for the rounding of sums
-_LIMIT = 1  # mercer::BlockEnd
 
 SAME = 1e-14
 """Of a coefficient: rounding of a factor that all of them have."""
@@ -57,14 +56,14 @@ class Progression:
         self._seen = np.zeros(problems.whole.n, dtype=np.int8)
         single = map(single_precision_helps, problems.sizes.tolist(), reaches(problems, gram))
         self._precise = np.array([not helps for helps in single], dtype=np.int8)
-        self._drags, self._ends = np.zeros(n, dtype=np.int8), np.full(n, _LIMIT, dtype=np.int8)
+        self._drags, self._ends = np.zeros(n, dtype=np.int8), np.full(n, BLOCK_LIMIT, dtype=np.int8)
         self.n_iter, self.violations, self.seconds = np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n)
         self.n_done, self._wanted, self.room_bytes = 0, 0, 0
 
     @property
     def finished(self) -> bool:
         """Whether all problems have come to an end."""
-        return _LIMIT not in self._ends
+        return BLOCK_LIMIT not in self._ends
 
     def work(
         self, gram: Gram, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None
@@ -105,7 +104,7 @@ class Progression:
     def go_on(self, tol: float) -> None:
         """Begin anew from the points reached."""
         self.tol, self.n_done = tol, 0
-        self._seen[:], self._ends[:] = 0, _LIMIT
+        self._seen[:], self._ends[:] = 0, BLOCK_LIMIT
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import INNER_SHARE, solve_joint_block
+from mercer._core import BLOCK_LIMIT, INNER_SHARE, solve_joint_block
 from mercer.gram import Gram, padded_block
 from mercer.isa import select_isa
 from mercer.problems import JointHinge, Problem, inner
@@ -35,8 +35,6 @@ _SHARE, _ENOUGH = 15, 2048  # a working set holds this part of the examples at l
 
 _EXACT_CALLS = 40  # after the tolerance is met, of a small problem: its largest violation is then some rounding
 _ROUNDED = 64.0 * float(np.finfo(np.float64).eps)  # of the largest gradient, which is a sum
-
-_SOLVED, _LIMIT = 0, 1  # mercer::BlockEnd
 
 
 @dataclass
@@ -249,7 +247,7 @@ class JointRows(Solver[JointState]):
             if takes_everything(state.gram):
                 state.violation = violation
             yield
-            if end != _LIMIT:
+            if end != BLOCK_LIMIT:
                 return
 
     def _newton(

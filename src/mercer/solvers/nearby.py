@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import combine_rows, solve_block
+from mercer._core import BLOCK_LIMIT, combine_rows, solve_block
 from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Evaluation, carry_over, evaluate
 from mercer.gram import STATE_ARRAYS, Gram, padded_block
@@ -37,7 +37,6 @@ _ROUNDS = 8  # of Newton steps and evaluations; two or three do
 _ROUNDED = 0.1  # of the tolerance: of many evaluations, each from the one before; beyond, all is evaluated from nothing
 _WORK = 1e8  # multiplications in one native call, some 30 ms
 _CALLS = 100  # in a round
-_LIMIT = 1  # mercer::BlockEnd
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +298,7 @@ class _Path:
                 select_isa(), True, matrix, block, gradient, lower, upper, starts, tol, steps, gram.n_threads
             )
             self.n_iter += n_iter
-            if end != _LIMIT or self._late() is not None:
+            if end != BLOCK_LIMIT or self._late() is not None:
                 break
         beta[chosen] = block
 

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import machines_workspace, solve_machines
+from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
 from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
@@ -36,7 +36,6 @@ _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms; the machine 
 _WHOLE_MATRIX = 1024  # variables: 8 MB; beyond, working sets pay, which ask for the rows of who moves
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
 _CALL_SHARE = 60  # of a call for kernel values: half a millisecond, below which a second thread does not pay
-_LIMIT = 1  # mercer::BlockEnd
 
 
 def takes_kernel(gram: Gram) -> bool:
@@ -244,7 +243,7 @@ class Solved:
     def finished(self) -> list[bool]:
         """Return which of the problems solved so far need no other solver to go on."""
         finished: list[bool] = self.proved.tolist()
-        for number in (self.numbers[:, 0] == _LIMIT).nonzero()[0].tolist():
+        for number in (self.numbers[:, 0] == BLOCK_LIMIT).nonzero()[0].tolist():
             stopped = self.numbers[number, 1] == self.limits.max_iter
             finished[number] = stopped or (finished[number] and not is_exact(self.problems.sizes[number]))
         return finished
@@ -278,7 +277,7 @@ class Solved:
             primal=primal,
         )
         ended = conclude(Status.STALLED, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
-        if n_iter == limits.max_iter and end == _LIMIT:
+        if n_iter == limits.max_iter and end == BLOCK_LIMIT:
             ended = Status.MAX_ITER
         return Solution.evaluated(
             replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number)),
