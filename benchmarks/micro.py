@@ -172,14 +172,13 @@ def _string_rates(texts: list[str], threads: int) -> Iterator[float]:
 
 def pair_steps() -> str:
     """Microseconds for one step on a pair of variables, by size of the working set."""
-    lines = []
-    for size in BLOCKS:
-        cells = [f"{_microseconds_per_step(size, C):.2f}" for C in (1.0, 100.0)]
-        lines.append([f"{size}", *cells])
-    return table(["variables", "μs a step, C = 1", "μs a step, C = 100"], lines)
+    settings = [(dtype, C) for dtype in (np.float64, np.float32) for C in (1.0, 100.0)]
+    lines = [[f"{size}", *(f"{_microseconds_per_step(size, *one):.2f}" for one in settings)] for size in BLOCKS]
+    columns = ["μs a step, C = 1", "μs a step, C = 100"]
+    return table(["variables", *columns, *(f"{title}, single" for title in columns)], lines)
 
 
-def _microseconds_per_step(size: int, C: float) -> float:
+def _microseconds_per_step(size: int, dtype: type[np.floating[Any]], C: float) -> float:
     from mercer import RBF
     from mercer._core import solve_block
     from mercer.data import as_data
@@ -192,7 +191,7 @@ def _microseconds_per_step(size: int, C: float) -> float:
     y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(size) > 0.0, 1.0, -1.0)
     problem = c_svc(y, C)
     matrix = Gram(RBF(gamma=0.05), as_data(X), n_jobs=1).block()
-    padded = matrix.base if matrix.base is not None else matrix
+    padded = (matrix if matrix.base is None else matrix.base).astype(dtype)
     starts = np.array([0, size])
     rates = []
     for _ in range(5):

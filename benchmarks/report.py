@@ -134,21 +134,24 @@ def summary(records: Sequence[Record]) -> str:
             continue
         cells = [group.title, f"{sum(map(is_certified, mine))}/{len(mine)}"]
         for must, names in enumerate(_RIVALS.values()):
-            found = [ratio(one, names) for one in mine]
-            mean = mean_ratio(found)
-            worst = min((one.value for one in found if one is not None), default=None)
             cells += [
-                show_ratio(mean),
-                "-" if worst is None else _two_digits(worst),
+                *_mean_and_worst(mine, names),
                 show_ratio(mean_ratio(ratio(one, names, true=True) for one in mine)),
                 "-" if group.must is None else f"{group.must[must]:g}",
             ]
+        cells += _mean_and_worst(mine, ["libsvm"])
         limit = mean_ratio(times_limit(one) for one in mine)
         rows.append([*cells, show_ratio(limit), _goal_times_limit(group, mine, limit)])
     columns = ["workload", "certified"]
     for peer in _RIVALS:
         columns += [f"× {peer}", "worst", "both true", "goal"]
-    return table([*columns, "× limit", "goal"], rows) if rows else ""
+    return table([*columns, "× libsvm", "worst", "× limit", "goal"], rows) if rows else ""
+
+
+def _mean_and_worst(records: Sequence[Record], names: Sequence[str]) -> list[str]:
+    found = [ratio(one, names) for one in records]
+    worst = min((one.value for one in found if one is not None), default=None)
+    return [show_ratio(mean_ratio(found)), "-" if worst is None else _two_digits(worst)]
 
 
 def _goal_times_limit(group: Group, records: Sequence[Record], limit: Seconds | None) -> str:
@@ -314,11 +317,12 @@ A time is the median over at least three runs where they are short; contenders t
 own that has made a first call before. Every contender solves the same problem (the same float32 rows, C, γ, bias,
 tolerance {TOL:g}); mercer's time includes its certificate. *× peer*: how many times longer the peer takes than mercer
 (of scikit-learn-intelex the faster of its types of input); of several problems the geometric mean, and *worst* the
-smallest. *Both true*: the same, against the peer at a tolerance tightened (/10, /100) until its true violation is at
-most {TRUE_ENOUGH:g}. *Goal*: what the project has set itself. *× limit*: mercer's time by the time to evaluate
-K[:, SV] once with its own tiles, in single precision; the goal beside it is the factor at which the harder of the two
-goals is met (a fit at 1 takes no longer than one look at its result). *Certified*: mercer's status is `optimal`, that
-is true, and so is its certificate. *Violation* and *dual* (relative to the best of the row): recomputed from each
-result over all training rows, in float64, in NumPy; *certificate*: the violation that mercer reports. *MB*: peak memory
-of the first run beyond what its process used before, which held the rows. "> " marks lower bounds: somebody was
-stopped at the most that a fit may take, which is run once, or never came within {TRUE_ENOUGH:g}."""
+smallest; libsvm is LIBSVM's own Python module. *Both true*: the same, against the peer at a tolerance tightened (/10,
+/100) until its true violation is at most {TRUE_ENOUGH:g}. *Goal*: what the project has set itself. *× limit*:
+mercer's time by the time to evaluate K[:, SV] once with its own tiles, in single precision; the goal beside it is the
+factor at which the harder of the two goals is met (a fit at 1 takes no longer than one look at its result).
+*Certified*: mercer's status is `optimal`, that is true, and so is its certificate. *Violation* and *dual* (relative
+to the best of the row): recomputed from each result over all training rows, in float64, in NumPy; *certificate*: the
+violation that mercer reports. *MB*: peak memory of the first run beyond what its process used before, which held the
+rows. "> " marks lower bounds: somebody was stopped at the most that a fit may take, which is run once, or never came
+within {TRUE_ENOUGH:g}."""
