@@ -166,7 +166,7 @@ def test_without_a_certificate_the_bias_is_about_right():
         for _ in range(2):
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
+    with going("whole"), pytest.warns(ConvergenceWarning, match="interrupted"):
         machine = SVC(kernel=RBF(gamma=0.1), C=0.1, callback=callback).fit(X, y)
     assert machine.solution_.status is Status.UNVERIFIED
     bias = plain.figures(plain.gaussian(X, X, 0.1), y, 0.1, machine.solution_.beta).bias

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cases import blobs, hostile_tables
@@ -48,7 +48,7 @@ def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
     assert said.dual == pytest.approx(theirs.dual, rel=1e-9, abs=max(1e-9, *unknown))
     assert said.gap <= 2.0 * max(1e-9, unknown[1], 1e-9 * abs(said.dual))
     assert ours.solver == other.solver
-    assert ours.reason.replace("640: in native calls, ", "300: ") == other.reason
+    assert ours.reason.replace("2048: in native calls, ", "300: ") == other.reason
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,6 +75,94 @@ def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
     for name in ("primal", "dual", "kkt_violation", "dual_infeasibility", "n_free", "n_bounded"):
         assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), name
     assert said.dual_infeasibility <= 1e-15 * np.abs(solution.beta).sum()
+
+
+@pytest.fixture
+def in_single(monkeypatch):
+    """Have problems alone begin in single precision, however small they are."""
+    monkeypatch.setattr(small, "_DOUBLE_ALONE", 0)
+    monkeypatch.setattr(small, "EXACT_PROBLEM", 0)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(2, 90),
+    st.sampled_from([1e-2, 1.0, 1e2]),
+    st.sampled_from([1e-3, 1e-6, 1e-9]),
+    st.sampled_from(sorted(KERNELS)),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_what_begins_in_single_precision_ends_with_a_true_certificate(in_single, n, C, tol, kernel, sparse, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).round(1)
+    X[:, 3] = 1.0
+    X[n // 2 :: 3] = X[0]
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    problem = c_svc(y, C * rng.uniform(0.1, 3.0, n))
+    solution = solve(problem, Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X)), limits=Limits(tol=tol))
+    said, found = solution.certificate, solution.certificate.verify()
+    assert said.status is Status.OPTIMAL
+    assert found.kkt_violation <= tol
+    for name in ("primal", "dual", "kkt_violation", "dual_infeasibility", "n_free", "n_bounded"):
+        assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), name
+    assert said.n_kernel_values >= n * n
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 7])
+def test_threads_change_no_bit_of_what_begins_in_single_precision(n_jobs):
+    X, y = blobs(900, distance=1.0)
+    points = []
+    for threads in (1, n_jobs):
+        gram = Gram(RBF(gamma=0.5), as_data(np.hstack([X] * 20)), n_jobs=threads)
+        solution = solve(c_svc(y, 30.0), gram)
+        assert "in single precision first" in solution.reason
+        assert solution.status is Status.OPTIMAL
+        points.append(solution)
+    np.testing.assert_array_equal(points[0].beta, points[1].beta)
+    assert points[0].bias == points[1].bias
+
+
+def test_where_steps_would_be_many_others_solve_it():
+    X, y = blobs(700)
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    reasons = [solve(c_svc(y, C), gram).reason for C in (1.0, 100.0, 1e4)]
+    assert reasons == [
+        "n = 700 <= 2048: in native calls, all variables at once, in single precision first",
+        "n = 700 <= 2048: in native calls, all variables at once, in single precision first",
+        "n = 700 <= 2048: all variables at once",
+    ]
+    reasons = [solve(c_svc(y[:500], C), gram.restrict(np.arange(500))).reason for C in (1.0, 100.0, 1e4)]
+    assert ["in single" in reason for reason in reasons] == [False, True, False]
+
+
+def test_a_warm_start_begins_in_single_precision_too(in_single):
+    X, y = blobs(150, distance=1.0)
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    first = solve(c_svc(y, 1.0), gram)
+    again = solve(c_svc(y, 1.0), gram, start=first.beta)
+    assert again.status is Status.OPTIMAL
+    assert again.n_iter == 0
+    np.testing.assert_allclose(again.beta, first.beta, atol=1e-12)
+
+
+def test_a_problem_alone_asks_whether_to_stop(in_single):
+    X, y = blobs(300, distance=0.5)
+    chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 100.0)), Limits())
+    assert chosen.solve(lambda: True) == 1
+    assert chosen.solved.finished() == [False]
+    assert chosen.solved.solution(0).n_iter == 0
+    with pytest.raises(ZeroDivisionError):
+        SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 100.0)), Limits()).solve(lambda: bool(1 // 0))
+
+
+def test_the_memory_of_newton_steps_counts():
+    X, y = blobs(900, distance=0.5)
+    gram = Gram(RBF(gamma=2.0), as_data(X))
+    solution = solve(c_svc(y, 200.0), gram)
+    n_free = solution.certificate.n_free
+    assert solution.certificate.peak_memory_bytes > gram.peak_bytes + gram.arena.nbytes + n_free**2
 
 
 def test_conditions_come_from_the_final_point_alone():
@@ -275,7 +363,7 @@ def test_each_says_why_it_is_solved_so():
     X = np.random.default_rng(0).normal(size=(labels.size, 3)) + labels[:, None]
     machines = train(Gram(RBF(gamma=0.5), as_data(X)), labels, 3, 1.0)
     assert [s.reason for s in machines.solutions] == [
-        "n = 220 <= 640: in native calls, all variables at once, exact Newton steps at the end",
+        "n = 220 <= 2560: in native calls, all variables at once, exact Newton steps at the end",
         "n = 1120 <= 2560: in native calls, by working sets",
         "n = 1300 <= 2560: in native calls, by working sets",
     ]

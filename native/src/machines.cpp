@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mercer/machine_rounds.hpp"
+#include "mercer/machine_single.hpp"
 #include "mercer/parallel.hpp"
 
 namespace mercer {
@@ -20,10 +21,15 @@ constexpr int64_t kPairWork = 20'000'000;  // steps times variables: 10 to 20 ms
 constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
 // Of the largest machine: its whole matrix, or what its rounds work in.
-int64_t workspace_size(const Machine* machines, int64_t n_machines, int64_t whole_size) {
-    int64_t largest = 0;
-    for (int64_t m = 0; m < n_machines; ++m) largest = std::max(largest, machines[m].size);
-    return largest > whole_size ? machine_room(largest) : largest * padded(largest);
+int64_t workspace_size(const Machine* machines, int64_t n_machines, int64_t double_size, int64_t whole_size) {
+    int64_t most = 0;
+    for (int64_t m = 0; m < n_machines; ++m) {
+        const int64_t size = machines[m].size;
+        most = std::max(most, size > whole_size    ? machine_room(size)
+                              : size > double_size ? machine_single_room(size)
+                                                   : size * padded(size));
+    }
+    return most;
 }
 
 class Batch {
@@ -53,7 +59,7 @@ class Batch {
   private:
     void work(int64_t thread) {
         double* workspace =
-            workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines, batch_.whole_size);
+            workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines, batch_.double_size, batch_.whole_size);
         do {
             const int64_t m = next_.fetch_add(1);
             if (m >= batch_.n_machines) return;
@@ -118,15 +124,16 @@ class Batch {
         const Machine& machine = batch_.machines[m];
         MachineResult& result = results_[m];
         std::vector<double> diagonal(static_cast<std::size_t>(machine.size));
-        if (machine.size > batch_.whole_size)
-            solve_by_sets(machine, workspace, diagonal.data(), result);
+        if (machine.size > std::min(batch_.double_size, batch_.whole_size))
+            solve_in_turn(machine, workspace, diagonal.data(), result);
         else
             solve_whole(machine, workspace, diagonal.data(), result);
         describe(machine, diagonal.data(), result);
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     }
 
-    void solve_by_sets(const Machine& machine, double* workspace, double* diagonal, MachineResult& result) const {
+    // By steps in single precision, until rounding takes over.
+    void solve_in_turn(const Machine& machine, double* workspace, double* diagonal, MachineResult& result) const {
         std::vector<int64_t> rows;
         for (const int64_t part : {machine.first, machine.second})
             for (int64_t k = 0; part >= 0 && k < part_size(part); ++k) {
@@ -148,9 +155,11 @@ class Batch {
                                batch_.values + machine.offset};
         for (RowsView* side : {&problem.kernel.left, &problem.kernel.right})
             side->rows = rows.data(), side->count = machine.size;
-        const MachineEnd found =
-            machine_rounds(native_, problem, {batch_.tol, batch_.max_iter, batch_.value_work}, workspace);
+        const MachineLimits limits{batch_.tol, batch_.max_iter, batch_.value_work, batch_.stop, batch_.stop_context};
+        const auto solver = machine.size > batch_.whole_size ? machine_rounds : machine_in_single;
+        const MachineEnd found = solver(native_, problem, limits, workspace);
         result.end = found.end, result.n_iter = found.n_iter, result.n_values = found.n_values;
+        result.newton_free = found.newton_free;
     }
 
     MachinePart machine_part(int64_t part) const {
@@ -251,9 +260,10 @@ class Batch {
 
 }  // namespace
 
-int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t whole_size, int n_threads) {
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t double_size, int64_t whole_size,
+                          int n_threads) {
     return static_cast<int64_t>(kAlignment / sizeof(double)) +
-           n_threads * workspace_size(machines, n_machines, whole_size);
+           n_threads * workspace_size(machines, n_machines, double_size, whole_size);
 }
 
 int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,

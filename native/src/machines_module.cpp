@@ -13,6 +13,7 @@
 
 #include "mercer/binding.hpp"
 #include "mercer/machines.hpp"
+#include "mercer/stop.hpp"
 #include "mercer/tile_request.hpp"
 
 namespace mercer {
@@ -38,15 +39,16 @@ std::vector<Machine> make_machines(const ConstIndices& part_starts, const Pairs&
     return machines;
 }
 
-int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t whole_size, int n_threads) {
+int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t double_size, int64_t whole_size,
+                           int n_threads) {
     const std::vector<Machine> machines = make_machines(part_starts, pairs);
-    return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()), whole_size,
+    return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()), double_size, whole_size,
                              std::max(1, n_threads));
 }
 
 // A row a machine: end, n_iter, n_values, seconds (that add up to those of the call), longest, spread, largest,
-// multiplier, primal, then the conditions.
-constexpr std::size_t kMachineNumbers = 16;
+// multiplier, primal, then the conditions, and newton_free.
+constexpr std::size_t kMachineNumbers = 17;
 using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 
 MachineTable machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
@@ -54,8 +56,8 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
                       std::optional<Doubles> shared, bool fill_shared, Pairs pairs,
                       std::optional<ConstDoubles> diagonal, ConstDoubles start, ConstDoubles linear, ConstDoubles lower,
                       ConstDoubles upper, Doubles beta, Doubles values, bool grouped, double tol, int64_t max_iter,
-                      int64_t exact_size, int64_t whole_size, double value_work, double work_limit, Doubles workspace,
-                      int n_threads) {
+                      int64_t exact_size, int64_t double_size, int64_t whole_size, double value_work, double work_limit,
+                      Doubles workspace, int n_threads, nb::object stop) {
     const std::vector<Machine> list = make_machines(part_starts, pairs);
     const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
     const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
@@ -86,9 +88,12 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
                        tol,
                        max_iter,
                        exact_size,
+                       diagonal ? double_size : std::numeric_limits<int64_t>::max(),
                        diagonal ? whole_size : std::numeric_limits<int64_t>::max(),
                        value_work,
                        work_limit};
+    Stop stopping{std::move(stop)};
+    if (list.size() == 1) batch.stop = stopping.function(), batch.stop_context = &stopping;
     int64_t shared_size = 0;
     for (int64_t part = 0; part < n_parts; ++part) {
         const int64_t rows_of_part = part_starts.data()[part + 1] - part_starts.data()[part];
@@ -96,7 +101,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
     }
     require(!shared || static_cast<int64_t>(shared->shape(0)) >= shared_size, "shared must hold every part's matrix");
     require(static_cast<int64_t>(workspace.shape(0)) >=
-                machine_workspace(list.data(), batch.n_machines, batch.whole_size, n_threads),
+                machine_workspace(list.data(), batch.n_machines, batch.double_size, batch.whole_size, n_threads),
             "the workspace is too small");
     const Implementation& native = implementation(isa);
     std::vector<MachineResult> results(list.size());
@@ -110,6 +115,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         for (const MachineResult& r : results) sum += r.seconds;
         for (MachineResult& r : results) r.seconds *= sum > 0.0 ? whole.count() / sum : 1.0;  // several run at a time
     }
+    stopping.rethrow();
     auto* found = new std::vector<double>;
     nb::capsule owner(found, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
     found->reserve(results.size() * kMachineNumbers);
@@ -120,7 +126,8 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         const auto n_free = static_cast<double>(c.n_free), n_bounded = static_cast<double>(c.n_bounded);
         found->insert(found->end(),
                       {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier, r.primal,
-                       c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free, n_bounded});
+                       c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free, n_bounded,
+                       static_cast<double>(r.newton_free)});
     }
     return MachineTable(found->data(), {results.size(), kMachineNumbers}, owner);
 }
@@ -129,15 +136,15 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
 
 void bind_machines(nb::module_& m) {
     m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("whole_size"), nb::arg("n_threads"));
+          nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
     m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"),
           nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
           nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
           nb::arg("diagonal").noconvert().none(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(),
           nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("beta").noconvert(),
           nb::arg("values").noconvert(), nb::arg("grouped"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"),
-          nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"), nb::arg("workspace").noconvert(),
-          nb::arg("n_threads"));
+          nb::arg("double_size"), nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"),
+          nb::arg("workspace").noconvert(), nb::arg("n_threads"), nb::arg("stop").none() = nb::none());
 }
 
 }  // namespace mercer

@@ -152,7 +152,9 @@ def conditions(
 def sparse_rows(table: _Real, shift: _Float) -> tuple[_Index, npt.NDArray[np.int32], _Float]: ...
 def column_means(table: _Real) -> _Float: ...
 def sq_norms(table: _Real, centre: _Float) -> _Float: ...
-def machines_workspace(part_starts: _Index, pairs: _Index, whole_size: int, n_threads: int) -> int: ...
+def machines_workspace(
+    part_starts: _Index, pairs: _Index, double_size: int, whole_size: int, n_threads: int
+) -> int: ...
 def solve_machines(
     isa: str,
     kernel: CompiledKernel,
@@ -174,11 +176,13 @@ def solve_machines(
     tol: float,
     max_iter: int,
     exact_size: int,
+    double_size: int,
     whole_size: int,
     value_work: float,
     work_limit: float,
     workspace: _Float,
     n_threads: int,
+    stop: Callable[[], bool] | None = None,
 ) -> _Float: ...
 
 # Of working sets: native/include/mercer/block.hpp says what each is.

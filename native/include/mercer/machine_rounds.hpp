@@ -32,11 +32,14 @@ struct MachineLimits {
     double tol;
     int64_t max_iter;   // -1: any
     double value_work;  // what a kernel value costs, in units of a step's work on one variable
+    bool (*stop)(void*) = nullptr;  // of a machine alone: asked now and then whether to leave it at that
+    void* stop_context = nullptr;
 };
 
 struct MachineEnd {
     BlockEnd end;
     int64_t n_iter, n_values;
+    int64_t newton_free = 0;  // of a machine alone: the most free variables that Newton steps began with
 };
 
 // Doubles for the matrix of a working set: of all variables in single precision, of seven tenths or 64 in double.

@@ -22,16 +22,19 @@ struct MachineBatch {
     bool fill_shared;  // whether they are yet to be evaluated
     const Machine* machines;
     int64_t n_machines;
-    const double* diagonal;  // of the matrix of all rows; may be null where no machine is larger than whole_size
+    const double* diagonal;  // of the matrix of all rows; may be null where no machine is larger than double_size
     const double *start, *linear, *lower, *upper;
     double *beta, *values;  // beta: a feasible point each; values: K beta at the solution
     bool grouped;           // whether the sum of each machine's beta is fixed
     double tol;
     int64_t max_iter;    // for each machine
     int64_t exact_size;  // up to here Newton steps go on to the limit of double precision
-    int64_t whole_size;  // up to here the whole matrix is evaluated; beyond, machines are solved by working sets
+    int64_t double_size;  // up to here the whole matrix is evaluated, in double precision; beyond, in single,
+    int64_t whole_size;   // and up to here, the whole matrix at all; beyond, machines are solved by working sets
     double value_work;   // what a kernel value costs, in units of a step's work on one variable
     double work_limit;   // in such units: no machine is begun beyond it
+    bool (*stop)(void*) = nullptr;  // where there is one machine: asked now and then whether to leave it at that
+    void* stop_context = nullptr;
 };
 
 struct MachineResult {
@@ -42,13 +45,15 @@ struct MachineResult {
     double longest;  // of sqrt |k(x, x)|
     double spread;   // sum of |k(x, x)| beta^2: for rounding
     double largest;  // of |K beta|
+    int64_t newton_free = 0;  // the most free variables that Newton steps began with, beyond double_size
     double multiplier;
     double primal;  // where the box says what decision values are charged
     Conditions conditions;
 };
 
-// Doubles that solve_machines needs to work in; `whole_size` is the batch's.
-int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t whole_size, int n_threads);
+// Doubles that solve_machines needs to work in; sizes are the batch's.
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t double_size, int64_t whole_size,
+                          int n_threads);
 
 // Solves the first machines, as many as the work limit allows and one at least, and returns how many. Results depend on
 // neither the number of threads nor the order in which machines are solved.

@@ -17,12 +17,16 @@ IndexArray = npt.NDArray[np.int64]
 
 
 class Tiles(NamedTuple):
-    """What native code needs to evaluate a kernel on a table by itself."""
+    """What native code needs to evaluate a kernel on a table by itself.
+
+    `values_alone` are so many that a second thread does not pay for fewer.
+    """
 
     isa: str
     kernel: CompiledKernel
     table: Table
     centre: FloatArray | None
+    values_alone: int
 
 
 class Backend(ABC):

@@ -244,7 +244,7 @@ class _Several:
             return Progress(last.seconds, last.n_iter, last.violation, last.dual, self.limits.tol)
 
         while done < len(numbers) and not self._is_over():
-            ready = done + chosen.solve()
+            ready = done + chosen.solve(self._is_over)
             while done < ready and not self._stopped.requested:
                 self._tell(numbers[done], partial(progress, done))
                 done += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
+from mercer.backends import Tiles
 from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
@@ -22,20 +23,22 @@ from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import BatchSMO
-from mercer.solvers.sizes import EXACT_PROBLEM, is_exact
+from mercer.solvers.block import newton_bytes
+from mercer.solvers.sizes import EXACT_PROBLEM, WHOLE_PROBLEM, is_exact, reaches
 from mercer.status import Status
 
-SMALL_PROBLEM, SMALL_AMONG_MANY = 640, 2560
-"""Up to so many variables: alone, where its matrix in double precision stays near the processor; among many, where each
-thread has a problem of its own, and what they share is evaluated once."""
+SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
+"""Up to so many variables: alone, all of them at once; among many, where each thread has a problem of its own, and what
+they share is evaluated once."""
 
+_DOUBLE_ALONE = 640  # variables of a problem alone: its matrix in double precision stays near the processor
+_SOFT, _MILD = 10.0, 300.0  # C k(x, x): up to here steps are few; beyond, they may go astray, or on for long
 _ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
 _WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms; the machine begun last may take 100 ms more
 _WHOLE_MATRIX = 1024  # variables: 8 MB; beyond, working sets pay, which ask for the rows of who moves
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
-_CALL_SHARE = 60  # of a call for kernel values: half a millisecond, below which a second thread does not pay
 
 
 def takes_kernel(gram: Gram) -> bool:
@@ -50,19 +53,32 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     if whole.ridge is not None or whole.n_groups != 1 or whole.n_outputs != 1 or not whole.loss.charges_by_box:
         return np.zeros(len(problems), dtype=bool)
     most = min(
-        SMALL_PROBLEM if len(problems) == 1 else SMALL_AMONG_MANY,
+        SMALL_AMONG_MANY if len(problems) > 1 else SMALL_PROBLEM,
         max(_ALWAYS, isqrt(gram.room // 24)),  # half of it; 12 n^2 bytes are the most
         isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
-    return (problems.sizes <= most) & (problems.sizes > 0)
+    small: npt.NDArray[np.bool_] = (problems.sizes <= most) & (problems.sizes > 0)
+    if len(problems) == 1 and whole.n > _DOUBLE_ALONE and small[0]:
+        small[0] = reaches(problems, gram)[0] <= _MILD
+    return small
+
+
+def _sizes(problems: Problems, gram: Gram) -> tuple[int, int]:
+    """The most variables with a whole matrix in double precision, and with a whole matrix."""
+    if len(problems) > 1:
+        return _WHOLE_MATRIX, _WHOLE_MATRIX
+    in_double = problems.whole.n <= EXACT_PROBLEM or not _SOFT < reaches(problems, gram)[0] <= _MILD
+    return _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
 
 
 @final
 class SmallProblems:
     """Problems on parts of one Gram matrix, solved by native threads without Python in between.
 
-    Pair steps and exact Newton steps as in :class:`mercer.solvers.batch_smo.BatchSMO`, with the whole matrix of a
-    problem in double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several
+    Pair steps and exact Newton steps as in :class:`mercer.solvers.batch_smo.BatchSMO`. Of a problem alone: with the
+    whole matrix in double precision up to 640 variables, or 300 where steps will be many, and in single beyond; its
+    true values then come from tiles. Of several: with the whole matrix in double precision up to 1,024 variables, by
+    working sets beyond. The matrices of parts, which several
     problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in all,
     unless there are larger ones and values are cheap. Objectives and conditions come from a product
     of the matrix and the final point, apart from what the steps have left behind.
@@ -99,7 +115,8 @@ class SmallProblems:
         self._gram, self._limits = gram, limits
         counts = [part.size for part in parts]
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        large = problems.sizes > _WHOLE_MATRIX
+        self._sizes = _sizes(problems, gram)
+        large = problems.sizes > self._sizes[0]
         self._diagonal = gram.diag()[chosen] if large.any() else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
@@ -123,16 +140,20 @@ class SmallProblems:
             beta,
             np.empty_like(beta),
             gram.roundoff,
+            self._sizes,
         )
 
-    def solve(self) -> int:
-        """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many."""
+    def solve(self, stop: Callable[[], bool] | None = None) -> int:
+        """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many.
+
+        A problem alone may take longer, and asks now and then whether to `stop`.
+        """
         gram, limits, solved = self._gram, self._limits, self.solved
         problems, first = solved.problems, len(solved.numbers)
         variables = slice(problems.edges[first], None)
         tiles, whole = gram.tiles, problems.whole
         assert tiles is not None
-        n_threads = self._n_threads() if whole.n - problems.edges[first] >= _TWO_THREADS else 1
+        n_threads = self._n_threads(tiles) if whole.n - problems.edges[first] >= _TWO_THREADS else 1
         workspace, shared, filled = self._memory(n_threads)
         assert solved.about.idx is not None
         found = solve_machines(
@@ -156,11 +177,12 @@ class SmallProblems:
             limits.tol,
             limits.max_iter,
             EXACT_PROBLEM,
-            _WHOLE_MATRIX,
+            *self._sizes,
             _VALUE_WORK / gram.values_per_call,
             _WORK_LIMIT,
             workspace,
             n_threads,
+            stop,
         )
         last = first + len(found)
         finite(gram.kernel, solved.values[problems.edges[first] : problems.edges[last]])
@@ -169,20 +191,22 @@ class SmallProblems:
         gram.count(int(found[:, 2].sum()))
         solved.numbers = np.concatenate([solved.numbers, found]) if first else found
         solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
+        if found[-1, 16]:
+            solved.held_bytes += newton_bytes(int(found[-1, 16]), int(problems.sizes[last - 1]), single=True)
         return len(found)
 
-    def _n_threads(self) -> int:
+    def _n_threads(self, tiles: Tiles) -> int:
         """As many as there are, and as have room for a matrix each; that changes no result."""
         pairs = self.solved.pairs
         if len(pairs) == 1:  # the only work that is shared is evaluating its matrix
             n_values = self.solved.problems.whole.n**2
-            return self._gram.n_threads if _CALL_SHARE * n_values > self._gram.values_per_call else 1
+            return self._gram.n_threads if n_values > tiles.values_alone else 1
         one = 8 * (self._workspace(2) - self._workspace(1))
         room = (self._gram.room - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
 
     def _workspace(self, n_threads: int) -> int:
-        return machines_workspace(self._part_starts, self.solved.pairs, _WHOLE_MATRIX, n_threads)
+        return machines_workspace(self._part_starts, self.solved.pairs, *self._sizes, n_threads)
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
         """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
@@ -213,7 +237,9 @@ class Solved:
         Points, and the matrix times each.
     roundoff : float
         Of kernel values.
-    numbers : ndarray of shape (n_solved, 16)
+    sizes : tuple of two int
+        The most variables with a whole matrix in double precision, and with a whole matrix.
+    numbers : ndarray of shape (n_solved, 17)
         A row for each problem; see native/include/mercer/machines.hpp.
     held_bytes : int
         Most memory for kernel values at a time.
@@ -228,7 +254,8 @@ class Solved:
     beta: FloatArray
     values: FloatArray
     roundoff: float
-    numbers: FloatArray = field(default_factory=lambda: np.empty((0, 16)))
+    sizes: tuple[int, int]
+    numbers: FloatArray = field(default_factory=lambda: np.empty((0, 17)))
     held_bytes: int = 0
 
     def solutions(self) -> Solutions:
@@ -262,7 +289,7 @@ class Solved:
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem that has been solved, and its certificate."""
-        end, n_iter, n_values, seconds, longest, squares, largest, multiplier, primal, *conditions = self.numbers[
+        end, n_iter, n_values, seconds, longest, squares, largest, multiplier, primal, *conditions, _ = self.numbers[
             number
         ].tolist()
         problem, limits, variables = self.problems[number], self.limits, self.problems.variables(number)
@@ -285,12 +312,20 @@ class Solved:
             ended,
             limits=limits,
             solver=BatchSMO.name,
-            reason=_in_native_calls(problem.n),
+            reason=self._reason(problem.n),
             n_iter=int(n_iter),
             seconds=seconds,
             n_kernel_values=int(n_values),
             peak_memory_bytes=self.held_bytes + STATE_ARRAYS * beta.nbytes,
         )
+
+    def _reason(self, n: int) -> str:
+        in_double, whole = self.sizes
+        most = SMALL_PROBLEM if len(self.problems) == 1 else SMALL_AMONG_MANY
+        way = "by working sets" if n > whole else "all variables at once"
+        first = ", in single precision first" if in_double < n <= whole else ""
+        exact = ", exact Newton steps at the end" if is_exact(n) else ""
+        return f"n = {n} <= {most}: in native calls, {way}{first}{exact}"
 
     def _rows_of(self, number: int) -> IndexArray:
         rows, starts = self.about.idx, self.part_starts
@@ -298,14 +333,6 @@ class Solved:
         first, second = self.pairs[number].tolist()
         own = rows[starts[first] : starts[first + 1]]
         return own if second < 0 else np.concatenate([own, rows[starts[second] : starts[second + 1]]])
-
-
-def _in_native_calls(n: int) -> str:
-    """Say why a problem of `n` variables is solved so."""
-    most = SMALL_PROBLEM if n <= SMALL_PROBLEM else SMALL_AMONG_MANY
-    way = "by working sets" if n > _WHOLE_MATRIX else "all variables at once"
-    exact = ", exact Newton steps at the end" if is_exact(n) else ""
-    return f"n = {n} <= {most}: in native calls, {way}{exact}"
 
 
 def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
