@@ -59,9 +59,18 @@ MachineEnd machine_in_single(const Implementation& native, const MachineProblem&
     }
 
     const int64_t edges[2] = {0, size};
-    const BlockProblem<float> block{size,  matrix,          stride,             p.beta,     gradient.data(),
-                                    p.lower, p.upper,       edges,              p.grouped ? 1 : 0,
-                                    p.kernel.n_threads, limits.stop, limits.stop_context};
+    const BlockProblem<float> block{size,
+                                    matrix,
+                                    stride,
+                                    p.beta,
+                                    gradient.data(),
+                                    p.lower,
+                                    p.upper,
+                                    edges,
+                                    p.grouped ? 1 : 0,
+                                    p.kernel.n_threads,
+                                    limits.stop,
+                                    limits.stop_context};
     BlockLimits ends{};
     ends.tol = ends.newton_tol = kEnd * limits.tol;
     ends.violation = BlockLimits::kInfinity, ends.largest = p.largest;

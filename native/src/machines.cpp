@@ -58,8 +58,8 @@ class Batch {
 
   private:
     void work(int64_t thread) {
-        double* workspace =
-            workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines, batch_.double_size, batch_.whole_size);
+        double* workspace = workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines,
+                                                                  batch_.double_size, batch_.whole_size);
         do {
             const int64_t m = next_.fetch_add(1);
             if (m >= batch_.n_machines) return;

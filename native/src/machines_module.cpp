@@ -124,10 +124,9 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         const auto end = static_cast<double>(static_cast<int>(r.end)), n_iter = static_cast<double>(r.n_iter),
                    n_values = static_cast<double>(r.n_values);
         const auto n_free = static_cast<double>(c.n_free), n_bounded = static_cast<double>(c.n_bounded);
-        found->insert(found->end(),
-                      {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier, r.primal,
-                       c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free, n_bounded,
-                       static_cast<double>(r.newton_free)});
+        found->insert(found->end(), {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier,
+                                     r.primal, c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free,
+                                     n_bounded, static_cast<double>(r.newton_free)});
     }
     return MachineTable(found->data(), {results.size(), kMachineNumbers}, owner);
 }

@@ -30,8 +30,8 @@ struct MachineProblem {
 
 struct MachineLimits {
     double tol;
-    int64_t max_iter;   // -1: any
-    double value_work;  // what a kernel value costs, in units of a step's work on one variable
+    int64_t max_iter;               // -1: any
+    double value_work;              // what a kernel value costs, in units of a step's work on one variable
     bool (*stop)(void*) = nullptr;  // of a machine alone: asked now and then whether to leave it at that
     void* stop_context = nullptr;
 };
