@@ -11,83 +11,122 @@
 namespace mercer {
 namespace {
 
-constexpr double kMostWork = 1e8;  // steps times variables: 50 ms or so, then the caller goes on
-constexpr double kEnd = 0.5;       // of the tolerance, for rounding is yet to come
+constexpr double kMostWork = 1e8;  // as Block counts it: some 50 ms of pair steps, then the caller goes on
+constexpr int kRounds = 3;         // each from a true gradient; what rounding leaves then is for double precision
+constexpr double kEnd = 0.5;       // of the tolerance: rounding has its share, as it has for BatchSMO
 
-std::size_t at(int64_t u) { return static_cast<std::size_t>(u); }
+class Single {
+  public:
+    Single(const Implementation& native, const MachineProblem& problem, const MachineLimits& limits, double* workspace)
+        : native_(native),
+          p_(problem),
+          limits_(limits),
+          matrix_(reinterpret_cast<float*>(workspace)),
+          gradient_(p_.linear, p_.linear + p_.size()) {}
 
-// values = K beta, by tiles in double precision: of what is between support vectors, half is evaluated. Returns how
-// many values were asked for.
-int64_t multiply(const Implementation& native, const MachineProblem& p) {
-    struct Side {
-        std::vector<int64_t> variables, rows;
-    } support, others;
-    std::vector<double> weights;
-    for (int64_t u = 0; u < p.size(); ++u) {
-        Side& side = p.beta[u] != 0.0 ? support : others;
-        side.variables.push_back(u), side.rows.push_back(p.kernel.left.rows[u]);
-        if (p.beta[u] != 0.0) weights.push_back(p.beta[u]);
+    MachineEnd run() {
+        evaluate();
+        if (std::any_of(p_.beta, p_.beta + p_.size(), [](double beta) { return beta != 0.0; })) multiply();
+        for (int round = 0; round < kRounds; ++round) {
+            take_steps(round);
+            if (p_.grouped) balance(p_.size(), p_.beta, find_sum(p_.size(), p_.start), p_.lower, p_.upper);
+            multiply();
+            if (result_.end == BlockEnd::limit || violation() <= limits_.tol) break;
+        }
+        return result_;
     }
-    const auto n_support = static_cast<int64_t>(support.rows.size());
-    for (const Side* side : {&support, &others}) {
-        std::vector<double> sums(side->rows.size(), 0.0);
-        TileRequest request = p.kernel;
-        request.left.rows = side->rows.data(), request.left.count = static_cast<int64_t>(side->rows.size());
-        request.right.rows = support.rows.data(), request.right.count = n_support;
-        request.symmetric = side == &support;
-        native.matvec(request, weights.data(), 1, sums.data());
-        for (std::size_t k = 0; k < sums.size(); ++k) p.values[side->variables[k]] = sums[k];
+
+  private:
+    void evaluate() {
+        const int64_t size = p_.size(), stride = padded(size);
+        TileRequest square = p_.kernel;
+        square.symmetric = true;
+        native_.block_single(square, matrix_, stride);
+        for (int64_t u = 0; u < size; ++u) std::fill(matrix_ + u * stride + size, matrix_ + (u + 1) * stride, 0.0F);
+        result_.n_values += size * size;
     }
-    return p.size() * n_support;
-}
+
+    // To the end, or as far as there is time; from the second round on, few changes are expected.
+    void take_steps(int round) {
+        const int64_t size = p_.size(), edges[2] = {0, size};
+        const BlockProblem<float> block{size,
+                                        matrix_,
+                                        padded(size),
+                                        p_.beta,
+                                        gradient_.data(),
+                                        p_.lower,
+                                        p_.upper,
+                                        edges,
+                                        p_.grouped ? 1 : 0,
+                                        p_.kernel.n_threads,
+                                        limits_.stop,
+                                        limits_.stop_context};
+        BlockLimits ends = limits_of_round<float>(kEnd * limits_.tol, 0.0, p_.largest, true, drags_);
+        if (round > 0) ends.brief_free = size;
+        Block<float> steps(native_, block, ends);
+        const auto steps_left = [&] {
+            return limits_.max_iter < 0 ? std::numeric_limits<int64_t>::max()
+                                        : limits_.max_iter - result_.n_iter - steps.n_iter();
+        };
+        bool stopped = false;
+        while (!steps.is_finished() && !stopped && work_ + steps.work() < kMostWork) {
+            steps.step(steps_left());
+            stopped = steps.is_stopped() || (limits_.stop != nullptr && limits_.stop(limits_.stop_context));
+        }
+        if (!steps.is_finished() || stopped || steps_left() == 0) result_.end = BlockEnd::limit;
+        work_ += steps.work(), drags_ = steps.drags();
+        result_.n_iter += steps.n_iter();
+        result_.newton_free = std::max(result_.newton_free, steps.newton_free());
+    }
+
+    // Kbeta by tiles in double precision, and the gradient: of what is between support vectors, half is evaluated.
+    void multiply() {
+        struct Side {
+            std::vector<int64_t> variables, rows;
+        } support, others;
+        std::vector<double> weights;
+        for (int64_t u = 0; u < p_.size(); ++u) {
+            Side& side = p_.beta[u] != 0.0 ? support : others;
+            side.variables.push_back(u), side.rows.push_back(p_.kernel.left.rows[u]);
+            if (p_.beta[u] != 0.0) weights.push_back(p_.beta[u]);
+        }
+        const auto n_support = static_cast<int64_t>(support.rows.size());
+        for (const Side* side : {&support, &others}) {
+            std::vector<double> sums(side->rows.size(), 0.0);
+            TileRequest request = p_.kernel;
+            request.left.rows = side->rows.data(), request.left.count = static_cast<int64_t>(side->rows.size());
+            request.right.rows = support.rows.data(), request.right.count = n_support;
+            request.symmetric = side == &support;
+            native_.matvec(request, weights.data(), 1, sums.data());
+            for (std::size_t k = 0; k < sums.size(); ++k) p_.values[side->variables[k]] = sums[k];
+        }
+        result_.n_values += p_.size() * n_support;
+        for (std::size_t u = 0; u < gradient_.size(); ++u) gradient_[u] = p_.values[u] + p_.linear[u];
+    }
+
+    double violation() const {
+        double multiplier = 0.0;
+        return find_conditions({p_.size(), p_.beta, p_.values, p_.linear, p_.lower, p_.upper, p_.start, nullptr,
+                                nullptr, p_.grouped ? 1 : 0},
+                               &multiplier)
+            .excess;
+    }
+
+    const Implementation& native_;
+    const MachineProblem& p_;
+    const MachineLimits& limits_;
+    float* matrix_;
+    std::vector<double> gradient_;
+    MachineEnd result_{BlockEnd::solved, 0, 0};
+    double work_ = 0.0;
+    bool drags_ = false;
+};
 
 }  // namespace
 
-MachineEnd machine_in_single(const Implementation& native, const MachineProblem& p, const MachineLimits& limits,
+MachineEnd machine_in_single(const Implementation& native, const MachineProblem& problem, const MachineLimits& limits,
                              double* workspace) {
-    const int64_t size = p.size(), stride = padded(size);
-    auto* matrix = reinterpret_cast<float*>(workspace);
-    TileRequest square = p.kernel;
-    square.symmetric = true;
-    native.block_single(square, matrix, stride);
-    for (int64_t u = 0; u < size; ++u) std::fill(matrix + u * stride + size, matrix + (u + 1) * stride, 0.0F);
-    int64_t n_values = size * size;
-    std::vector<double> gradient(p.linear, p.linear + size);
-    if (std::any_of(p.beta, p.beta + size, [](double beta) { return beta != 0.0; })) {
-        n_values += multiply(native, p);
-        for (int64_t u = 0; u < size; ++u) gradient[at(u)] += p.values[u];
-    }
-
-    const int64_t edges[2] = {0, size};
-    const BlockProblem<float> block{size,
-                                    matrix,
-                                    stride,
-                                    p.beta,
-                                    gradient.data(),
-                                    p.lower,
-                                    p.upper,
-                                    edges,
-                                    p.grouped ? 1 : 0,
-                                    p.kernel.n_threads,
-                                    limits.stop,
-                                    limits.stop_context};
-    BlockLimits ends{};
-    ends.tol = ends.newton_tol = kEnd * limits.tol;
-    ends.violation = BlockLimits::kInfinity, ends.largest = p.largest;
-    ends.convex = true, ends.drags = false;
-    ends.most_free = ends.most_close = kFewFree;
-    Block<float> steps(native, block, ends);
-    const auto may_go_on = [&] {
-        const bool stopped = steps.is_stopped() || (limits.stop != nullptr && limits.stop(limits.stop_context));
-        return !stopped && steps.work() < kMostWork;
-    };
-    while (!steps.is_finished() && may_go_on())
-        steps.step(limits.max_iter < 0 ? std::numeric_limits<int64_t>::max() : limits.max_iter - steps.n_iter());
-    const bool limited = !steps.is_finished() || steps.n_iter() == limits.max_iter;
-
-    if (p.grouped) balance(size, p.beta, find_sum(size, p.start), p.lower, p.upper);
-    n_values += multiply(native, p);
-    return {limited ? BlockEnd::limit : BlockEnd::solved, steps.n_iter(), n_values, steps.newton_free()};
+    return Single(native, problem, limits, workspace).run();
 }
 
 }  // namespace mercer

@@ -124,16 +124,16 @@ class Batch {
         const Machine& machine = batch_.machines[m];
         MachineResult& result = results_[m];
         std::vector<double> diagonal(static_cast<std::size_t>(machine.size));
-        if (machine.size > std::min(batch_.double_size, batch_.whole_size))
-            solve_in_turn(machine, workspace, diagonal.data(), result);
+        if (machine.size > batch_.double_size)
+            solve_large(machine, workspace, diagonal.data(), result);
         else
             solve_whole(machine, workspace, diagonal.data(), result);
         describe(machine, diagonal.data(), result);
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     }
 
-    // By steps in single precision, until rounding takes over.
-    void solve_in_turn(const Machine& machine, double* workspace, double* diagonal, MachineResult& result) const {
+    // By those who begin in single precision.
+    void solve_large(const Machine& machine, double* workspace, double* diagonal, MachineResult& result) const {
         std::vector<int64_t> rows;
         for (const int64_t part : {machine.first, machine.second})
             for (int64_t k = 0; part >= 0 && k < part_size(part); ++k) {

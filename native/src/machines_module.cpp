@@ -65,6 +65,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         require(static_cast<int64_t>(array.shape(0)) == size, "every machine must have its variables");
     require(!diagonal || static_cast<int64_t>(diagonal->shape(0)) >= part_starts.data()[n_parts],
             "the diagonal must have a number for each row");
+    require(double_size <= whole_size, "double_size must be at most whole_size");
     require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
     // Several machines are one thread's work each; the values of a single one are evaluated by all of them.
     const int n_within = list.size() == 1 ? n_threads : 1;

@@ -27,12 +27,12 @@ struct MachineBatch {
     double *beta, *values;  // beta: a feasible point each; values: K beta at the solution
     bool grouped;           // whether the sum of each machine's beta is fixed
     double tol;
-    int64_t max_iter;     // for each machine
-    int64_t exact_size;   // up to here Newton steps go on to the limit of double precision
-    int64_t double_size;  // up to here the whole matrix is evaluated, in double precision; beyond, in single,
-    int64_t whole_size;   // and up to here, the whole matrix at all; beyond, machines are solved by working sets
-    double value_work;    // what a kernel value costs, in units of a step's work on one variable
-    double work_limit;    // in such units: no machine is begun beyond it
+    int64_t max_iter;               // for each machine
+    int64_t exact_size;             // up to here Newton steps go on to the limit of double precision
+    int64_t double_size;            // up to here the whole matrix is evaluated in double precision
+    int64_t whole_size;             // not less: up to here, in single; beyond, machines are solved by working sets
+    double value_work;              // what a kernel value costs, in units of a step's work on one variable
+    double work_limit;              // in such units: no machine is begun beyond it
     bool (*stop)(void*) = nullptr;  // where there is one machine: asked now and then whether to leave it at that
     void* stop_context = nullptr;
 };
@@ -42,13 +42,13 @@ struct MachineResult {
     int64_t n_iter;
     int64_t n_values;  // kernel values evaluated, but for shared ones
     double seconds;
-    double longest;           // of sqrt |k(x, x)|
-    double spread;            // sum of |k(x, x)| beta^2: for rounding
-    double largest;           // of |K beta|
-    int64_t newton_free = 0;  // the most free variables that Newton steps began with, beyond double_size
+    double longest;  // of sqrt |k(x, x)|
+    double spread;   // sum of |k(x, x)| beta^2: for rounding
+    double largest;  // of |K beta|
     double multiplier;
     double primal;  // where the box says what decision values are charged
     Conditions conditions;
+    int64_t newton_free = 0;  // the most free variables that Newton steps in single precision began with; else 0
 };
 
 // Doubles that solve_machines needs to work in; sizes are the batch's.

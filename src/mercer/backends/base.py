@@ -19,14 +19,14 @@ IndexArray = npt.NDArray[np.int64]
 class Tiles(NamedTuple):
     """What native code needs to evaluate a kernel on a table by itself.
 
-    `values_alone` are so many that a second thread does not pay for fewer.
+    Up to `one_thread_values` of them, a second thread does not pay.
     """
 
     isa: str
     kernel: CompiledKernel
     table: Table
     centre: FloatArray | None
-    values_alone: int
+    one_thread_values: int
 
 
 class Backend(ABC):

@@ -70,7 +70,7 @@ class NativeBackend(Backend):
         self.values_are_dear = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
         value_work = length + 20
         self.values_per_call = int(min(3e7, 6e9 / value_work))
-        self._values_alone = int(_ONE_THREAD_WORK / value_work)
+        self._one_thread_values = int(_ONE_THREAD_WORK / value_work)
         self._kernel = CompiledKernel(
             [int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns
         )
@@ -159,7 +159,7 @@ class NativeBackend(Backend):
 
     def tiles(self, data: Data) -> Tiles:
         """Return what native code needs; see :class:`Backend`."""
-        return Tiles(self.isa, self._kernel, self._table(data), self._centre, self._values_alone)
+        return Tiles(self.isa, self._kernel, self._table(data), self._centre, self._one_thread_values)
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
@@ -214,7 +214,7 @@ class NativeBackend(Backend):
         return classes
 
     def _threads_for(self, n_values: int) -> int:
-        return self.n_threads if n_values > self._values_alone else 1
+        return self.n_threads if n_values > self._one_thread_values else 1
 
     def _table(self, data: Data) -> Table:
         held = self._tables.get(id(data))

@@ -32,7 +32,8 @@ SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
 they share is evaluated once."""
 
 _DOUBLE_ALONE = 640  # variables of a problem alone: its matrix in double precision stays near the processor
-_SOFT, _MILD = 10.0, 300.0  # C k(x, x): up to here steps are few; beyond, they may go astray, or on for long
+# C k(x, x) up to which a problem alone has few steps to make, and beyond which they may go astray, or on for long.
+_FEW_STEPS, _MANY_STEPS = 10.0, 300.0
 _ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
@@ -59,15 +60,15 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     )
     small: npt.NDArray[np.bool_] = (problems.sizes <= most) & (problems.sizes > 0)
     if len(problems) == 1 and whole.n > _DOUBLE_ALONE and small[0]:
-        small[0] = reaches(problems, gram)[0] <= _MILD
+        small[0] = reaches(problems, gram)[0] <= _MANY_STEPS
     return small
 
 
-def _sizes(problems: Problems, gram: Gram) -> tuple[int, int]:
+def _matrix_sizes(problems: Problems, gram: Gram) -> tuple[int, int]:
     """The most variables with a whole matrix in double precision, and with a whole matrix."""
     if len(problems) > 1:
         return _WHOLE_MATRIX, _WHOLE_MATRIX
-    in_double = problems.whole.n <= EXACT_PROBLEM or not _SOFT < reaches(problems, gram)[0] <= _MILD
+    in_double = problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
     return _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
 
 
@@ -76,12 +77,12 @@ class SmallProblems:
     """Problems on parts of one Gram matrix, solved by native threads without Python in between.
 
     Pair steps and exact Newton steps as in :class:`mercer.solvers.batch_smo.BatchSMO`. Of a problem alone: with the
-    whole matrix in double precision up to 640 variables, or 300 where steps will be many, and in single beyond; its
-    true values then come from tiles. Of several: with the whole matrix in double precision up to 1,024 variables, by
-    working sets beyond. The matrices of parts, which several
-    problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in all,
-    unless there are larger ones and values are cheap. Objectives and conditions come from a product
-    of the matrix and the final point, apart from what the steps have left behind.
+    whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on in single
+    where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles. Of several: with the whole
+    matrix in double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several
+    problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in
+    all, unless there are larger ones and values are cheap. Objectives and conditions come from a product of the matrix
+    and the final point, apart from what the steps have left behind.
 
     Parameters
     ----------
@@ -115,8 +116,8 @@ class SmallProblems:
         self._gram, self._limits = gram, limits
         counts = [part.size for part in parts]
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        self._sizes = _sizes(problems, gram)
-        large = problems.sizes > self._sizes[0]
+        sizes = _matrix_sizes(problems, gram)
+        large = problems.sizes > sizes[0]
         self._diagonal = gram.diag()[chosen] if large.any() else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
@@ -140,13 +141,13 @@ class SmallProblems:
             beta,
             np.empty_like(beta),
             gram.roundoff,
-            self._sizes,
+            sizes,
         )
 
     def solve(self, stop: Callable[[], bool] | None = None) -> int:
         """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many.
 
-        A problem alone may take longer, and asks now and then whether to `stop`.
+        A problem alone that begins in single precision may take longer, and asks now and then whether to `stop`.
         """
         gram, limits, solved = self._gram, self._limits, self.solved
         problems, first = solved.problems, len(solved.numbers)
@@ -177,7 +178,7 @@ class SmallProblems:
             limits.tol,
             limits.max_iter,
             EXACT_PROBLEM,
-            *self._sizes,
+            *solved.matrix_sizes,
             _VALUE_WORK / gram.values_per_call,
             _WORK_LIMIT,
             workspace,
@@ -191,22 +192,22 @@ class SmallProblems:
         gram.count(int(found[:, 2].sum()))
         solved.numbers = np.concatenate([solved.numbers, found]) if first else found
         solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
-        if found[-1, 16]:
-            solved.held_bytes += newton_bytes(int(found[-1, 16]), int(problems.sizes[last - 1]), single=True)
+        if (newton_free := int(found[-1, -1])) > 0:
+            solved.held_bytes += newton_bytes(newton_free, int(problems.sizes[last - 1]), single=True)
         return len(found)
 
     def _n_threads(self, tiles: Tiles) -> int:
         """As many as there are, and as have room for a matrix each; that changes no result."""
         pairs = self.solved.pairs
-        if len(pairs) == 1:  # the only work that is shared is evaluating its matrix
+        if len(pairs) == 1:  # most of what is shared is evaluating its matrix
             n_values = self.solved.problems.whole.n**2
-            return self._gram.n_threads if n_values > tiles.values_alone else 1
+            return self._gram.n_threads if n_values > tiles.one_thread_values else 1
         one = 8 * (self._workspace(2) - self._workspace(1))
         room = (self._gram.room - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
 
     def _workspace(self, n_threads: int) -> int:
-        return machines_workspace(self._part_starts, self.solved.pairs, *self._sizes, n_threads)
+        return machines_workspace(self._part_starts, self.solved.pairs, *self.solved.matrix_sizes, n_threads)
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
         """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
@@ -237,10 +238,10 @@ class Solved:
         Points, and the matrix times each.
     roundoff : float
         Of kernel values.
-    sizes : tuple of two int
-        The most variables with a whole matrix in double precision, and with a whole matrix.
+    matrix_sizes : tuple of two int
+        See :func:`_matrix_sizes`.
     numbers : ndarray of shape (n_solved, 17)
-        A row for each problem; see native/include/mercer/machines.hpp.
+        A row for each problem; see native/src/machines_module.cpp.
     held_bytes : int
         Most memory for kernel values at a time.
     """
@@ -254,7 +255,7 @@ class Solved:
     beta: FloatArray
     values: FloatArray
     roundoff: float
-    sizes: tuple[int, int]
+    matrix_sizes: tuple[int, int]
     numbers: FloatArray = field(default_factory=lambda: np.empty((0, 17)))
     held_bytes: int = 0
 
@@ -320,7 +321,7 @@ class Solved:
         )
 
     def _reason(self, n: int) -> str:
-        in_double, whole = self.sizes
+        in_double, whole = self.matrix_sizes
         most = SMALL_PROBLEM if len(self.problems) == 1 else SMALL_AMONG_MANY
         way = "by working sets" if n > whole else "all variables at once"
         first = ", in single precision first" if in_double < n <= whole else ""
