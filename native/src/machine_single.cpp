@@ -11,9 +11,13 @@
 namespace mercer {
 namespace {
 
-constexpr double kMostWork = 1e8;  // as Block counts it: some 50 ms of pair steps, then the caller goes on
-constexpr int kRounds = 3;         // each from a true gradient; what rounding leaves then is for double precision
-constexpr double kEnd = 0.5;       // of the tolerance: rounding has its share, as it has for BatchSMO
+// Others begin anew where steps take longer than some 50 ms, where more variables change sides in Newton steps than
+// these, and where the first steps from 0 leave more than so many times the violation there.
+constexpr double kMostWork = 1e8;
+constexpr int64_t kMostFree = 1024, kMostChanges = 200;
+constexpr double kAstray = 3.0;
+constexpr int kRounds = 3;    // each from a true gradient; what rounding leaves then is for double precision
+constexpr double kEnd = 0.5;  // of the tolerance: rounding has its share, as it has for BatchSMO
 
 class Single {
   public:
@@ -22,11 +26,14 @@ class Single {
           p_(problem),
           limits_(limits),
           matrix_(reinterpret_cast<float*>(workspace)),
+          start_(p_.beta, p_.beta + p_.size()),
           gradient_(p_.linear, p_.linear + p_.size()) {}
 
     MachineEnd run() {
         evaluate();
-        if (std::any_of(p_.beta, p_.beta + p_.size(), [](double beta) { return beta != 0.0; })) multiply();
+        std::fill_n(p_.values, p_.size(), 0.0);
+        starts_at_zero_ = std::all_of(p_.beta, p_.beta + p_.size(), [](double beta) { return beta == 0.0; });
+        if (!starts_at_zero_) multiply();
         for (int round = 0; round < kRounds; ++round) {
             take_steps(round);
             if (p_.grouped) balance(p_.size(), p_.beta, find_sum(p_.size(), p_.start), p_.lower, p_.upper);
@@ -62,18 +69,25 @@ class Single {
                                         limits_.stop,
                                         limits_.stop_context};
         BlockLimits ends = limits_of_round<float>(kEnd * limits_.tol, 0.0, p_.largest, true, drags_);
+        ends.most_free = ends.most_close = kMostFree;
         if (round > 0) ends.brief_free = size;
+        if (starts_at_zero_ && round == 0) ends.astray = kAstray * violation();
         Block<float> steps(native_, block, ends);
         const auto steps_left = [&] {
             return limits_.max_iter < 0 ? std::numeric_limits<int64_t>::max()
                                         : limits_.max_iter - result_.n_iter - steps.n_iter();
         };
-        bool stopped = false;
-        while (!steps.is_finished() && !stopped && work_ + steps.work() < kMostWork) {
-            steps.step(steps_left());
+        bool stopped = false, too_hard = false;
+        while (!steps.is_finished() && !stopped && !too_hard) {
+            const bool newton = steps.is_at_newton();
+            steps.step(newton ? std::min(steps_left(), kMostChanges - steps.n_newton()) : steps_left());
             stopped = steps.is_stopped() || (limits_.stop != nullptr && limits_.stop(limits_.stop_context));
+            too_hard = steps.n_newton() >= kMostChanges || work_ + steps.work() >= kMostWork;
         }
-        if (!steps.is_finished() || stopped || steps_left() == 0) result_.end = BlockEnd::limit;
+        too_hard = steps.is_astray() || (too_hard && !steps.is_finished());
+        if (!steps.is_finished() || too_hard || stopped || steps_left() == 0) result_.end = BlockEnd::limit;
+        // From such a point others take longer than from where these steps began.
+        if (too_hard && !stopped && limits_.max_iter < 0) std::copy(start_.begin(), start_.end(), p_.beta);
         work_ += steps.work(), drags_ = steps.drags();
         result_.n_iter += steps.n_iter();
         result_.newton_free = std::max(result_.newton_free, steps.newton_free());
@@ -116,10 +130,10 @@ class Single {
     const MachineProblem& p_;
     const MachineLimits& limits_;
     float* matrix_;
-    std::vector<double> gradient_;
+    std::vector<double> start_, gradient_;
     MachineEnd result_{BlockEnd::solved, 0, 0};
     double work_ = 0.0;
-    bool drags_ = false;
+    bool drags_ = false, starts_at_zero_ = false;
 };
 
 }  // namespace

@@ -236,7 +236,8 @@ class _Several:
     def solve_small(self, numbers: Sequence[int], given: Sequence[FloatArray | None]) -> Solutions | None:
         """Solve small ones, many in a native call; return all solutions, where nobody needs to go on."""
         own = self.problems.take(numbers), [given[k] for k in numbers]
-        chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits)
+        alone = len(self.problems) == 1
+        chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits, alone=alone)
         done, solved = 0, chosen.solved
 
         def progress(k: int) -> Progress:

@@ -64,9 +64,9 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     return small
 
 
-def _matrix_sizes(problems: Problems, gram: Gram) -> tuple[int, int]:
+def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, int]:
     """The most variables with a whole matrix in double precision, and with a whole matrix."""
-    if len(problems) > 1:
+    if not alone:
         return _WHOLE_MATRIX, _WHOLE_MATRIX
     in_double = problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
     return _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
@@ -97,6 +97,8 @@ class SmallProblems:
         Where each begins; None for its own starting point.
     limits : Limits
         `max_iter` is for each problem; seconds are the caller's to watch.
+    alone : bool
+        Whether there is one problem, and others are not left out for their size.
 
     Attributes
     ----------
@@ -112,11 +114,13 @@ class SmallProblems:
         problems: Problems,
         starts: Sequence[FloatArray | None],
         limits: Limits,
+        *,
+        alone: bool,
     ) -> None:
         self._gram, self._limits = gram, limits
         counts = [part.size for part in parts]
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        sizes = _matrix_sizes(problems, gram)
+        sizes = _matrix_sizes(problems, gram, alone=alone)
         large = problems.sizes > sizes[0]
         self._diagonal = gram.diag()[chosen] if large.any() else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
@@ -322,7 +326,7 @@ class Solved:
 
     def _reason(self, n: int) -> str:
         in_double, whole = self.matrix_sizes
-        most = SMALL_PROBLEM if len(self.problems) == 1 else SMALL_AMONG_MANY
+        most = SMALL_PROBLEM if whole == WHOLE_PROBLEM else SMALL_AMONG_MANY
         way = "by working sets" if n > whole else "all variables at once"
         first = ", in single precision first" if in_double < n <= whole else ""
         exact = ", exact Newton steps at the end" if is_exact(n) else ""
