@@ -52,6 +52,17 @@ def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
     assert ours.reason.replace("2048: in native calls, ", "300: ") == other.reason
 
 
+def weighted_repeats(n, seed):
+    """Rows with duplicates and a constant column, of two classes, and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).round(1)
+    X[:, 3] = 1.0
+    X[n // 2 :: 3] = X[0]
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return X, y, rng.uniform(0.1, 3.0, n)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(2, 60),
@@ -62,15 +73,8 @@ def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
 )
 def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
     """By NumPy's kernel values, over weights, duplicates and constant columns."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4)).round(1)
-    X[:, 3] = 1.0
-    X[n // 2 :: 3] = X[0]
-    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
-    y[:2] = 1.0, -1.0
-    solution = solve(
-        c_svc(y, C * rng.uniform(0.1, 3.0, n)), Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X))
-    )
+    X, y, weights = weighted_repeats(n, seed)
+    solution = solve(c_svc(y, C * weights), Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X)))
     said, found = solution.certificate, solution.certificate.verify()
     assert said.status is Status.OPTIMAL
     for name in ("primal", "dual", "kkt_violation", "dual_infeasibility", "n_free", "n_bounded"):
@@ -95,13 +99,8 @@ def in_single(monkeypatch):
     st.integers(0, 2**32 - 1),
 )
 def test_what_begins_in_single_precision_ends_with_a_true_certificate(in_single, n, C, tol, kernel, sparse, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4)).round(1)
-    X[:, 3] = 1.0
-    X[n // 2 :: 3] = X[0]
-    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
-    y[:2] = 1.0, -1.0
-    problem = c_svc(y, C * rng.uniform(0.1, 3.0, n))
+    X, y, weights = weighted_repeats(n, seed)
+    problem = c_svc(y, C * weights)
     gram = Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X))
     if gram.largest_diagonal * (problem.upper - problem.lower).max() <= small._MANY_STEPS:
         native = SmallProblems(gram, *alone(problem), Limits(tol=tol), alone=True)

@@ -15,9 +15,9 @@ namespace {
 // these, and where the first steps from 0 leave more than so many times the violation there.
 constexpr double kMostWork = 1e8;
 constexpr int64_t kMostFree = 1024, kMostChanges = 200;
-constexpr double kAstray = 3.0;
-constexpr int kRounds = 3;    // each from a true gradient; what rounding leaves then is for double precision
-constexpr double kEnd = 0.5;  // of the tolerance: rounding has its share, as it has for BatchSMO
+constexpr double kAstray = 3.0;  // as in BatchSMO (solvers/block.py)
+constexpr int kRounds = 3;       // each from a true gradient; what rounding leaves then is for double precision
+constexpr double kEnd = 0.5;     // of the tolerance: rounding has its share, as it has for BatchSMO
 
 class Single {
   public:

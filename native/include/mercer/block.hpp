@@ -66,9 +66,9 @@ class AnyBlock {
     virtual void go_on_from_here() = 0;
 
     bool is_finished() const { return phase_ == Phase::finished; }
-    bool is_at_newton() const { return phase_ == Phase::newton; }  // whether Newton steps come next
     bool is_astray() const { return is_astray_; }                  // whether that is why
     bool is_stopped() const { return is_stopped_; }                // by whom the problem asks
+    bool is_at_newton() const { return phase_ == Phase::newton; }  // whether Newton steps come next
     bool drags() const { return limits_.drags; }
     int64_t n_iter() const { return n_iter_; }
     int64_t n_newton() const { return n_newton_; }  // of these steps
