@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -181,7 +182,9 @@ class Mercer(Estimator):
         return Model(support, beta[support], self.machine.biases, _claims(self.machine.certificate))
 
     def claims(self) -> dict[str, Any]:
-        return _claims(self.machine.certificate_)
+        began = time.perf_counter()
+        certificate = self.machine.certificate_
+        return {**_claims(certificate), "reading_seconds": time.perf_counter() - began}
 
     def limit(self) -> Callable[[], object]:
         """Return what evaluates K[:, SV] once, with the engine's own tiles, in the precision that fits begin in."""

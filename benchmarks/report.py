@@ -218,11 +218,13 @@ def _truths(records: Sequence[Record]) -> str:
         ours = results["mercer"]
         cells = [find(one["problem"]).label, _show(ours["n_support"], ",")]
         cells.append(_show(ours["claims"].get("violation")))
+        reading = ours["claims"].get("reading_seconds")
+        cells.append(show_seconds(None if reading is None else Seconds(reading)))
         cells += _cells(one, names, lambda result: _show(result["violation"]))
         cells += _cells(one, names, lambda result, best=best: _shortfall(result["dual"], best))  # type: ignore[misc]
         cells += _cells(one, names, lambda result: _show(_megabytes(result["peak_bytes"]), ".0f"))
         rows.append(cells)
-    columns = ["truth", "SV", "certificate"]
+    columns = ["truth", "SV", "certificate", "objectives"]
     columns += [f"{what} {name}" for what in ("violation", "dual", "MB") for name in names]
     return table(columns, rows)
 
@@ -315,14 +317,15 @@ def _megabytes(size: int | None) -> float | None:
 LEGEND = f"""\
 A time is the median over at least three runs where they are short; contenders take turns, each in a process of its
 own that has made a first call before. Every contender solves the same problem (the same float32 rows, C, γ, bias,
-tolerance {TOL:g}); mercer's time includes its certificate. *× peer*: how many times longer the peer takes than mercer
-(of scikit-learn-intelex the faster of its types of input); of several problems the geometric mean, and *worst* the
-smallest; libsvm is LIBSVM's own Python module. *Both true*: the same, against the peer at a tolerance tightened (/10,
-/100) until its true violation is at most {TRUE_ENOUGH:g}. *Goal*: what the project has set itself. *× limit*:
-mercer's time by the time to evaluate K[:, SV] once with its own tiles, in single precision; the goal beside it is the
-factor at which the harder of the two goals is met (a fit at 1 takes no longer than one look at its result).
-*Certified*: mercer's status is `optimal`, that is true, and so is its certificate. *Violation* and *dual* (relative
-to the best of the row): recomputed from each result over all training rows, in float64, in NumPy; *certificate*: the
-violation that mercer reports. *MB*: peak memory of the first run beyond what its process used before, which held the
-rows. "> " marks lower bounds: somebody was stopped at the most that a fit may take, which is run once, or never came
-within {TRUE_ENOUGH:g}."""
+tolerance {TOL:g}); mercer's time includes its certificate, which is violation and gap: *objectives* is what it takes
+to read `certificate_` for the first time, which has objectives in float64 too. *× peer*: how many times longer the
+peer takes than mercer (of scikit-learn-intelex the faster of its types of input); of several problems the geometric
+mean, and *worst* the smallest; libsvm is LIBSVM's own Python module. *Both true*: the same, against the peer at a
+tolerance tightened (/10, /100) until its true violation is at most {TRUE_ENOUGH:g}. *Goal*: what the project has set
+itself. *× limit*: mercer's time by the time to evaluate K[:, SV] once with its own tiles, in single precision; the
+goal beside it is the factor at which the harder of the two goals is met (a fit at 1 takes no longer than one look at
+its result). *Certified*: mercer's status is `optimal`, that is true, and so is its certificate. *Violation* and
+*dual* (relative to the best of the row): recomputed from each result over all training rows, in float64, in NumPy;
+*certificate*: the violation that mercer reports. *MB*: peak memory of the first run beyond what its process used
+before, which held the rows. "> " marks lower bounds: somebody was stopped at the most that a fit may take, which is
+run once, or never came within {TRUE_ENOUGH:g}."""

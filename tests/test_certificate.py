@@ -19,7 +19,8 @@ from mercer.data import as_data
 from mercer.evaluation import evaluate, relative_gap
 from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
-from mercer.problems import c_svc, nearest_points
+from mercer.problems import c_svc, epsilon_svr, nearest_points
+from mercer.settled import Kept, Plan
 from mercer.solvers import Limits, solve
 from mercer.status import Status
 
@@ -388,6 +389,89 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
     assert found.bias == pytest.approx(fresh.bias, rel=0, abs=value)
     assert found.primal == pytest.approx(fresh.primal, rel=0, abs=objective)
     assert found.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
+
+
+@given(
+    log_C=st.floats(-3.0, 2.0),
+    tol=st.sampled_from([1.0, 1e-3]),
+    kind=st.sampled_from(["classification", "regression"]),
+    worst=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=300)
+def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objectives(log_C, tol, kind, worst, seed):
+    rng = np.random.default_rng(seed)
+    X, y = blobs(150, 4, seed, distance=rng.uniform(0.0, 3.0))
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    if kind == "classification":
+        problem = c_svc(y, 10.0**log_C * 10.0 ** rng.uniform(-1, 1, 150))
+    else:
+        problem = epsilon_svr(y + rng.normal(size=150), 10.0**log_C, 0.1)
+    beta = solve(problem, gram, limits=Limits(tol=tol)).beta
+    gram = gram if problem.rows is None else gram.restrict(problem.rows)
+    double = evaluate(problem, gram, beta)
+    # The worst that kept values may be within their bound: each off towards the level that it must not pass.
+    bound = gram.single_precision_bound(beta)
+    towards = -np.sign(double.gradient + double.bias) if worst else rng.choice([-1.0, 1.0], problem.n)
+    off = 0.99 * bound * towards
+    if problem.rows is not None:  # both variables of a row have its value
+        off = off[: problem.n // 2][problem.rows]
+    followed = np.ones(problem.n, dtype=bool)
+    kept = Kept(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.settled._FEW_FREE", 1.0)
+        found = evaluate(problem, gram, beta, hint=double.gradient + off, kept=kept, by_side=True)
+    value = 1e-9 * max(1.0, np.abs(double.values).max())
+    objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
+    assert (np.abs(found.values - double.values) <= found.known.doubt + found.rounding).all()
+    assert found.excess == pytest.approx(double.excess, rel=0, abs=value)
+    assert found.bias == pytest.approx(double.bias, rel=0, abs=value)
+    assert found.primal - found.dual == pytest.approx(double.primal - double.dual, rel=0, abs=objective)
+    assert found.dual == pytest.approx(double.dual, rel=0, abs=found.objective_doubt + objective)
+    assert found.relative_gap >= double.relative_gap - 1e-9
+
+
+def soft():
+    """A machine most of whose support vectors are at the bound."""
+    X, y = blobs(3000, 5, distance=1.0)
+    return X, y, solved(X, y, 0.1, RBF(gamma=0.1))
+
+
+def test_objectives_are_true_once_somebody_asks():
+    X, y, solution = soft()
+    left = solution.certified
+    assert 0.0 < left.objective_doubt < 0.2 * left.dual
+    assert f"known to within {left.objective_doubt:.2g}" in str(left)
+    certificate = solution.certificate
+    assert certificate is solution.certificate
+    assert certificate.objective_doubt == 0.0
+    check(solution, X, y, 0.1, lambda A, B: plain.gaussian(A, B, 0.1))
+    assert certificate.dual != left.dual
+    assert abs(certificate.dual - left.dual) <= left.objective_doubt
+    assert certificate.gap == pytest.approx(left.gap, rel=0, abs=1e-12 * certificate.dual)
+    assert left.relative_gap >= certificate.relative_gap - 1e-15
+    assert certificate.verify().dual == pytest.approx(certificate.dual, rel=1e-12)
+
+
+def test_objectives_go_with_a_solution_that_is_pickled():
+    _, _, solution = soft()
+    again = pickle.loads(pickle.dumps(solution))
+    assert again.certificate.objective_doubt == 0.0
+    assert again.certificate.dual == solution.certificate.dual
+
+
+def test_training_data_that_change_after_the_fit_are_found_out():
+    X, _, solution = soft()
+    X *= 1.5
+    with pytest.warns(RuntimeWarning, match="the training data have changed since the fit"):
+        certificate = solution.certificate
+    assert certificate is solution.certified
+
+
+def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex():
+    X, y = blobs(3000, 5, distance=1.0)
+    assert solved(X, y, 100.0, RBF(gamma=1.0)).certified.objective_doubt == 0.0
+    assert solved(X, y, 0.1, Sigmoid(gamma=0.01)).certified.objective_doubt == 0.0
 
 
 def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):

@@ -172,6 +172,19 @@ def test_long_rows_do_not_break_the_bound(isa, stored):
         assert largest_ratio(program, X, stored, isa) <= 1.0
 
 
+@every_storage
+def test_rows_far_out_have_a_bound_of_their_own(stored, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 8)) * np.where(np.arange(60) % 10, 1.0, 30.0)[:, None]
+    data, weights = as_data(X if stored == "dense" else sp.csr_array(X)), np.ones((60, 1))
+    backend = NativeBackend(RBF(gamma=0.05).lower(), data, n_jobs=1)
+    values, bound = backend.matvec_bounded(data, None, data, None, weights)
+    monkeypatch.setattr("mercer.backends.rounding._WORTH_A_GROUP", 0.0)
+    _, of_all = backend.matvec_bounded(data, None, data, None, weights)
+    near = np.arange(60) % 10 != 0
+    assert (np.abs(values[:, 0] - exact(RBF(gamma=0.05).lower(), X, X).sum(axis=1)) <= bound).all()
+    assert bound[near].max() < 0.2 * of_all[near].min()
+
+
 # Climbed.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -67,6 +68,12 @@ class Evidence:
         rows = gram.idx if idx is None else idx
         return cls(problem, gram.kernel, gram.data, rows, beta, convex, gram.n_threads, gram.memory_limit)
 
+    def dual(self) -> float:
+        """Return the dual objective, with kernel values in double precision between all support vectors."""
+        used = np.flatnonzero(self.beta)
+        quadratic = inner(self.beta[used], self.gram().matvec(self.beta, used))
+        return -0.5 * quadratic - inner(self.problem.linear, self.beta)
+
     def whole(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
         backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
@@ -114,6 +121,9 @@ class Certificate:
         scratch. What the system's allocator keeps of freed memory, 16 MiB at most in tests, comes on top.
     tol, tol_gap : float, float or None
         What was asked for.
+    objective_doubt : float
+        How far `primal` and `dual` may be off, by the same number. A fit leaves that open where it does not need them,
+        and it is 0 once an estimator or a solution is asked for its certificate: see :meth:`with_objectives`.
     parts : tuple of Certificate
         Those of the sub-problems, where there are several.
     """
@@ -135,8 +145,32 @@ class Certificate:
     peak_memory_bytes: int
     tol: float
     tol_gap: float | None
+    objective_doubt: float = 0.0
     parts: tuple[Certificate, ...] = ()
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    def with_objectives(self) -> Certificate:
+        """Return it with objectives in double precision throughout, where the fit has left them open.
+
+        Costs half of the kernel values between support vectors. What a fit has proved of the objectives is held against
+        them: where they are not within `objective_doubt`, the training data are others by now, which a warning says,
+        and nothing changes.
+        """
+        if self.evidence is None or not self.objective_doubt:
+            return self
+        dual = self.evidence.dual()
+        room = self.objective_doubt + self.rounding * float(np.abs(self.evidence.beta).sum())
+        if not abs(dual - self.dual) <= room:
+            warnings.warn(
+                "the training data have changed since the fit: what it proved is as true as it was, but objectives are "
+                f"known to within {self.objective_doubt:.2g} only. Read `certificate_` before the data change.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            return self
+        primal = dual + self.gap
+        gap = relative_gap(primal, dual)
+        return replace(self, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_doubt=0.0)
 
     def verify(self) -> Certificate:
         """Return this certificate computed anew, in float64 and with `kernel.block` instead of the tiles.
@@ -213,6 +247,7 @@ class Certificate:
             ("primal objective", f"{self.primal:.10g}"),
             ("dual objective", f"{self.dual:.10g}"),
             ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
+            *([("objectives", f"known to within {self.objective_doubt:.2g}")] if self.objective_doubt else []),
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
             ("rounding", f"{self.rounding:.2g} of a decision value"),
@@ -268,6 +303,7 @@ def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
         "n_support": evaluation.n_free + evaluation.n_bounded,
         "n_free": evaluation.n_free,
         "n_bounded": evaluation.n_bounded,
+        "objective_doubt": evaluation.objective_doubt,
     }
 
 

@@ -15,7 +15,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
 from mercer.roundoff import rounding_of
-from mercer.settled import Kept, product_of, settle, values_of
+from mercer.settled import Kept, in_double, product_of, settle, values_of
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -64,8 +64,12 @@ class Evaluation:
         smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
     excess : float
         The same where it is negative too: by how much the conditions hold.
+    primal, dual : float
+        Objectives. Their difference, the gap, is in double precision always.
     known : Known, optional
         From where the evaluation of a point nearby may go on.
+    objective_doubt : float
+        How far both objectives may be off, by the same number: 0 unless support vectors take part by their side.
     """
 
     values: FloatArray
@@ -82,6 +86,7 @@ class Evaluation:
     n_free: int
     n_bounded: int
     known: Known | None = None
+    objective_doubt: float = 0.0
 
     @classmethod
     def of(
@@ -111,12 +116,13 @@ class Evaluation:
             n_free=conditions.n_free,
             n_bounded=conditions.n_bounded,
             known=known,
+            objective_doubt=0.0 if known is None else 0.5 * inner(np.abs(known.beta), known.doubt),
         )
 
     @property
     def relative_gap(self) -> float:
-        """(P - D) / max(1, |P|, |D|)."""
-        return relative_gap(self.primal, self.dual)
+        """(P - D) / max(1, |P|, |D|), or more by what is open of P and D."""
+        return relative_gap(self.primal, self.dual, self.objective_doubt)
 
     def beats(self, other: Evaluation, *, convex: bool) -> bool:
         """Whether its point is the better one, whatever rounding has made of it.
@@ -135,11 +141,11 @@ class Evaluation:
         return self.rounding * (self.mass + steepness) / max(1.0, abs(self.primal), abs(self.dual))
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return (P - D) / max(1, |P|, |D|); infinite where the primal point is infeasible."""
+def relative_gap(primal: float, dual: float, doubt: float = 0.0) -> float:
+    """Return (P - D) / max(1, |P|, |D|), or more by what P and D are off; infinite where the point is infeasible."""
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / max(1.0, abs(primal), abs(dual))
+    return (primal - dual) / max(1.0, max(abs(primal), abs(dual)) - doubt)
 
 
 def evaluate(
@@ -152,6 +158,7 @@ def evaluate(
     kept: Kept | None = None,
     claim: FloatArray | None = None,
     doubt: float = 0.0,
+    by_side: bool = False,
 ) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
 
@@ -176,6 +183,9 @@ def evaluate(
         K beta, as somebody claims, at every row that kernel values are held of (`mercer.backends.HeldRows`). It is
         taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and that
         is counted as rounding.
+    by_side : bool
+        Whether support vectors at a bound may take part by their side alone, too: violation, bias and gap are those of
+        double precision all the same, and objectives to within `objective_doubt`. For a problem that is convex.
 
     Raises
     ------
@@ -194,6 +204,7 @@ def evaluate(
     positive semidefinite kernel, and `Gram.value_bound` for any other.
     """
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
+    by_side = by_side and problem.ridge is None
     if claim is not None:
         assert isinstance(gram.data, HeldRows)
         rows = gram.held_rows
@@ -206,12 +217,12 @@ def evaluate(
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
-        values, open_by = values_of(problem, gram, beta, offset, check, hint, kept)
+        values, open_by = values_of(problem, gram, beta, offset, check, hint, kept, by_side)
         rounding = rounding_of(gram, problem.by_output(beta), values)
     else:
         values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
         open_by = known.doubt.copy()
-        settle(problem, gram, beta, offset, values, open_by, check)
+        settle(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
         rounding = before.rounding + rounding_of(gram, problem.by_output(change), values)
     found = conditions_of(problem, beta, values)
     return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), open_by))
@@ -267,7 +278,7 @@ def carry_over(
         rounding = max(rounding, rounding_of(later_gram, beta, values))
     values = finite(later_gram.kernel, values)
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
-    settle(later, later_gram, beta, offset, values, doubt, check)
+    settle(later, later_gram, beta, offset, values, doubt, check, in_double(later, beta, by_side=False))
     found = conditions_of(later, beta, values)
     return Evaluation.of(later, values, values + offset, *found, rounding, Known(beta, doubt))
 

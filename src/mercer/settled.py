@@ -13,11 +13,13 @@ from mercer.kernels.base import finite
 from mercer.problems import Problem
 
 FloatArray = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
 _HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
 _WITNESSES = 64  # one variable in so many is evaluated twice, to see whether kept values are what they are said to be
+_FEW_FREE = 1 / 3  # of all support vectors: a row in double precision costs twice as much, and half among themselves
 _MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
 
 
@@ -35,7 +37,7 @@ class Plan(NamedTuple):
     """
 
     n_values: int
-    followed: npt.NDArray[np.bool_]
+    followed: Flags
     run: Callable[[Callable[[], None] | None], FloatArray]
 
 
@@ -54,7 +56,7 @@ class Kept(NamedTuple):
 
     travelled: FloatArray
     n_terms: int
-    plan: Callable[[npt.NDArray[np.bool_]], Plan]
+    plan: Callable[[Flags], Plan]
 
 
 def values_of(
@@ -65,19 +67,22 @@ def values_of(
     check: Callable[[], None] | None,
     hint: FloatArray | None,
     kept: Kept | None,
+    by_side: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """K beta, in double precision wherever it could matter, and how far each value may be off.
 
-    Support vectors are evaluated in double precision. Any other variable takes part only by being on the right side:
-    of the multiplier of its group, and of the best gradient among those that can move the other way. Where its
-    gradient in single precision is further from both than the proved bound, that is settled, and its slack is 0. All
-    others are evaluated in double precision, until none is open.
+    Support vectors are evaluated in double precision; with `by_side`, free ones are, and the others where that costs no
+    more. Any other variable takes part only by being on the right side: of the multiplier of its group, and of the best
+    gradient among those that can move the other way. Where its gradient in single precision is further from both than
+    the proved bound, that is settled. All others are evaluated in double precision, until none is open.
     """
-    exact = (beta != 0.0) | ((problem.lower < beta) & (beta < problem.upper))
+    exact = in_double(problem, beta, by_side=False)
     # Several outputs share their kernel values, and nearly every row is a support vector of some of them.
     plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
     if kept is not None and hint is not None and not plain:
-        found = _from_kept(problem, gram, beta, offset, check, hint, kept, exact)
+        free = in_double(problem, beta, by_side=True)
+        few = by_side and np.count_nonzero(free) < _FEW_FREE * np.count_nonzero(beta)
+        found = _from_kept(problem, gram, beta, offset, check, hint, kept, free if few else exact)
         if found is not None:
             return finite(gram.kernel, found[0]), found[1]
     mostly = plain or np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
@@ -92,8 +97,14 @@ def values_of(
     single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
     values[single], doubt[single] = gram.matvec_bounded(beta, single, check)
     values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
-    settle(problem, gram, beta, offset, values, doubt, check)
+    settle(problem, gram, beta, offset, values, doubt, check, exact)
     return finite(gram.kernel, values), doubt
+
+
+def in_double(problem: Problem, beta: FloatArray, *, by_side: bool) -> Flags:
+    """Which variables are evaluated in double precision whatever side they are on; see :func:`values_of`."""
+    free = (problem.lower < beta) & (beta < problem.upper)
+    return free if by_side else free | (beta != 0.0)
 
 
 def _from_kept(
@@ -104,14 +115,15 @@ def _from_kept(
     check: Callable[[], None] | None,
     hint: FloatArray,
     kept: Kept,
-    exact: npt.NDArray[np.bool_],
+    exact: Flags,
 ) -> tuple[FloatArray, FloatArray] | None:
     """What :func:`values_of` returns, with kept values for what is not evaluated in double precision.
 
-    None where they do not pay, for their bound leaves more than half of them open; or are not what they are said to be.
+    None where they do not pay, for their bound leaves too many open; or are not what they are said to be. What is open
+    is evaluated anew, in single precision first where its closer bound may do.
     """
-    doubt = gram.single_precision_bound(kept.travelled)
-    if doubt is None:
+    doubt, closer = gram.single_precision_bound(kept.travelled), gram.single_precision_bound(beta)
+    if doubt is None or closer is None:
         return None
     added = np.abs(problem.linear)  # and taken off again
     if problem.ridge is not None:
@@ -122,21 +134,27 @@ def _from_kept(
         return None
     witness = np.zeros(problem.n, dtype=bool)  # one of them may have lost what another has not
     witness[::_WITNESSES] = True
-    others = int(np.count_nonzero(~exact))
-    # The level is that of variables which are evaluated in double precision: it adds no doubt.
-    open_ones = ~exact & (witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt)))
-    exact = gram.with_repeats(exact | open_ones)
-    plan = kept.plan(~exact | witness)
-    cost = plan.n_values + 2 * np.count_nonzero(open_ones) * np.count_nonzero(beta)
-    if cost > others * np.count_nonzero(beta):
+    used = beta != 0.0
+    anew = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt))
+    plan = kept.plan(~gram.with_repeats(anew) | witness)
+    n_used, n_exact, n_anew = (int(np.count_nonzero(some)) for some in (used, exact, anew))
+    between = n_used * n_used if exact[used].all() else 0  # half of what is between support vectors
+    if plan.n_values + (n_anew + n_exact) * n_used - between > problem.n * n_used:
         return None
     values = plan.run(check)
-    double, known = np.flatnonzero(exact), plan.followed | witness
-    believed, bound = values[double], doubt[double]
-    values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
-    if not (np.abs(believed - values[double]) <= bound)[known[double]].all():
-        return None
-    settle(problem, gram, beta, offset, values, doubt, check)
+    # The level is that of variables which are evaluated in double precision: it adds no doubt.
+    gradient = np.where(anew, hint, values + offset)
+    anew |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, doubt))
+    double = exact | anew & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
+    double, anew = gram.with_repeats(double), gram.with_repeats(anew)
+    known = plan.followed | witness
+    for chosen in (double, anew & ~double):
+        at = np.flatnonzero(chosen)
+        found, bound = (gram.matvec(beta, at, check), 0.0) if chosen is double else gram.matvec_bounded(beta, at, check)
+        if not (np.abs(values[at] - found) <= doubt[at] + bound)[known[at]].all():
+            return None
+        values[at], doubt[at] = found, bound
+    settle(problem, gram, beta, offset, values, doubt, check, exact)
     return values, doubt
 
 
@@ -148,19 +166,18 @@ def settle(
     values: FloatArray,
     doubt: FloatArray,
     check: Callable[[], None] | None,
+    exact: Flags,
 ) -> None:
-    """Evaluate values in double precision until no doubt matters, in place."""
+    """Evaluate values in double precision, in place, until there is no doubt at `exact`, and elsewhere of no side."""
     while doubt.any():
-        matters = (beta != 0.0) | ~_settled(problem, beta, values + offset, doubt)
+        matters = exact | ~_settled(problem, beta, values + offset, doubt)
         chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))
         if not chosen.size:
             return
         values[chosen], doubt[chosen] = gram.matvec(beta, chosen, check), 0.0
 
 
-def _settled(
-    problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
-) -> npt.NDArray[np.bool_]:
+def _settled(problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0) -> Flags:
     """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
     can_grow, can_shrink = beta < problem.upper, beta > problem.lower
     low, high = gradient - margin * doubt, gradient + margin * doubt

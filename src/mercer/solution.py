@@ -111,7 +111,7 @@ class Solution:
     held_values : ndarray or None
         K beta at every row that kernel values are held of (`mercer.backends.HeldRows`), where they are.
     certified : Certificate or None
-        The certificate that came with the fit; None where Ctrl-C skipped it.
+        The certificate that came with the fit, whose objectives may be open; None where Ctrl-C skipped it.
     """
 
     beta: FloatArray = field(repr=False)
@@ -151,7 +151,10 @@ class Solution:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """The certificate; computed on first use where the fit was interrupted before it could be.
+        """The certificate; what the fit has left of it is computed on first use.
+
+        Its objectives are, where the fit did without (:meth:`mercer.Certificate.with_objectives`), and all of it where
+        Ctrl-C came before it could be.
 
         Raises
         ------
@@ -159,7 +162,7 @@ class Solution:
             If there is none and the training data are not at hand: pickling leaves them behind.
         """
         if self.certified is not None:
-            return self.certified
+            return self.certified.with_objectives()
         if self.evidence is None:
             raise ValueError(
                 "this machine cannot be certified any more: its fit was interrupted before the certificate was "
@@ -217,7 +220,8 @@ class Solution:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "evidence": None, "held_values": None}
+        certified = None if self.certified is None else self.certificate
+        return {**self.__dict__, "evidence": None, "held_values": None, "certified": certified}
 
 
 class Held(Protocol):

@@ -13,7 +13,7 @@ from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.layout import Layout
-from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, value_bound
+from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, norm_groups, value_bound
 from mercer.backends.threads import n_threads
 from mercer.data import CSR, Data, Dense
 from mercer.isa import select_isa
@@ -171,11 +171,15 @@ class NativeBackend(Backend):
             return None
         if self._program[-1][0] is not Op.EXP:
             return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
-        both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, sizes]), single=True)
-        sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
-        closer = bound_magnitudes(self._program, self._sums(left, right), *sides, sizes, both[:, -1], self._centre_norm)
+        kernel, far = (self._program, self._sums(left, right)), self._centre_norm
+        ours, theirs = self._norm_classes(left), self._norm_classes(right)
+        groups = norm_groups(*kernel, theirs, right_rows, sizes, far)
+        parts = [np.where(groups == group, sizes, 0.0) for group in range(int(groups.max(initial=0)) + 1)]
+        both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, *parts]), single=True)
+        found, magnitudes = np.split(both, [vectors.shape[1]], axis=1)
+        closer = bound_magnitudes(*kernel, ours, left_rows, theirs, right_rows, sizes, groups, magnitudes, centre=far)
         assert closer is not None
-        return both[:, :-1], np.fmin(bound, closer)
+        return found, np.fmin(bound, closer)
 
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray

@@ -26,7 +26,8 @@ _CUT = 2.0**-123  # exponentials below are cut off to 0
 _LARGEST = 2.0**126  # four times as much overflows: room for the sums of a few such numbers on the way
 _CLASSES, _STEPS_PER_OCTAVE = 32, 4  # of norms: the last class has all that are 200 times smaller than the largest
 _DOUBLE = 2.0**-52  # of one multiplication and addition in float64, with room for the bound's own arithmetic
-_SMALLEST = 2.0**-1000  # what sums in float64 may lose below its normal range
+_WORTH_A_GROUP = 0.5  # of the bound without it: sums over another group take a fifth of the time of values
+_SMALLEST = 2.0**-1000  # more than float64 loses below its normal range
 
 
 class Sums(NamedTuple):
@@ -173,7 +174,8 @@ def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatA
             largest, relative = np.exp(high), np.expm1(error + 4.0 * _U)
             return np.zeros_like(high), largest, largest * relative + _CUT * (1.0 + relative)
         case Op.SQRT:
-            low, root = np.sqrt(np.maximum(low, 0.0)), np.sqrt(np.maximum(high, 0.0))
+            # Upwards by what the bound itself may have lost in float64: a root makes much of it near 0.
+            low, root = np.sqrt(np.maximum(low, 0.0)), np.sqrt(np.maximum(high, 0.0) + _SMALLEST)
             with np.errstate(divide="ignore", invalid="ignore"):
                 off = np.fmin(np.sqrt(error), error / low)  # |sqrt(a) - sqrt(b)| is at most either of them
             return low, root, off + 2.0 * _U * (root + off)
@@ -237,6 +239,31 @@ def bound_combination(
     return bound[left.of(left_rows)]
 
 
+def norm_groups(
+    program: Program,
+    sums: Sums,
+    right: NormClasses,
+    right_rows: IndexArray | None,
+    weights: FloatArray,
+    centre: float = 0.0,
+) -> IndexArray:
+    """Return a group for each of `right_rows`, by norm, that :func:`bound_magnitudes` is closest with: 0, or 0 and 1.
+
+    A few rows far out would have the bound of all others be theirs: they come into a group of their own.
+    """
+    own = right.of(right_rows)
+    mass = np.bincount(own, weights=np.abs(weights), minlength=_CLASSES)
+    outside = np.cumsum(mass) - mass  # of larger norm than a class has
+    typical = right.largest[np.searchsorted(np.cumsum(mass), 0.5 * mass.sum())]
+    relative = relative_error(program, sums, np.asarray(typical), right.largest, centre)
+    if relative is None or not np.isfinite(relative).all():
+        return np.zeros(own.size, dtype=np.int64)
+    first = int(own.min(initial=_CLASSES - 1))
+    bound = relative[first] * outside + relative * (mass.sum() - outside)
+    best = int(bound.argmin())
+    return (own < best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[first] else np.zeros_like(own)
+
+
 def bound_magnitudes(
     program: Program,
     sums: Sums,
@@ -245,19 +272,23 @@ def bound_magnitudes(
     right: NormClasses,
     right_rows: IndexArray | None,
     weights: FloatArray,
+    groups: IndexArray,
     magnitudes: FloatArray,
     centre: float = 0.0,
 ) -> FloatArray | None:
     """Return what :func:`bound_combination` does, from the values that were found: closer where they are small.
 
-    `magnitudes` are the sums of |weights_j| k(x_i, z_j), (m,), by values in single precision. None unless these are
-    exponentials.
+    `magnitudes` are the sums of |weights_j| k(x_i, z_j) over each of the `groups`, (m, n_groups), by values in single
+    precision. None unless these are exponentials.
     """
-    furthest = right.largest[right.of(right_rows).min(initial=_CLASSES - 1)]
-    relative = relative_error(program, sums, left.largest, np.asarray(furthest), centre)
-    if relative is None:
-        return None
     added = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
-    cut = 4.0 * _CUT * float(np.abs(weights).sum())
-    with np.errstate(over="ignore", invalid="ignore"):
-        return (relative[left.of(left_rows)] + added) * magnitudes * (1.0 + added) + cut + _SMALLEST
+    bound = np.full(magnitudes.shape[0], 4.0 * _CUT * float(np.abs(weights).sum()) + _SMALLEST)
+    classes = right.of(right_rows)
+    for group, found in enumerate(magnitudes.T):
+        furthest = right.largest[classes[groups == group].min(initial=_CLASSES - 1)]
+        relative = relative_error(program, sums, left.largest, np.asarray(furthest), centre)
+        if relative is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound += (relative[left.of(left_rows)] + added) * found * (1.0 + added)
+    return bound

@@ -135,11 +135,13 @@ class SVC(ChangesRows, MarginClassifier):
     solution_ : Solution or tuple of Solution
         Dual coefficients over all rows, trace and status; one for each machine.
     certificate_ : Certificate
-        Primal and dual objective, duality gap and violation, recomputed in float64 apart from the solver.
-        It refers to the training data (it does not copy them) so that ``certificate_.verify()`` can compute it again;
-        pickling leaves them behind. Reading it changes nothing: it is of the machine as it predicts.
-        ``certificate_.examples()`` lists the training examples: their KKT cases, slacks and categories (outside the
-        margin, on it, violating it, misclassified), and the `margin` 2 / ||w||; one listing for each machine.
+        Primal and dual objective, duality gap and violation, recomputed in float64 apart from the solver; the
+        two objectives, where gap and violation did without, when it is first read, at half of the kernel values
+        between support vectors. It refers to the training data (it does not copy them) so that
+        ``certificate_.verify()`` can compute it again; pickling leaves them behind. Reading it changes nothing:
+        it is of the machine as it predicts. ``certificate_.examples()`` lists the training examples: their KKT
+        cases, slacks and categories (outside the margin, on it, violating it, misclassified), and the `margin`
+        2 / ||w||; one listing for each machine.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it, as scores of classes; NaN
         for rows of weight 0.
