@@ -351,7 +351,8 @@ void run_dense(const TileRequest& request, const Sink<Stored>& sink) {
         }
     }
     const int64_t row_bytes = static_cast<int64_t>(sizeof(Real)) * max64(p, 1);
-    const int64_t most = min64(kPanelBytes / row_bytes, sink.adds_mirrored(request) ? kSymmetricColumns : m);
+    const int64_t near = kPanelBytes / row_bytes;
+    const int64_t most = sink.adds_mirrored(request) ? min64(near, kSymmetricColumns) : near;
     const int64_t chunk = min64(divide_up(m, kColumns), max64(1, most / kColumns)) * kColumns;
     const int64_t most_groups = sink.stored == nullptr ? kMaxGroups : kStoredGroups;
     const int64_t groups = min64(most_groups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
