@@ -211,7 +211,7 @@ class _Run(Generic[StateT]):
                 kept=None if self._working is None else self._solver.kept(self._working),
                 claim=state.claim,
                 doubt=DOUBT * self._limits.tol,
-                by_side=self._convex,
+                by_side=self._convex and self._limits.tol_gap is None,  # a relative gap is of true objectives
             )
         except _Skip:
             return None
