@@ -147,15 +147,12 @@ class Estimator(Contender):
 class Mercer(Estimator):
     """This project, on float32 rows; with `alone`, its solver without the estimator."""
 
-    reading: float | None = None  # seconds that the first look at the certificate took after a fit
-
     def make(self, tol: float) -> Any:
         import mercer
 
         return getattr(mercer, self.task.machine)(**self.task.settings(tol), n_jobs=self.task.threads)
 
     def fit(self, tol: float) -> None:
-        self.reading = None
         if not self.task.alone:
             return super().fit(tol)
         from mercer import multiclass
@@ -180,20 +177,21 @@ class Mercer(Estimator):
     def model(self) -> Model:
         if not self.task.alone:
             return super().model()
-        beta = self.machine.coefficients
-        support = np.flatnonzero(beta.any(axis=1))
+        beta, support = self.machine.coefficients, self._support()
         return Model(support, beta[support], self.machine.biases, _claims(self.machine.certificate))
 
     def claims(self) -> dict[str, Any]:
         began = time.perf_counter()
         certificate = self.machine.certificate_
-        if self.reading is None:
-            self.reading = time.perf_counter() - began
-        return {**_claims(certificate), "reading_seconds": self.reading}
+        return {**_claims(certificate), "reading_seconds": time.perf_counter() - began}
+
+    def _support(self) -> npt.NDArray[Any]:
+        machine = self.machine
+        return np.flatnonzero(machine.coefficients.any(axis=1)) if self.task.alone else np.asarray(machine.support_)
 
     def limit(self) -> Callable[[], object]:
         """Return what evaluates K[:, SV] once, with the engine's own tiles, in the precision that fits begin in."""
-        support, gram = np.unique(self.model().support), self._gram()
+        support, gram = np.unique(self._support()), self._gram()
         ones, out = np.ones(support.size), np.zeros(self.task.y.size)
         return lambda: list(gram.accumulate(out, support, ones, single=True))
 

@@ -468,7 +468,17 @@ def test_training_data_that_change_after_the_fit_are_found_out():
     assert certificate is solution.certified
 
 
-def test_nothing_is_left_open_where_a_gap_is_asked_for_many_are_free_or_the_problem_is_not_convex():
+def test_objectives_are_true_at_once_where_they_decide_about_the_gap():
+    X, y, solution = soft()
+    proved, true = solution.certified.relative_gap, solution.certificate.relative_gap
+    assert true < proved
+    found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=0.5 * (proved + true))
+    assert (found.status, found.n_iter) == (Status.OPTIMAL, solution.n_iter)
+    assert found.certified.objective_doubt == 0.0
+    assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=2 * proved).certified.objective_doubt > 0.0
+
+
+def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex():
     X, y = blobs(3000, 5, distance=1.0)
     assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=0.1).certified.objective_doubt == 0.0
     assert solved(X, y, 100.0, RBF(gamma=1.0)).certified.objective_doubt == 0.0

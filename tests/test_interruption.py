@@ -242,6 +242,17 @@ def test_a_handler_of_someone_else_is_put_back():
         signal.signal(signal.SIGINT, before)
 
 
+def test_ctrl_c_that_is_ignored_stays_so():
+    X, y = noise()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        machine = SVC(C=100.0, callback=lambda progress: signal.raise_signal(signal.SIGINT)).fit(X, y)
+        assert machine.solution_.status is Status.OPTIMAL
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 # Kernel, classes, scheme, features. The labels are noise: few fits come to their end soon.
 WATCHED = [
     (RBF(gamma=0.5), 2, "ovo", 2),

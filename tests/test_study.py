@@ -283,15 +283,6 @@ def test_ctrl_c_in_the_search_goes_on_with_the_best_so_far():
     assert found.svm.test.accuracy.value > 0.5
 
 
-@pytest.fixture
-def heard_ctrl_c():
-    """Python's own handler: processes that begin in the background ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heard_ctrl_c")
 @pytest.mark.parametrize("stage", ["comparison", "test"])
 def test_ctrl_c_elsewhere_ends_the_study(stage):
     with pytest.raises(KeyboardInterrupt):

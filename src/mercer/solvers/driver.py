@@ -197,11 +197,11 @@ class _Run(Generic[StateT]):
 
     def _evaluated(self) -> Evaluation | None:
         """The point, evaluated; None if the user does not wait for that."""
-        state = self.state
+        state, limits = self.state, self._limits
         self._problem.balance(state.beta)
         try:
             self._check()
-            return evaluate(
+            found = evaluate(
                 self._problem,
                 self._gram,
                 state.beta,
@@ -210,9 +210,16 @@ class _Run(Generic[StateT]):
                 before=self._before,
                 kept=None if self._working is None else self._solver.kept(self._working),
                 claim=state.claim,
-                doubt=DOUBT * self._limits.tol,
-                by_side=self._convex and self._limits.tol_gap is None,  # a relative gap is of true objectives
+                doubt=DOUBT * limits.tol,
+                by_side=self._convex,
             )
+            # Within `tol`, the relative gap decides: objectives that leave it open are evaluated in double precision.
+            open_gap = (
+                limits.tol_gap is not None and found.objective_doubt > 0.0 and found.relative_gap > limits.tol_gap
+            )
+            if open_gap and found.violation <= limits.tol:
+                found = evaluate(self._problem, self._gram, state.beta, self._check, before=found)
+            return found
         except _Skip:
             return None
 

@@ -18,6 +18,7 @@ class Interruption:
     """Counts Ctrl-C while it is entered, instead of letting it raise at an arbitrary line.
 
     Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
+    Where Ctrl-C is ignored, as in what a shell script has begun in the background, it stays so.
     Who makes one enters it, and hands it on to all that one Ctrl-C shall stop; entering it again changes nothing. What
     runs in a thread of its own makes its own, which hears of what it is `part_of`.
 
@@ -53,7 +54,9 @@ class Interruption:
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
             self._previous = signal.getsignal(signal.SIGINT)
             # A handler that is not Python's own (None) could not be put back; it then stays in charge.
-            if self._previous is not None:
+            if self._previous in (None, signal.SIG_IGN):
+                self._previous = None
+            else:
                 signal.signal(signal.SIGINT, self._handle)
         return self
 
