@@ -480,7 +480,6 @@ def test_objectives_are_true_at_once_where_they_decide_about_the_gap():
 
 def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex():
     X, y = blobs(3000, 5, distance=1.0)
-    assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=0.1).certified.objective_doubt == 0.0
     assert solved(X, y, 100.0, RBF(gamma=1.0)).certified.objective_doubt == 0.0
     assert solved(X, y, 0.1, Sigmoid(gamma=0.01)).certified.objective_doubt == 0.0
 
