@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -153,6 +152,10 @@ class Mercer(Estimator):
         return getattr(mercer, self.task.machine)(**self.task.settings(tol), n_jobs=self.task.threads)
 
     def fit(self, tol: float) -> None:
+        self._train(tol)
+        self._certificate()  # all of it: objectives in float64 are computed when it is first read
+
+    def _train(self, tol: float) -> None:
         if not self.task.alone:
             return super().fit(tol)
         from mercer import multiclass
@@ -177,21 +180,19 @@ class Mercer(Estimator):
     def model(self) -> Model:
         if not self.task.alone:
             return super().model()
-        beta, support = self.machine.coefficients, self._support()
-        return Model(support, beta[support], self.machine.biases, _claims(self.machine.certificate))
+        beta = self.machine.coefficients
+        support = np.flatnonzero(beta.any(axis=1))
+        return Model(support, beta[support], self.machine.biases, self.claims())
 
     def claims(self) -> dict[str, Any]:
-        began = time.perf_counter()
-        certificate = self.machine.certificate_
-        return {**_claims(certificate), "reading_seconds": time.perf_counter() - began}
+        return _claims(self._certificate())
 
-    def _support(self) -> npt.NDArray[Any]:
-        machine = self.machine
-        return np.flatnonzero(machine.coefficients.any(axis=1)) if self.task.alone else np.asarray(machine.support_)
+    def _certificate(self) -> Any:
+        return self.machine.certificate if self.task.alone else self.machine.certificate_
 
     def limit(self) -> Callable[[], object]:
         """Return what evaluates K[:, SV] once, with the engine's own tiles, in the precision that fits begin in."""
-        support, gram = np.unique(self._support()), self._gram()
+        support, gram = np.unique(self.model().support), self._gram()
         ones, out = np.ones(support.size), np.zeros(self.task.y.size)
         return lambda: list(gram.accumulate(out, support, ones, single=True))
 

@@ -53,6 +53,35 @@ def test_what_cannot_be_measured_leaves_the_page_as_it_was(of, page, arguments, 
     assert page.read_bytes() == before
 
 
+def test_a_race_has_a_true_result_its_limit_and_its_time():
+    run = """
+from benchmarks.peers import Mercer, Task
+from benchmarks.truth import judge
+from cases import blobs
+X, y = blobs(1500, 5, distance=1.0)
+task = Task(X.astype("float32"), (y > 0).astype("int64"), "rbf", 0.1, 0.1, "SVC", 0.0, alone, 2)
+mercer = Mercer(task)
+mercer.fit(1e-3)
+mercer.limit()()
+(truth,) = judge(task, [mercer.model()])
+claims = mercer.model().claims
+same = abs(claims["dual"] / truth.dual - 1) < 1e-9
+print(claims["status"], truth.violation <= 1e-3, truth.infeasibility < 1e-9, same)
+"""
+    for alone in (False, True):
+        script = f"alone = {alone}\n{run}"
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.split() == ["optimal", "True", "True", "True"], done.stderr
+
+
 def test_searches_of_ours_are_between_those_of_others():
     show = "from benchmarks.search import _in_turn; print(*map('-'.join, map(_in_turn, {}, {})), sep='|')"
     run = show.format([("price", "mercer", "a", "b"), ("mercer",), ("a",), ("mercer", "a")], [3, 2, 3, 1])
