@@ -1,6 +1,7 @@
 """Certificates: reproduced in plain NumPy on hostile tables, never too good, and true of any point."""
 
 import pickle
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -476,6 +477,31 @@ def test_objectives_are_true_at_once_where_they_decide_about_the_gap():
     assert (found.status, found.n_iter) == (Status.OPTIMAL, solution.n_iter)
     assert found.certified.objective_doubt == 0.0
     assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=2 * proved).certified.objective_doubt > 0.0
+
+
+def test_two_ctrl_c_while_objectives_decide_keep_what_is_proved():
+    X, y, solution = soft()
+    tol_gap = 0.5 * (solution.certified.relative_gap + solution.certificate.relative_gap)
+
+    def pressed(*args, before=None, **others):
+        if before is not None:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(*args, before=before, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mercer.solvers.driver.evaluate", pressed)
+        found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=tol_gap)
+    assert found.status is Status.INTERRUPTED
+    assert found.certified.kkt_violation == solution.certified.kkt_violation
+    assert found.certified.objective_doubt > 0.0
+
+
+def test_what_is_open_of_parts_is_open_of_the_whole():
+    parts = [soft()[2].certified, soft()[2].certified]
+    whole = combine(parts)
+    assert whole.objective_doubt == 2.0 * parts[0].objective_doubt
+    assert whole.relative_gap == relative_gap(whole.primal, whole.dual, whole.objective_doubt)
 
 
 def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex():

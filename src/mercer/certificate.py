@@ -89,7 +89,7 @@ class Evidence:
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are those of float64, recomputed from the final point by code that shares nothing with the solver but
+    All numbers are those of float64 (objectives to within `objective_doubt`), recomputed from the final point by code that shares nothing with the solver but
     the kernel; for the smallest problems, but the matrix of its values. Of several sub-problems (one-versus-one,
     one-versus-rest), objectives and counts are sums, `kkt_violation`, `dual_infeasibility`, `rounding` and
     `peak_memory_bytes` are maxima, and `status` is the worst.
@@ -103,7 +103,7 @@ class Certificate:
         every margin is at least 1.
     gap, relative_gap : float
         P - D, >= 0 but for rounding, bounds how much better any other machine could be; relative:
-        (P - D) / max(1, |P|, |D|).
+        (P - D) / max(1, |P|, |D|), or more by what is open of these.
     kkt_violation : float
         LIBSVM's m(alpha) - M(alpha), at the true gradient.
     dual_infeasibility : float
@@ -356,12 +356,13 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
     if len(parts) == 1:
         return parts[0]
     primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)
+    doubt = sum(p.objective_doubt for p in parts)
     return Certificate(
         status=worst_status([p.status for p in parts]),
         primal=primal,
         dual=dual,
         gap=primal - dual,
-        relative_gap=relative_gap(primal, dual),
+        relative_gap=relative_gap(primal, dual, doubt),
         kkt_violation=max(p.kkt_violation for p in parts),
         dual_infeasibility=max(p.dual_infeasibility for p in parts),
         rounding=max(p.rounding for p in parts),
@@ -374,5 +375,6 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         peak_memory_bytes=max(p.peak_memory_bytes for p in parts),
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
+        objective_doubt=doubt,
         parts=tuple(parts),
     )

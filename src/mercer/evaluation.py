@@ -138,14 +138,18 @@ class Evaluation:
     def relative_gap_rounding(self, problem: Problem) -> float:
         """Return about how far the relative gap is off because float64 rounds, of the problem whose point it is."""
         steepness = problem.steepness(self.values, self.multipliers, self.rounding)
-        return self.rounding * (self.mass + steepness) / max(1.0, abs(self.primal), abs(self.dual))
+        return self.rounding * (self.mass + steepness) / _scale(self.primal, self.dual, self.objective_doubt)
 
 
 def relative_gap(primal: float, dual: float, doubt: float = 0.0) -> float:
     """Return (P - D) / max(1, |P|, |D|), or more by what P and D are off; infinite where the point is infeasible."""
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / max(1.0, max(abs(primal), abs(dual)) - doubt)
+    return (primal - dual) / _scale(primal, dual, doubt)
+
+
+def _scale(primal: float, dual: float, doubt: float) -> float:
+    return max(1.0, max(abs(primal), abs(dual)) - doubt)
 
 
 def evaluate(
@@ -195,8 +199,9 @@ def evaluate(
     Notes
     -----
     Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
-    precision may be off, only support vectors and variables that this leaves open are evaluated in double: objectives,
-    violation, gap and bias are those of double precision all the same (see :func:`mercer.settled.values_of`).
+    precision may be off, only support vectors (with `by_side`, free ones) and variables that this leaves open are
+    evaluated in double: violation, gap and bias, and objectives but for `objective_doubt`, are those of double precision
+    all the same (see :func:`mercer.settled.values_of`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
     size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as

@@ -136,18 +136,19 @@ def _from_kept(
     witness[::_WITNESSES] = True
     used = beta != 0.0
     anew = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt))
-    plan = kept.plan(~gram.with_repeats(anew) | witness)
+    wanted = ~gram.with_repeats(anew) | witness
+    plan = kept.plan(wanted)
     n_used, n_exact, n_anew = (int(np.count_nonzero(some)) for some in (used, exact, anew))
     between = n_used * n_used if exact[used].all() else 0  # half of what is between support vectors
     if plan.n_values + (n_anew + n_exact) * n_used - between > problem.n * n_used:
         return None
     values = plan.run(check)
-    # The level is that of variables which are evaluated in double precision: it adds no doubt.
+    # Levels are of the solver's gradient so far: what they decide here is asked again in the end.
     gradient = np.where(anew, hint, values + offset)
     anew |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, doubt))
     double = exact | anew & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
     double, anew = gram.with_repeats(double), gram.with_repeats(anew)
-    known = plan.followed | witness
+    known = plan.followed | wanted
     for chosen in (double, anew & ~double):
         at = np.flatnonzero(chosen)
         found, bound = (gram.matvec(beta, at, check), 0.0) if chosen is double else gram.matvec_bounded(beta, at, check)
@@ -168,7 +169,7 @@ def settle(
     check: Callable[[], None] | None,
     exact: Flags,
 ) -> None:
-    """Evaluate values in double precision, in place, until there is no doubt at `exact`, and elsewhere of no side."""
+    """Evaluate values in double precision, in place, until `exact` has no doubt, and no doubt elsewhere leaves a side open."""
     while doubt.any():
         matters = exact | ~_settled(problem, beta, values + offset, doubt)
         chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))

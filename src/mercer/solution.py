@@ -173,6 +173,11 @@ class Solution:
         evaluation = at_bias(self.bias, evaluate(problem, gram, self.beta), problem, gram, self.beta)
         return self._certify(replace(self.evidence, bias=self.bias), evaluation)
 
+    @property
+    def proved(self) -> Certificate:
+        """The certificate for who needs its violation or gap alone: objectives may be open."""
+        return self.certificate if self.certified is None else self.certified
+
     def start_of(self, problem: Problem) -> FloatArray:
         """Return where a solver of a like problem, of other bounds perhaps, may go on."""
         return self.beta if self.evidence is None else problem.start_after(self.evidence.problem, self.beta)
@@ -287,7 +292,7 @@ class Solutions(Sequence[Solution]):
         """Those that the certificates have, (n_problems,)."""
         if self.held is not None:
             return self.held.violations
-        return np.array([one.certificate.kkt_violation for one in self])
+        return np.array([one.proved.kkt_violation for one in self])
 
     def __getitem__(self, number: int) -> Solution:  # type: ignore[override]
         held = self._made[number]

@@ -256,12 +256,12 @@ def norm_groups(
     outside = np.cumsum(mass) - mass  # of larger norm than a class has
     typical = right.largest[np.searchsorted(np.cumsum(mass), 0.5 * mass.sum())]
     relative = relative_error(program, sums, np.asarray(typical), right.largest, centre)
-    if relative is None or not np.isfinite(relative).all():
+    first = int(own.min(initial=_CLASSES - 1))  # no row is of a larger norm
+    if relative is None or not np.isfinite(relative[first:]).all():
         return np.zeros(own.size, dtype=np.int64)
-    first = int(own.min(initial=_CLASSES - 1))
-    bound = relative[first] * outside + relative * (mass.sum() - outside)
+    bound = relative[first] * outside[first:] + relative[first:] * (mass.sum() - outside[first:])
     best = int(bound.argmin())
-    return (own < best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[first] else np.zeros_like(own)
+    return (own < first + best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[0] else np.zeros_like(own)
 
 
 def bound_magnitudes(

@@ -251,7 +251,7 @@ class DualMachine(Iterated, KernelMachine):
         if not self.kernel_.takes_values:
             stored = self.support_vectors_
             return as_structured(stored) if stored.dtype == object else as_data(stored)
-        evidence = self._solved()[0].certificate.evidence
+        evidence = self._solved()[0].evidence
         if evidence is None:
             raise AttributeError(
                 "function_ needs the kernel values between support vectors, but this machine was pickled, which leaves "

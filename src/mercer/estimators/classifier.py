@@ -143,7 +143,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
         """Problems whose solutions are followed to those without a row, and these solutions."""
         del penalties
-        found = [(solution.certificate.evidence, solution.beta) for solution in self._solutions]
+        found = [(solution.evidence, solution.beta) for solution in self._solutions]
         return [evidence.problem for evidence, _ in found if evidence is not None], [beta for _, beta in found]
 
     def _as_predicted(self, raw: FloatArray) -> FloatArray:

@@ -73,7 +73,10 @@ class Loss:
     """
 
     def settles_by_side(self, problem: Problem) -> bool:
-        """Whether a variable that is 0 and on the right side adds nothing to the primal, whatever its value is."""
+        """Whether its side says what a variable at a bound adds to the primal: its coefficient times what is short.
+
+        At 0 that is nothing. At another bound it holds for a box without a ridge.
+        """
         return problem.ridge is not None or bool(np.isfinite(problem.upper - problem.lower).all())
 
     @property

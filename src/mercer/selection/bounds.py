@@ -231,7 +231,7 @@ def _of(machine: Any, name: str) -> tuple[Problem, Gram, FloatArray, float]:
     if isinstance(machine, BaseEstimator):
         check_is_fitted(machine)
     solutions = getattr(machine, "_solutions", [])
-    evidence = solutions[0].certificate.evidence if len(solutions) == 1 else None
+    evidence = solutions[0].evidence if len(solutions) == 1 else None
     if evidence is None or not isinstance(evidence.problem.loss, Hinge):
         raise TypeError(
             f"{name} is of a fitted SVC with hinge loss for two classes, got {type(machine).__name__}"

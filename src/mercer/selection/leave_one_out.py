@@ -250,13 +250,13 @@ def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_
     """Of machines whose solutions are followed while a row goes."""
     began = time.perf_counter()
     rows: IndexArray = machine._rows
-    whole: Gram = machine._solutions[0].certificate.evidence.whole()
+    whole: Gram = machine._solutions[0].evidence.whole()
     n_before = whole.n_values
     gram = whole if rows.size == whole.n else whole.restrict(rows)
     _require_convex(machine, gram)
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
-    problems = [solution.certificate.evidence.problem for solution in machine._solutions]
+    problems = [solution.evidence.problem for solution in machine._solutions]
     rules = _Rules(gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
     if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
         watch.interruption.request()

@@ -272,7 +272,7 @@ class _Several:
         if solution.ended is Status.INTERRUPTED and not stopped.requested:
             stopped.request()
         if earlier is not None:
-            worse = solution.status is Status.STALLED and earlier.certificate.gap < solution.certificate.gap
+            worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
         self.solutions[number] = replace(solution, limits=self.limits)  # those of the whole
 
@@ -303,7 +303,7 @@ def _small_ones(problems: Problems, gram: Gram) -> list[int]:
 
 def _is_astray(solution: Solution, problem: Problem) -> bool:
     """Whether rounding has led to a point that is worse than none at all."""
-    return not solution.certificate.gap < problem.primal(0.0, np.zeros(problem.n), np.zeros(problem.n_groups))
+    return not solution.proved.gap < problem.primal(0.0, np.zeros(problem.n), np.zeros(problem.n_groups))
 
 
 def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gram:

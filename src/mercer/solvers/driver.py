@@ -140,14 +140,13 @@ class _Run(Generic[StateT]):
         if evaluation is None:
             self.ended = Status.INTERRUPTED
             return
-        limits, state = self._limits, self.state
-        verdict = conclude(
-            Status.STALLED, self._problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=self._convex
-        )
+        state, verdict = self.state, self._verdict(evaluation)
         idle = self._patience.ends_at(evaluation, state.beta, state.n_iter, self._convex)
         if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
             self.ended = verdict
-        elif self.ended is None:
+            return
+        self.ended = self.ended or self._late()  # the point has been evaluated: that shall not be in vain
+        if self.ended is None:
             if evaluation.violation <= self._tol:  # and yet the relative gap is too large
                 self._tol = 0.1 * evaluation.violation
             self._solver.refresh(self._working, evaluation.gradient, self._tol)
@@ -197,7 +196,7 @@ class _Run(Generic[StateT]):
 
     def _evaluated(self) -> Evaluation | None:
         """The point, evaluated; None if the user does not wait for that."""
-        state, limits = self.state, self._limits
+        state = self.state
         self._problem.balance(state.beta)
         try:
             self._check()
@@ -210,18 +209,30 @@ class _Run(Generic[StateT]):
                 before=self._before,
                 kept=None if self._working is None else self._solver.kept(self._working),
                 claim=state.claim,
-                doubt=DOUBT * limits.tol,
+                doubt=DOUBT * self._limits.tol,
                 by_side=self._convex,
             )
-            # Within `tol`, the relative gap decides: objectives that leave it open are evaluated in double precision.
-            open_gap = (
-                limits.tol_gap is not None and found.objective_doubt > 0.0 and found.relative_gap > limits.tol_gap
-            )
-            if open_gap and found.violation <= limits.tol:
-                found = evaluate(self._problem, self._gram, state.beta, self._check, before=found)
-            return found
         except _Skip:
             return None
+        return self._decided(found)
+
+    def _decided(self, found: Evaluation) -> Evaluation:
+        """The same, with objectives in double precision where they decide whether the relative gap is met."""
+        limits = self._limits
+        is_open = limits.tol_gap is not None and found.objective_doubt > 0.0 and found.violation <= limits.tol
+        if not is_open or self._verdict(found) is not Status.STALLED:
+            return found
+        try:
+            return evaluate(self._problem, self._gram, self.state.beta, self._check, before=found)
+        except _Skip:
+            return found
+
+    def _verdict(self, evaluation: Evaluation) -> Status:
+        """What it proves of the solver's last point; `stalled` where that is too little."""
+        limits = self._limits
+        return conclude(
+            Status.STALLED, self._problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=self._convex
+        )
 
 
 def _best(

@@ -52,11 +52,10 @@ class Interruption:
     def __enter__(self) -> Interruption:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
-            self._previous = signal.getsignal(signal.SIGINT)
-            # A handler that is not Python's own (None) could not be put back; it then stays in charge.
-            if self._previous in (None, signal.SIG_IGN):
-                self._previous = None
-            else:
+            previous = signal.getsignal(signal.SIGINT)
+            # A handler that is not Python's own (None) could not be put back, and who ignores Ctrl-C goes on to.
+            if previous not in (None, signal.SIG_IGN):
+                self._previous = previous
                 signal.signal(signal.SIGINT, self._handle)
         return self
 

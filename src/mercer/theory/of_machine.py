@@ -361,7 +361,7 @@ def _solutions(machine: Any) -> tuple[Solution, ...]:
     found = machine.solution_
     solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
     for solution in solutions:
-        evidence = solution.certificate.evidence
+        evidence = solution.evidence
         if evidence is not None and not isinstance(evidence.problem.loss, Hinge):
             raise TypeError(
                 f"theory.report is of a fitted SVC with hinge loss, got {type(machine).__name__} of the problem "
