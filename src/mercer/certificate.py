@@ -89,10 +89,10 @@ class Evidence:
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are those of float64 (objectives to within `objective_doubt`), recomputed from the final point by code that shares nothing with the solver but
-    the kernel; for the smallest problems, but the matrix of its values. Of several sub-problems (one-versus-one,
-    one-versus-rest), objectives and counts are sums, `kkt_violation`, `dual_infeasibility`, `rounding` and
-    `peak_memory_bytes` are maxima, and `status` is the worst.
+    All numbers are those of float64 (objectives to within `objective_doubt`), recomputed from the final point by code
+    that shares nothing with the solver but the kernel; for the smallest problems, but the matrix of its values. Of
+    several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums, `kkt_violation`,
+    `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
 
     Attributes
     ----------

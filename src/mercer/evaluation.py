@@ -200,8 +200,8 @@ def evaluate(
     -----
     Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
     precision may be off, only support vectors (with `by_side`, free ones) and variables that this leaves open are
-    evaluated in double: violation, gap and bias, and objectives but for `objective_doubt`, are those of double precision
-    all the same (see :func:`mercer.settled.values_of`).
+    evaluated in double: violation, gap and bias, and objectives but for `objective_doubt`, are those of double
+    precision all the same (see :func:`mercer.settled.values_of`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
     size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as

@@ -169,7 +169,7 @@ def settle(
     check: Callable[[], None] | None,
     exact: Flags,
 ) -> None:
-    """Evaluate values in double precision, in place, until `exact` has no doubt, and no doubt elsewhere leaves a side open."""
+    """Evaluate values in double, in place, until `exact` has no doubt, and no doubt elsewhere leaves a side open."""
     while doubt.any():
         matters = exact | ~_settled(problem, beta, values + offset, doubt)
         chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))
