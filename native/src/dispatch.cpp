@@ -21,7 +21,8 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::edit_distances,
                                    baseline::subsequences,
                                    baseline::combine,
-                                   baseline::combine_single};
+                                   baseline::combine_single,
+                                   baseline::bit_tile};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
                                avx2::block,
@@ -39,7 +40,8 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::edit_distances,
                                avx2::subsequences,
                                avx2::combine,
-                               avx2::combine_single};
+                               avx2::combine_single,
+                               avx2::bit_tile};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
                                  avx512::matvec,
@@ -56,20 +58,29 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::edit_distances,
                                  avx512::subsequences,
                                  avx512::combine,
-                                 avx512::combine_single};
+                                 avx512::combine_single,
+                                 avx512::bit_tile};
+
+constexpr Implementation kCounting = [] {
+    Implementation counting = kAvx512;
+    counting.bit_tile = avx512_popcnt::bit_tile;
+    counting.counts_bits = true;
+    return counting;
+}();
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
 }
+const Implementation& avx512_here() { return __builtin_cpu_supports("avx512vpopcntdq") ? kCounting : kAvx512; }
 #endif
 
 }  // namespace
 
 const Implementation* find_implementation(const char* name) {
 #ifdef MERCER_HAVE_X86
-    if (std::strcmp(name, kAvx512.name) == 0) return has_avx512() ? &kAvx512 : nullptr;
+    if (std::strcmp(name, kAvx512.name) == 0) return has_avx512() ? &avx512_here() : nullptr;
     if (std::strcmp(name, kAvx2.name) == 0) return has_avx2() ? &kAvx2 : nullptr;
 #endif
     return std::strcmp(name, kBaseline.name) == 0 ? &kBaseline : nullptr;
@@ -77,7 +88,7 @@ const Implementation* find_implementation(const char* name) {
 
 const Implementation& best_implementation() {
 #ifdef MERCER_HAVE_X86
-    if (has_avx512()) return kAvx512;
+    if (has_avx512()) return avx512_here();
     if (has_avx2()) return kAvx2;
 #endif
     return kBaseline;

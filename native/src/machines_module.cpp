@@ -70,7 +70,8 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
     // Several machines are one thread's work each; the values of a single one are evaluated by all of them.
     const int n_within = list.size() == 1 ? n_threads : 1;
     n_threads = std::max(1, std::min(n_threads, static_cast<int>(list.size())));
-    MachineBatch batch{make_request(kernel, table, rows, table, rows, centre, n_within),
+    const Implementation& native = implementation(isa);
+    MachineBatch batch{make_request(native, kernel, table, rows, table, rows, centre, n_within),
                        rows.data(),
                        part_starts.data(),
                        n_parts,
@@ -104,7 +105,6 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
     require(static_cast<int64_t>(workspace.shape(0)) >=
                 machine_workspace(list.data(), batch.n_machines, batch.double_size, batch.whole_size, n_threads),
             "the workspace is too small");
-    const Implementation& native = implementation(isa);
     std::vector<MachineResult> results(list.size());
     {
         nb::gil_scoped_release release;

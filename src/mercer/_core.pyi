@@ -1,6 +1,7 @@
 """Native core of mercer: kernel tiles, block solvers, working sets."""
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,18 @@ _Single = npt.NDArray[np.float32]
 _Index = npt.NDArray[np.int64]
 
 class Table:
+    @overload
+    def __init__(self, array: npt.NDArray[np.floating]) -> None: ...
+    @overload
     def __init__(
         self,
-        array_or_data: npt.NDArray[np.floating],
-        indices: npt.NDArray[np.integer] = ...,
-        indptr: npt.NDArray[np.integer] = ...,
-        n_features: int = ...,
+        data: npt.NDArray[np.floating],
+        indices: npt.NDArray[np.integer],
+        indptr: npt.NDArray[np.integer],
+        n_features: int,
     ) -> None: ...
+    @overload
+    def __init__(self, words: npt.NDArray[np.uint64], n_features: int, step: float) -> None: ...
 
 class CompiledKernel:
     def __init__(
@@ -31,6 +37,11 @@ class CompiledKernel:
 def thread_limit() -> int: ...
 def best_isa() -> str: ...
 def has_isa(name: str) -> bool: ...
+def counts_bits(isa: str) -> bool: ...
+def bit_rows(table: npt.NDArray[np.floating], base: _Float, step: float) -> npt.NDArray[np.uint64] | None: ...
+def bit_rows_of_entries(
+    indices: npt.NDArray[np.integer], indptr: npt.NDArray[np.integer], n_features: int
+) -> npt.NDArray[np.uint64] | None: ...
 def block(
     isa: str,
     kernel: CompiledKernel,

@@ -21,6 +21,7 @@ using DoubleRows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cp
 using ConstDoubleRows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using ConstFlags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ConstIndices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ConstWords = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 template <class Real>
@@ -66,6 +67,7 @@ void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
             "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
 }
 
+void bind_bit_form(nb::module_& module);
 void bind_block(nb::module_& module);
 void bind_gather(nb::module_& module);
 void bind_leave_out(nb::module_& module);

@@ -26,6 +26,8 @@ struct Implementation {
     Subsequences subsequences;
     Combine<double> combine;
     Combine<float> combine_single;
+    BitTile bit_tile;
+    bool counts_bits = false;  // of all lanes at once: rows of bits are worth it
 };
 
 // The sums of rows that are kept in this precision.

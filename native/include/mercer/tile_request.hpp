@@ -39,8 +39,22 @@ inline constexpr int64_t kCommonShare = 32;
 class Table {
   public:
     explicit Table(AnyMatrix array) : values_(array), n_(array.shape(0)), p_(array.shape(1)) {
-        view_.sparse = false;
+        view_.kind = RowsKind::dense;
         view_.dense = {array.data(), scalar_of(array.dtype()), array.stride(0), array.stride(1)};
+    }
+
+    Table(ConstWords words, int64_t n_features, double step)
+        : words_(words), n_(static_cast<int64_t>(words.shape(0))), p_(n_features) {
+        const auto n_words = static_cast<int64_t>(words.shape(1));
+        require(0 < n_features && n_features <= kMostBits && n_words == words_of(n_features),
+                "a table of bits has between 1 and 4095 features, and as many words a row as they fill");
+        require(std::isfinite(step * step), "the step must be a number whose square is one");
+        const uint64_t beyond = n_features % 64 == 0 ? 0 : ~uint64_t{0} << (n_features % 64);
+        uint64_t stray = 0;
+        for (int64_t i = 0; i < n_; ++i) stray |= words.data()[i * n_words + n_words - 1] & beyond;
+        require(stray == 0, "bits beyond the last feature must be 0");
+        view_.kind = RowsKind::bits;
+        view_.bits = {words.data(), n_words, step};
     }
 
     Table(AnyVector data, AnyVector indices, AnyVector indptr, int64_t n_features)
@@ -51,7 +65,7 @@ class Table {
           p_(n_features) {
         require(n_ >= 0, "indptr must have at least one element");
         require(p_ >= 0, "n_features must not be negative");
-        view_.sparse = true;
+        view_.kind = RowsKind::csr;
         view_.csr = {data.data(),
                      scalar_of(data.dtype()),
                      indices.data(),
@@ -89,7 +103,8 @@ class Table {
     }
 
     int64_t n_features() const { return p_; }
-    bool sparse() const { return view_.sparse; }
+    RowsKind kind() const { return view_.kind; }
+    double step() const { return view_.bits.step; }
 
   private:
     static int64_t element(const void* data, bool wide, int64_t at) {
@@ -114,6 +129,7 @@ class Table {
     }
 
     AnyMatrix values_;
+    ConstWords words_;
     AnyVector data_, indices_, indptr_;
     int64_t n_, p_;
     std::vector<int32_t> places_;
@@ -158,13 +174,18 @@ class CompiledKernel {
     CompiledKernel& operator=(const CompiledKernel&) = delete;
 
     // For tables of one kind, which has so many features.
-    Program view(bool sparse, int64_t n_features) const {
+    Program view(RowsKind kind, int64_t n_features) const {
+        const bool sparse = kind == RowsKind::csr;
         require(!sparse || !direct_, "distances from differences are for dense tables");
         for (const auto& chosen : columns_)
             require(chosen.back() < n_features, "columns must lie below the number of features");
         const auto& passes = sparse ? sparse_passes_ : passes_;
-        return {ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), passes.data(),
-                static_cast<int>(passes.size())};
+        const Program program{ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), passes.data(),
+                              static_cast<int>(passes.size())};
+        require(kind != RowsKind::bits || (program.length == 3 && program.is_gaussian_at(0) && ops_[0] == Op::sqdist &&
+                                           passes[0].columns == nullptr),
+                "tables of bits are for exp(scale ||x - z||^2) over all features, scale <= 0");
+        return program;
     }
 
   private:
@@ -214,21 +235,21 @@ class CompiledKernel {
     bool direct_;
 };
 
-inline TileRequest make_request(const CompiledKernel& kernel, const Table& left,
+inline TileRequest make_request(const Implementation& native, const CompiledKernel& kernel, const Table& left,
                                 const std::optional<ConstIndices>& left_rows, const Table& right,
                                 const std::optional<ConstIndices>& right_rows,
                                 const std::optional<ConstDoubles>& centre, int n_threads) {
-    require(left.sparse() == right.sparse() && left.n_features() == right.n_features(),
+    require(left.kind() == right.kind() && left.n_features() == right.n_features() && left.step() == right.step(),
             "both tables must be of the same kind and have the same number of features");
-    require(!centre || (static_cast<int64_t>(centre->shape(0)) == left.n_features() && !left.sparse()),
+    require(!centre || (static_cast<int64_t>(centre->shape(0)) == left.n_features() && left.kind() == RowsKind::dense),
             "a centre belongs to dense tables and has one value a feature");
-    const Program program = kernel.view(left.sparse(), left.n_features());
+    const Program program = kernel.view(left.kind(), left.n_features());
     // Inner products need no centre, and are exact without one.
     const bool centred = centre && std::any_of(program.ops, program.ops + program.length, is_distance);
     const RowsView left_view = left.rows(left_rows), right_view = right.rows(right_rows);
     // By identity: what two arrays of indices hold is not compared.
     const bool symmetric = &left == &right && left_view.rows == right_view.rows && left_view.count == right_view.count;
-    return {program, left_view, right_view, centred ? centre->data() : nullptr, symmetric, n_threads};
+    return {program, left_view, right_view, centred ? centre->data() : nullptr, symmetric, n_threads, native.bit_tile};
 }
 
 }  // namespace mercer

@@ -1,6 +1,7 @@
 // Kernel values by tiles: the one place where k(x, z) is evaluated natively.
 #pragma once
 
+#include "mercer/bit_tile.hpp"
 #include "mercer/program.hpp"
 #include "mercer/view.hpp"
 
@@ -13,6 +14,7 @@ struct TileRequest {
                            // that are neither products nor differences
     bool symmetric;        // left and right are the same rows: one triangle may be evaluated and stand for both
     int n_threads;
+    BitTile bit_tile = nullptr;   // of rows of bits
     int64_t part = 0, parts = 1;  // of sums: which of so many summands is wanted; together they are the product
 };
 

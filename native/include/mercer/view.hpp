@@ -23,11 +23,21 @@ struct CsrView {
     int32_t n_common;
 };
 
+// Rows whose columns take two values each, `step` apart: a bit says which. Bits beyond the last column are 0.
+struct BitsView {
+    const uint64_t* words;
+    int64_t n_words;  // of a row
+    double step;
+};
+
+enum class RowsKind { dense, csr, bits };
+
 // Rows of a table, in the order of `rows` (all of them where it is null).
 struct RowsView {
-    bool sparse;
+    RowsKind kind;
     DenseView dense;
     CsrView csr;
+    BitsView bits;
     const int64_t* rows;
     int64_t count;
     int64_t n_features;

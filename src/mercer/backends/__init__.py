@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from mercer.backends.base import Backend as Backend
 from mercer.backends.base import Tiles as Tiles
+from mercer.backends.bit_form import BitForm as BitForm
+from mercer.backends.bit_form import bit_form
 from mercer.backends.blocks import BlockBackend as BlockBackend
 from mercer.backends.held import HeldRows as HeldRows
 from mercer.backends.held import HeldValues as HeldValues
@@ -20,6 +23,7 @@ from mercer.data import Data, Dense, Precomputed
 from mercer.isa import select_isa
 from mercer.kernels import Kernel, stack_depth
 from mercer.kernels.held import Held
+from mercer.kernels.program import Program
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
 
@@ -59,6 +63,26 @@ def select_backend(
         return by_python(), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
         return by_python(), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
+    others = partial(_of_numbers, kernel, program, data, by_python, n_jobs=n_jobs, memory_limit=memory_limit)
+    bits = bit_form(program, data, lambda: others()[0], n_jobs=n_jobs, memory_limit=memory_limit)
+    if bits is not None:
+        return bits, (
+            f"{kernel!r} runs as native tiles ({bits.isa}, {bits.n_threads} threads); columns take two values each, so "
+            "that distances are counts of bits"
+        )
+    return others()
+
+
+def _of_numbers(
+    kernel: Kernel,
+    program: Program,
+    data: Data,
+    by_python: Callable[[], Backend],
+    *,
+    n_jobs: int | None,
+    memory_limit: int | None,
+) -> tuple[Backend, str]:
+    """The backend for a program on rows of any numbers."""
     shift = prevailing_values(program, data, memory_limit)
     if shift is not None:
         assert isinstance(data, Dense)

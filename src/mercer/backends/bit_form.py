@@ -1,0 +1,251 @@
+"""Tables whose columns take two values each, a step apart: rows are bits, and distances count those that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, counts_bits
+from mercer._core import block as evaluate_block
+from mercer._core import matvec as apply_block
+from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.backends.threads import n_threads
+from mercer.data import CSR, Data, Dense, Vectors
+from mercer.isa import select_isa
+from mercer.kernels.program import Op, Program
+from mercer.kernels.views import View
+
+Words = npt.NDArray[np.uint64]
+
+_MOST_BITS = 4095  # see native/include/mercer/bit_tile.hpp
+_LEAST_ENTRIES = 50_000  # of a dense table that is worth the look
+_SAMPLE = 65  # of its rows that are looked at first
+_WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
+_SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
+_DOUBLE = 2.0**-52  # of one multiplication and addition in float64
+_PANEL_BYTES, _SYMMETRIC_BYTES = 4 << 20, 8 << 20  # packed columns; sums of tasks (native/src/tiles.cpp)
+_THREAD_WORDS = 192  # packed rows of a thread (ibid.)
+_ONE_THREAD_WORK = 1e7  # as in mercer.backends.native
+
+
+@final
+class BitForm(Backend):
+    """Evaluates exp(-gamma ||x - z||^2) between rows of bits: step^2 times the number that differ is the distance.
+
+    Exact but for the rounding of a few factors, and faster in double precision than other tiles in single: every value
+    is in double precision, whatever is asked for. Rows with other values, which only predictions can bring, are
+    evaluated by another backend.
+
+    Parameters
+    ----------
+    gamma : float
+        The kernel's.
+    data : Vectors
+        The training rows.
+    base : ndarray of shape (p,)
+        The smaller value of each column.
+    step : float
+        The larger one minus it.
+    words : ndarray of uint64, (n, ceil(p / 64))
+        The rows.
+    other : callable
+        Makes the backend for rows with other values.
+    n_jobs : int, optional
+        See :func:`mercer.backends.threads.n_threads`.
+    """
+
+    roundoff = 4.0
+
+    def __init__(
+        self,
+        gamma: float,
+        data: Vectors,
+        base: FloatArray,
+        step: float,
+        words: Words,
+        other: Callable[[], Backend],
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.isa, self.n_threads = select_isa(), n_threads(n_jobs)
+        self._base, self._step, self._make_other = base, step, other
+        self._kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
+        value_work = words.shape[1] + 4
+        self.values_are_dear = False
+        self.values_per_call = int(min(3e7, 6e9 / value_work))
+        self._one_thread_values = int(_ONE_THREAD_WORK / value_work)
+        self.scratch_bytes = words.nbytes + min(_PANEL_BYTES, words.nbytes + 1024) + _SYMMETRIC_BYTES
+        self.thread_bytes = 8 * _THREAD_WORDS * words.shape[1]
+        self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
+
+    @cached_property
+    def _other(self) -> Backend:
+        return self._make_other()
+
+    def block(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        one, two = self._table(left), self._table(right)
+        if one is None or two is None:
+            self._other.block(left, left_rows, right, right_rows, out, rounded=rounded)
+            return
+        threads = self._threads_for(out.size)
+        evaluate_block(self.isa, self._kernel, one, left_rows, two, right_rows, None, out, threads, rounded)
+
+    def matvec(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        one, two = self._table(left), self._table(right)
+        if one is None or two is None:
+            return self._other.matvec(left, left_rows, right, right_rows, vectors, single=single)
+        n = left.n if left_rows is None else left_rows.size
+        out = np.zeros((n, vectors.shape[1]))
+        threads = self._threads_for(n * vectors.shape[0])
+        apply_block(self.isa, self._kernel, one, left_rows, two, right_rows, None, vectors, out, threads)
+        return out
+
+    def matvec_part(
+        self,
+        data: Data,
+        rows: IndexArray | None,
+        vectors: FloatArray,
+        part: int,
+        parts: int,
+        *,
+        single: bool = False,
+    ) -> FloatArray | None:
+        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        table = self._table(data)
+        if table is None:
+            return self._other.matvec_part(data, rows, vectors, part, parts, single=single)
+        out = np.zeros_like(vectors)
+        threads = self._threads_for(vectors.shape[0] ** 2 // parts)
+        apply_block(self.isa, self._kernel, table, rows, table, rows, None, vectors, out, threads, part, parts)
+        return out
+
+    def value_bound(self, data: Data) -> float:
+        """Return a bound on |k(x_i, x_j)|; see :class:`Backend`."""
+        return 1.0 if self._table(data) is not None else self._other.value_bound(data)
+
+    def tiles(self, data: Data) -> Tiles | None:
+        """Return what native code needs; see :class:`Backend`."""
+        table = self._table(data)
+        if table is None:
+            return self._other.tiles(data)
+        return Tiles(self.isa, self._kernel, table, None, self._one_thread_values)
+
+    def matvec_bounded(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return K(left, right) @ vectors and how far each row may be off; see :class:`Backend`."""
+        if self._table(left) is None or self._table(right) is None:
+            return self._other.matvec_bounded(left, left_rows, right, right_rows, vectors)
+        found = self.matvec(left, left_rows, right, right_rows, vectors)
+        return found, np.zeros(found.shape[0])
+
+    def single_precision_bound(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
+    ) -> FloatArray | None:
+        """Return how far sums of values that were rounded to single precision may be off; see :class:`Backend`."""
+        if self._table(left) is None or self._table(right) is None:
+            return self._other.single_precision_bound(left, left_rows, right, right_rows, weights)
+        n = left.n if left_rows is None else left_rows.size
+        return np.full(n, (_SINGLE + (weights.size + 2) * _DOUBLE) * float(np.abs(weights).sum()))
+
+    def _threads_for(self, n_values: int) -> int:
+        return self.n_threads if n_values > self._one_thread_values else 1
+
+    def _table(self, data: Data) -> Table | None:
+        held = self._tables.get(id(data))
+        if held is None:
+            assert isinstance(data, Vectors)
+            words = _words(data, self._base, self._step)
+            table = None if words is None else Table(words, data.p, self._step)
+            held = self._tables[id(data)] = (data, table)
+        return held[1]
+
+
+def bit_form(
+    program: Program, data: Data, other: Callable[[], Backend], *, n_jobs: int | None, memory_limit: int | None
+) -> BitForm | None:
+    """Return the backend of a Gaussian kernel on rows of bits; None for others, and where it would not pay.
+
+    Costs a look at 65 rows of a dense table, and at all of them where those could be bits.
+    """
+    is_gaussian = [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP]
+    if not is_gaussian or isinstance(program[0][1], View) or not counts_bits(select_isa()):
+        return None
+    if not isinstance(data, Vectors) or not 0 < data.p <= _MOST_BITS:
+        return None
+    found = _two_values(data)
+    if found is None:
+        return None
+    base, step, n_entries = found
+    n_words = -(-data.p // 64)
+    scale = float(program[1][1])
+    dear = n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries
+    if dear or not (scale <= 0.0 and np.isfinite(step * step)):
+        return None
+    if memory_limit is not None and 4 * 8 * n_words * data.n > memory_limit:
+        return None
+    words = _words(data, base, step)
+    return None if words is None else BitForm(-scale, data, base, step, words, other, n_jobs=n_jobs)
+
+
+def _two_values(data: Vectors) -> tuple[FloatArray, float, float] | None:
+    """The smaller value of each column, the step to the larger one, and about how many entries of a row differ.
+
+    None where that is not one step, as far as a look at few rows tells; and for tables that are too small.
+    """
+    if isinstance(data, CSR):
+        stored = data.matrix.data
+        if not stored.size or stored[0] == 0.0 or not (stored == stored[0]).all():
+            return None
+        return np.zeros(data.p), float(stored[0]), stored.size / data.n
+    if not isinstance(data, Dense) or data.n * data.p < _LEAST_ENTRIES:
+        return None
+    sample = data.array[np.linspace(0, data.n - 1, _SAMPLE).astype(np.int64)].astype(np.float64)
+    if len(_steps(sample)) > 1:
+        return None
+    least, steps = data.array.min(axis=0).astype(np.float64), _steps(data.array)
+    if len(steps) != 1:
+        return None
+    share = float(np.minimum((sample == least).mean(axis=0), (sample != least).mean(axis=0)).mean())
+    return least, steps.pop(), share * data.p
+
+
+def _steps(rows: npt.NDArray[np.floating]) -> set[float]:
+    """What lies between the largest and the smallest value of each column that has two."""
+    between = rows.max(axis=0).astype(np.float64) - rows.min(axis=0)
+    return set(np.unique(between[between != 0.0])[:2].tolist())
+
+
+def _words(data: Vectors, base: FloatArray, step: float) -> Words | None:
+    """The rows as bits; None where some entry is neither of the two values of its column."""
+    if isinstance(data, CSR):
+        m = data.matrix
+        if base.any() or not (m.data == step).all():
+            return None
+        return bit_rows_of_entries(m.indices, m.indptr, data.p)
+    assert isinstance(data, Dense)
+    return bit_rows(data.array, base, step)

@@ -1,0 +1,241 @@
+"""Tables of two values a column as rows of bits: the same kernel values, on every instruction set, where it pays."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer import SVC, SVR
+from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, block, counts_bits, has_isa, matvec
+from mercer.backends import BitForm, BlockBackend, select_backend
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.isa import select_isa
+from mercer.kernels import RBF, Linear
+from mercer.kernels.program import Op
+from mercer.status import Status
+
+ISAS = [name for name in ("baseline", "avx2", "avx512") if has_isa(name)]
+EPS = np.finfo(float).eps
+counts = pytest.mark.skipif(not counts_bits(select_isa()), reason="this processor does not count bits in vectors")
+
+
+def categories(n=1200, groups=12, levels=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.hstack([np.eye(levels)[rng.integers(0, levels, n)] for _ in range(groups)])
+
+
+def words_of(X):
+    padded = np.zeros((X.shape[0], -(-X.shape[1] // 64) * 64), dtype=np.uint8)
+    padded[:, : X.shape[1]] = X
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+
+
+def gaussian(scale):
+    return CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, scale, 0.0])
+
+
+@given(
+    n=st.integers(1, 70), p=st.sampled_from([1, 15, 16, 63, 64, 65, 128, 200, 255, 256, 700, 4095]), seed=st.integers(0)
+)
+@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("isa", ISAS)
+def test_tiles_of_bits_are_those_of_their_definition(isa, n, p, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, p)) < rng.random()
+    step, scale = rng.choice([1.0, 0.1, 255.0]), -float(rng.choice([0.0, 1e-3, 0.7])) / p
+    table, kernel = Table(words_of(X), p, step), gaussian(scale / step**2)
+    distances = (X[:, None] != X[None]).sum(axis=2)
+    exact = np.exp(scale / step**2 * step**2 * distances)
+    rows, cols = rng.integers(0, n, rng.integers(0, 40)), rng.integers(0, n, rng.integers(0, 90))
+    out = np.full((rows.size, cols.size), np.nan)
+    block(isa, kernel, table, rows, table, cols, None, out, 2)
+    np.testing.assert_allclose(out, exact[np.ix_(rows, cols)], rtol=8 * EPS, atol=0)
+    assert (out[distances[np.ix_(rows, cols)] == 0] == 1.0).all()
+    whole, rounded = np.full((n, n), np.nan), np.full((n, n), np.nan, dtype=np.float32)
+    block(isa, kernel, table, None, table, None, None, whole, 1)
+    block(isa, kernel, table, None, table, None, None, rounded, 2)
+    np.testing.assert_array_equal(whole[np.ix_(rows, cols)], out)
+    np.testing.assert_array_equal(rounded, whole.astype(np.float32))
+    for width in (1, 3, 6):
+        vectors = rng.normal(size=(n, width))
+        sums = np.zeros((n, width))
+        matvec(isa, kernel, table, None, table, None, None, vectors, sums, 2)
+        np.testing.assert_allclose(sums, whole @ vectors, rtol=1e-12, atol=1e-12 * n)
+        parts = np.zeros((n, width))
+        for part in range(3):
+            matvec(isa, kernel, table, None, table, None, None, vectors, parts, 1, part, 3)
+        np.testing.assert_allclose(parts, sums, rtol=1e-12, atol=1e-12 * n)
+
+
+def test_native_code_refuses_what_it_cannot_do():
+    X = categories(10)
+    words = words_of(X)
+    for n_features in (0, 64 + 1, 4096, 59):  # none; another word; too many; bits beyond the last
+        with pytest.raises(ValueError, match=r"features|bits beyond"):
+            Table(words, n_features, 1.0)
+    with pytest.raises(ValueError, match="the step must be a number"):
+        Table(words, 60, np.nan)
+    table, out = Table(words, 60, 1.0), np.empty((10, 10))
+    kernels = [
+        gaussian(0.1),
+        CompiledKernel([Op.DOT], [0.0]),
+        CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [1.0, -0.1, 0.0], columns=[[0, 3]]),
+    ]
+    for kernel in kernels:
+        with pytest.raises(ValueError, match="tables of bits are for"):
+            block("baseline", kernel, table, None, table, None, None, out, 1)
+    for other in (Table(X), Table(words, 60, 2.0)):
+        with pytest.raises(ValueError, match="both tables must be of the same kind"):
+            block("baseline", gaussian(-0.1), table, None, other, None, None, out, 1)
+    with pytest.raises(ValueError, match="a centre belongs to dense tables"):
+        block("baseline", gaussian(-0.1), table, None, table, None, np.zeros(60), out, 1)
+    with pytest.raises(ValueError, match="row indices"):
+        block("baseline", gaussian(-0.1), table, np.array([10]), table, None, None, np.empty((1, 10)), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bits_say_which_of_two_values(dtype, order):
+    X = categories(50)
+    moved = np.asarray(2.0 * X - 1.0, dtype=dtype, order=order)
+    np.testing.assert_array_equal(bit_rows(moved, np.full(60, -1.0), 2.0), words_of(X))
+    for value in (0.0, 3.0, np.nan, np.inf):
+        other = moved.copy()
+        other[7, 59] = value
+        assert bit_rows(other, np.full(60, -1.0), 2.0) is None
+    with pytest.raises(ValueError, match="a number for each column"):
+        bit_rows(moved, np.zeros(59), 1.0)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("pointer", [np.int32, np.int64])
+def test_entries_are_bits(index, pointer):
+    X = sp.csr_array(categories(50))
+    indices, indptr = X.indices.astype(index), X.indptr.astype(pointer)
+    np.testing.assert_array_equal(bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
+    twice = indices.copy()
+    twice[1] = twice[0]
+    assert bit_rows_of_entries(twice, indptr, 60) is None
+    for bad_indices, bad_indptr, p in (
+        (indices, indptr, 59),
+        (-indices - 1, indptr, 60),
+        (indices, indptr + 1, 60),
+        (indices, indptr[::-1].copy(), 60),
+        (indices[:-1].copy(), indptr, 60),
+        (indices, indptr[:0].copy(), 60),
+    ):
+        with pytest.raises(ValueError, match=r"indices|indptr"):
+            bit_rows_of_entries(bad_indices, bad_indptr, p)
+
+
+@counts
+@pytest.mark.parametrize(
+    "given_",
+    [
+        lambda X: X,
+        lambda X: X.astype(np.float32),
+        lambda X: np.asfortranarray(2.0 * X - 1.0),
+        lambda X: 0.25 * X + np.arange(60),
+        sp.csr_array,
+        lambda X: 3.0 * sp.csr_array(X, dtype=np.float32),
+    ],
+)
+def test_kernel_values_are_those_of_the_rows_given(given_):
+    kernel, data = RBF(gamma=0.02), as_data(given_(categories()))
+    backend, reason = select_backend(kernel, data)
+    assert isinstance(backend, BitForm)
+    assert "counts of bits" in reason
+    rows, columns = np.arange(0, 1200, 7), np.arange(5, 1200, 11)
+    exact = kernel.block(data.rows(rows), data.rows(columns))
+    out, rounded = np.empty(exact.shape), np.empty(exact.shape, dtype=np.float32)
+    backend.block(data, rows, data, columns, out)
+    backend.block(data, rows, data, columns, rounded)
+    np.testing.assert_allclose(out, exact, rtol=1e-13, atol=0)
+    np.testing.assert_array_equal(rounded, out.astype(np.float32))
+    vector = np.random.default_rng(1).normal(size=(columns.size, 1))
+    for single in (False, True):
+        found = backend.matvec(data, rows, data, columns, vector, single=single)
+        np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
+    found, bound = backend.matvec_bounded(data, rows, data, columns, vector)
+    np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
+    bound = backend.single_precision_bound(data, rows, data, columns, vector[:, 0])
+    assert (np.abs(rounded.astype(float) @ vector - out @ vector)[:, 0] <= bound).all()
+    assert backend.value_bound(data) == 1.0
+
+
+@counts
+def test_other_rows_are_evaluated_as_numbers():
+    X = categories()
+    new = X[:30].copy()
+    new[::2] += 0.125
+    kernel = RBF(gamma=0.02)
+    for kind in (np.asarray, sp.csr_array):
+        data, others = as_data(kind(X)), as_data(kind(new))
+        backend, _ = select_backend(kernel, data)
+        assert isinstance(backend, BitForm)
+        exact, out = kernel.block(others, data), np.empty((30, 1200))
+        backend.block(others, None, data, None, out)
+        np.testing.assert_allclose(out, exact, rtol=1e-11)
+        vector = np.ones((1200, 1))
+        np.testing.assert_allclose(backend.matvec(others, None, data, None, vector), exact @ vector, rtol=1e-11)
+        found, bound = backend.matvec_bounded(others, None, data, None, vector)
+        assert (np.abs(found - exact @ vector)[:, 0] <= bound + 1e-9).all()
+        assert (backend.single_precision_bound(others, None, data, None, vector[:, 0]) > 0.0).all()
+        assert backend.value_bound(others) >= 1.0
+        assert backend.matvec_part(others, None, np.ones((30, 1)), 0, 1) is not None
+        assert backend.tiles(others) is not None
+
+
+@counts
+@pytest.mark.parametrize(
+    ("kernel", "X"),
+    [
+        (Linear(), categories()),
+        (2.0 * RBF(gamma=0.1), categories()),
+        (RBF(gamma=0.1), categories(n=300)),  # too small
+        (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # a step of its own each
+        (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # a row of others
+        (RBF(gamma=0.1), np.zeros((2000, 60))),
+        (RBF(gamma=0.1), sp.csr_array(np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0))),
+        (RBF(gamma=0.1), sp.random_array((500, 4000), density=1e-3, rng=0, data_sampler=lambda size: np.ones(size))),
+    ],
+)
+def test_only_where_it_pays(kernel, X):
+    assert not isinstance(select_backend(kernel, as_data(X))[0], BitForm)
+    if not sp.issparse(X) and X.any() and X.shape[0] == 1200:
+        assert not isinstance(select_backend(RBF(gamma=0.1), as_data(X), memory_limit=10_000)[0], BitForm)
+
+
+@counts
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_machines_are_certified(kind):
+    X = categories(n=2500)
+    y = (X[:, ::5].sum(axis=1) + np.random.default_rng(3).normal(size=2500) > 2.4).astype(int)
+    fits = [SVC(C=C, gamma=0.05, n_jobs=n_jobs).fit(kind(X), y) for C in (1.0, 100.0) for n_jobs in (1, 2)]
+    for one, two in zip(fits[::2], fits[1::2], strict=True):
+        np.testing.assert_array_equal(one.solution_.beta, two.solution_.beta)
+        certificate = one.certificate_
+        assert certificate.status is Status.OPTIMAL
+        anew = certificate.verify()
+        assert anew.kkt_violation <= 1e-3
+        assert abs(anew.dual - certificate.dual) <= 1e-10 * abs(anew.dual)
+        assert abs(anew.primal - certificate.primal) <= 1e-9 * abs(anew.primal)
+    regressor = SVR(C=1.0, gamma=0.05).fit(kind(X), X[:, 0] + X[:, 7])
+    assert regressor.certificate_.verify().kkt_violation <= 1e-3
+    many = SVC(C=1.0, gamma=0.05).fit(kind(X), np.arange(2500) % 5)
+    assert many.certificate_.verify().kkt_violation <= 1e-3
+
+
+@counts
+def test_gram_shares_bits_with_its_parts():
+    data = as_data(categories())
+    gram = Gram(RBF(gamma=0.05), data)
+    part = gram.restrict(np.arange(0, 1200, 3))
+    exact = BlockBackend(RBF(gamma=0.05), data)
+    out = np.empty((1200, 1200))
+    exact.block(data, None, data, None, out)
+    np.testing.assert_allclose(part.block(), out[::3, ::3], rtol=1e-13)
+    vector = np.random.default_rng(0).normal(size=1200)
+    np.testing.assert_allclose(gram.matvec(vector), out @ vector, rtol=1e-11, atol=1e-11)
