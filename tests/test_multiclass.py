@@ -1,12 +1,14 @@
 """Several classes by machines for two: the same machines as each alone, on one shared Gram matrix."""
 
+import pickle
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from mercer import SVC, certificate
@@ -303,3 +305,22 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, monkeypatc
     np.testing.assert_allclose(machine.decision_function(rows), unshared.decision_function(rows), atol=0.02)
     if scheme == "ovr" and way == "large":
         assert unshared.certificate_.n_kernel_values > 2 * 900**2
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_the_certificate_of_many_machines_is_that_of_its_parts(multi_class):
+    digits, labels = load_digits(return_X_y=True)
+    machine = SVC(C=10.0, gamma=0.001, multi_class=multi_class).fit(digits[:900], labels[:900])
+    whole = machine.certificate_
+    assert [part.kkt_violation for part in whole.parts[:3]] == [part.kkt_violation for part in whole.parts][:3]
+    together = certificate.combine([solution.certificate for solution in machine.solution_])
+    assert whole.parts == together.parts
+    assert hash(whole.parts) == hash(together.parts)
+    for name in ("primal", "dual", "seconds", "relative_gap"):
+        assert getattr(whole, name) == pytest.approx(getattr(together, name), rel=1e-12)
+    assert whole.gap == pytest.approx(together.gap, rel=0, abs=1e-9 * whole.primal)
+    close = {name: getattr(together, name) for name in ("primal", "dual", "gap", "relative_gap", "seconds")}
+    assert replace(whole, **close) == together
+    again = pickle.loads(pickle.dumps(machine))
+    assert pickle.loads(pickle.dumps(whole)).parts == whole.parts
+    assert again.certificate_.parts == whole.parts

@@ -43,11 +43,15 @@ def conclude(
     return Status.OPTIMAL if convex else Status.STATIONARY
 
 
+_WITNESSES = 64  # one known value in so many is evaluated again, to see whether the training data are what they were
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a certificate is about: enough to compute it again, with the threads and the memory of the fit.
 
-    `bias` is that of the machine, where it is not the one that the evaluation finds.
+    `bias` is that of the machine, where it is not the one that the evaluation finds. `known` are variables whose
+    values K beta were in double precision, and these, where others were not.
     """
 
     problem: Problem
@@ -59,6 +63,7 @@ class Evidence:
     n_jobs: int | None
     memory_limit: int | None
     bias: float | None = None
+    known: tuple[IndexArray, FloatArray] | None = None
 
     @classmethod
     def of(
@@ -68,11 +73,27 @@ class Evidence:
         rows = gram.idx if idx is None else idx
         return cls(problem, gram.kernel, gram.data, rows, beta, convex, gram.n_threads, gram.memory_limit)
 
-    def dual(self) -> float:
-        """Return the dual objective, with kernel values in double precision between all support vectors."""
-        used = np.flatnonzero(self.beta)
-        quadratic = inner(self.beta[used], self.gram().matvec(self.beta, used))
-        return -0.5 * quadratic - inner(self.problem.linear, self.beta)
+    def dual(self, rounding: float) -> float:
+        """Return the dual objective, with kernel values in double precision between all support vectors.
+
+        What is known is taken as known, but for a few values, which are evaluated again: NaN where they are off by more
+        than `rounding` allows, for then the training data are others by now.
+        """
+        beta, gram, quadratic = self.beta, self.gram(), 0.0
+        open_beta = beta
+        if self.known is not None:
+            rows, values = self.known
+            again = gram.matvec(beta, rows[::_WITNESSES])
+            if not (np.abs(again - values[::_WITNESSES]) <= 2.0 * rounding).all():
+                return math.nan
+            known = np.zeros_like(beta)
+            known[rows] = beta[rows]
+            open_beta = beta - known
+            # b' K b = 2 b_1' (K b)_1 - b_1' K_11 b_1 + b_2' K_22 b_2, of which the first product is known.
+            quadratic = 2.0 * inner(beta[rows], values) - inner(beta[rows], gram.matvec(known, rows))
+        used = np.flatnonzero(open_beta)
+        quadratic += inner(open_beta[used], gram.matvec(open_beta, used))
+        return -0.5 * quadratic - inner(self.problem.linear, beta)
 
     def whole(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
@@ -124,7 +145,7 @@ class Certificate:
     objective_doubt : float
         How far `primal` and `dual` may be off, by the same number. A fit leaves that open where it does not need them,
         and it is 0 once an estimator or a solution is asked for its certificate: see :meth:`with_objectives`.
-    parts : tuple of Certificate
+    parts : sequence of Certificate
         Those of the sub-problems, where there are several.
     """
 
@@ -146,19 +167,19 @@ class Certificate:
     tol: float
     tol_gap: float | None
     objective_doubt: float = 0.0
-    parts: tuple[Certificate, ...] = ()
+    parts: Sequence[Certificate] = ()
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     def with_objectives(self) -> Certificate:
         """Return it with objectives in double precision throughout, where the fit has left them open.
 
-        Costs half of the kernel values between support vectors. What a fit has proved of the objectives is held against
-        them: where they are not within `objective_doubt`, the training data are others by now, which a warning says,
-        and nothing changes.
+        Costs half of the kernel values among the support vectors at a bound, and half of those among the others. What a
+        fit has proved is held against them: where a value is not what it was, or the objectives are not within
+        `objective_doubt`, the training data are others by now, which a warning says, and nothing changes.
         """
         if self.evidence is None or not self.objective_doubt:
             return self
-        dual = self.evidence.dual()
+        dual = self.evidence.dual(self.rounding)
         room = self.objective_doubt + self.rounding * float(np.abs(self.evidence.beta).sum())
         if not abs(dual - self.dual) <= room:
             warnings.warn(
@@ -239,7 +260,7 @@ class Certificate:
         return self.evidence
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "evidence": None}
+        return {**self.__dict__, "parts": tuple(self.parts), "evidence": None}
 
     def __str__(self) -> str:
         rows = [
@@ -321,6 +342,9 @@ def certify(
 ) -> Certificate:
     """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
     status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
+    if evaluation.known is not None and evaluation.objective_doubt:
+        rows = np.flatnonzero((evaluation.known.doubt == 0.0) & (evidence.beta != 0.0))
+        evidence = replace(evidence, known=(rows, evaluation.values[rows]) if rows.size else None)
     return Certificate(
         status=status,
         **_numbers(evaluation),  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.certificate import Certificate, combine
+from mercer.certificate import Certificate
 from mercer.gram import Gram
 from mercer.problems import Problems, c_svc_each, joint
 from mercer.solution import Solutions
@@ -184,7 +184,7 @@ class Machines:
     @property
     def certificate(self) -> Certificate:
         """Certificate of the whole."""
-        return combine([solution.certificate for solution in self.solutions])
+        return self.solutions.certificate
 
     def scores(self, raw: FloatArray) -> FloatArray:
         """Turn decision values of the machines, (m, n_machines), into scores; see :func:`class_scores`."""

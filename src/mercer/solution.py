@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import HeldRows
-from mercer.certificate import Certificate, Evidence, certify
+from mercer.certificate import Certificate, Evidence, certify, combine
 from mercer.evaluation import Evaluation, at_bias, evaluate
 from mercer.problems import Problem
 from mercer.status import Status
@@ -257,6 +257,8 @@ class Solutions(Sequence[Solution]):
         What their certificates say.
     held : Held or None
         What solvers know of all of them, where kernel values are held.
+    whole : callable, optional
+        Returns the certificate of all without its parts, where that is known without making each of them.
     """
 
     def __init__(
@@ -267,9 +269,10 @@ class Solutions(Sequence[Solution]):
         statuses: list[Status],
         make: Callable[[int], Solution],
         held: Held | None = None,
+        whole: Callable[[], Certificate] | None = None,
     ) -> None:
         self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses
-        self.held = held
+        self.held, self._whole = held, whole
         self._make: Callable[[int], Solution] | None = make
         self._made: list[Solution | None] = [None] * len(statuses)
 
@@ -288,6 +291,13 @@ class Solutions(Sequence[Solution]):
         return len(self._made)
 
     @property
+    def certificate(self) -> Certificate:
+        """That of all together; see :func:`mercer.certificate.combine`."""
+        if self._whole is None or len(self) == 1:
+            return combine([one.certificate for one in self])
+        return replace(self._whole(), parts=Certificates(self))
+
+    @property
     def violations(self) -> FloatArray:
         """Those that the certificates have, (n_problems,)."""
         if self.held is not None:
@@ -302,4 +312,29 @@ class Solutions(Sequence[Solution]):
         return held
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": list(self), "_make": None, "held": None}
+        return {**self.__dict__, "_made": list(self), "_make": None, "_whole": None, "held": None}
+
+
+@final
+class Certificates(Sequence[Certificate]):
+    """Those of solutions, in order, each made when it is asked for; equal to any sequence of the same ones."""
+
+    def __init__(self, solutions: Solutions) -> None:
+        self._solutions = solutions
+
+    def __len__(self) -> int:
+        return len(self._solutions)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return tuple(self)[number]
+        return self._solutions[number].certificate
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arguments import check_flag, check_whole
 from mercer.backends import HeldRows
-from mercer.certificate import Certificate, combine, worst_status
+from mercer.certificate import Certificate, worst_status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
@@ -213,7 +213,7 @@ class DualMachine(Iterated, KernelMachine):
     @property
     def certificate_(self) -> Certificate:
         """The certificate of the whole; its `parts` are those of the machines."""
-        return combine([solution.certificate for solution in self._solved()])
+        return self._solved().certificate
 
     @property
     def coef_(self) -> Any:

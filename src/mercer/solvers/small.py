@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
 from mercer.backends import Tiles
-from mercer.certificate import Evidence, conclude
-from mercer.evaluation import Conditions, Evaluation
+from mercer.certificate import Certificate, Evidence, conclude, worst_status
+from mercer.evaluation import Conditions, Evaluation, relative_gap
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problems
@@ -270,7 +270,58 @@ class Solved:
             for number, proved in enumerate(self.proved.tolist())
         ]
         n_iter = self.numbers[:, 1].astype(np.int64)
-        return Solutions(self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution)
+        return Solutions(
+            self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution, whole=lambda: self._whole(statuses)
+        )
+
+    def _whole(self, statuses: list[Status]) -> Certificate:
+        """Return the certificate of all problems, without those of each."""
+        (
+            _,
+            n_iter,
+            n_values,
+            seconds,
+            _,
+            _,
+            _,
+            _,
+            primal,
+            quadratic,
+            linear,
+            _,
+            infeasibility,
+            excess,
+            n_free,
+            n_bounded,
+            _,
+        ) = self.numbers.T
+        primal_sum, dual_sum = float(primal.sum()), float(-0.5 * (quadratic + linear).sum())
+        return Certificate(
+            status=worst_status(statuses),
+            primal=primal_sum,
+            dual=dual_sum,
+            gap=primal_sum - dual_sum,
+            relative_gap=relative_gap(primal_sum, dual_sum),
+            kkt_violation=max(0.0, float(excess.max())),
+            dual_infeasibility=float(infeasibility.max()),
+            rounding=float(self._rounding.max()),
+            n_support=int(n_free.sum() + n_bounded.sum()),
+            n_free=int(n_free.sum()),
+            n_bounded=int(n_bounded.sum()),
+            n_iter=int(n_iter.sum()),
+            n_kernel_values=int(n_values.sum()),
+            seconds=float(seconds.sum()),
+            peak_memory_bytes=self.held_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
+            tol=self.limits.tol,
+            tol_gap=self.limits.tol_gap,
+        )
+
+    @property
+    def _rounding(self) -> FloatArray:
+        """How far decision values of each problem may be off."""
+        longest, squares, largest = self.numbers.T[4:7]
+        rounding: FloatArray = rounding_of_sums(self.roundoff, longest, squares, largest)
+        return rounding
 
     def finished(self) -> list[bool]:
         """Return which of the problems solved so far need no other solver to go on."""
@@ -287,8 +338,7 @@ class Solved:
         if self.limits.tol_gap is not None:
             optimal = (self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers)))
             return np.fromiter(optimal, dtype=np.bool_)
-        excess, (longest, squares, largest) = self.numbers[:, 13], self.numbers.T[4:7]
-        rounding = rounding_of_sums(self.roundoff, longest, squares, largest)
+        excess, rounding = self.numbers[:, 13], self._rounding
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
         return proved
 
