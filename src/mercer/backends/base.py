@@ -39,6 +39,8 @@ class Backend(ABC):
         interruptible. It depends on the data alone, never on a clock.
     values_are_dear : bool
         Whether looking a kernel value up costs less than evaluating it anew.
+    values_are_slow : bool
+        Whether writing one to fresh memory does, too: no tiles evaluate them.
     n_threads : int
     roundoff : float
         About how large the relative error of a kernel value is, in units of roundoff.
@@ -48,6 +50,7 @@ class Backend(ABC):
 
     values_per_call: int
     values_are_dear: bool
+    values_are_slow: bool = False
     n_threads: int
     roundoff: float = 1.0
     scratch_bytes: int = 0

@@ -55,8 +55,8 @@ class Gram:
         it anew, which is not so for short rows of numbers; the backend knows.
     evaluate_once : bool, default False
         Whether all rows asked for are kept, if three quarters of `memory_limit` have room for all of them (8 n² bytes):
-        no value is evaluated twice then, and products are of kept values. With `keep_rows` only where keeping pays,
-        without it short rows too.
+        no value is evaluated twice then, and products are of kept values. With `keep_rows` only where no tiles evaluate
+        them: machines that ask for a share of the columns each have what tiles give sooner than rows of the whole.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional

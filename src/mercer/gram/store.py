@@ -49,7 +49,7 @@ class Store:
         taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
         left = max(0, memory_limit - taken)
         most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
-        pays = backend.values_are_dear
+        pays = backend.values_are_slow if once else backend.values_are_dear
         self.keeps_all = once and (pays or not keeps) and most >= data.n and not kernel.takes_values
         self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or (keeps and pays) else 0)
         self.room = left - 8 * data.n * self.kept.capacity

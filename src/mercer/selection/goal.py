@@ -34,7 +34,7 @@ class FoldTraining(ABC):
     def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int) -> None:
         self.fold = fold
         # Validation rows are in the matrix too: their kernel values need no other one.
-        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep_rows=True)
+        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep_rows=True, evaluate_once=True)
         self.view = self.gram.restrict(fold.train)
         self.solutions: Sequence[Solution] = ()
 
