@@ -99,14 +99,18 @@ def test_native_code_refuses_what_it_cannot_do():
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_bits_say_which_of_two_values(dtype, order):
     X = categories(50)
-    moved = np.asarray(2.0 * X - 1.0, dtype=dtype, order=order)
-    np.testing.assert_array_equal(bit_rows(moved, np.full(60, -1.0), 2.0), words_of(X))
-    for value in (0.0, 3.0, np.nan, np.inf):
+    moved = np.asarray(0.1 * X - 1.0, dtype=dtype, order=order)
+    low, high = moved.min(axis=0).astype(float), moved.max(axis=0).astype(float)
+    np.testing.assert_array_equal(bit_rows(moved, low, high), words_of(X))
+    np.testing.assert_array_equal(bit_rows(moved[::-2], low, high), words_of(X[::-2]))
+    for value in (np.nextafter(moved.max(), dtype(2)), 0.0, -1e20, np.nan, np.inf):
         other = moved.copy()
         other[7, 59] = value
-        assert bit_rows(other, np.full(60, -1.0), 2.0) is None
+        assert bit_rows(other, low, high) is None
     with pytest.raises(ValueError, match="a number for each column"):
-        bit_rows(moved, np.zeros(59), 1.0)
+        bit_rows(moved, low[:-1], high)
+    with pytest.raises(ValueError, match="between 1 and 4095 features"):
+        bit_rows(np.zeros((3, 4096), dtype=dtype), np.zeros(4096), np.ones(4096))
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
@@ -124,10 +128,36 @@ def test_entries_are_bits(index, pointer):
         (indices, indptr + 1, 60),
         (indices, indptr[::-1].copy(), 60),
         (indices[:-1].copy(), indptr, 60),
-        (indices, indptr[:0].copy(), 60),
     ):
-        with pytest.raises(ValueError, match=r"indices|indptr"):
-            bit_rows_of_entries(bad_indices, bad_indptr, p)
+        assert bit_rows_of_entries(bad_indices, bad_indptr, p) is None
+    for p in (-1, 0, 4096, 2**62):
+        with pytest.raises(ValueError, match="between 1 and 4095 features"):
+            bit_rows_of_entries(indices, indptr, p)
+    with pytest.raises(ValueError, match="indptr"):
+        bit_rows_of_entries(indices, indptr[:0].copy(), 60)
+
+
+def test_more_columns_than_are_packed_at_a_time():
+    rng = np.random.default_rng(0)
+    X = rng.random((9000, 4000)) < 0.01
+    table, kernel, cols = Table(words_of(X), 4000, 1.0), gaussian(-0.01), np.arange(8000, 9000, 7)
+    out, sums = np.empty((9, 9000)), np.zeros((9, 1))
+    block(ISAS[-1], kernel, table, np.arange(9), table, None, None, out, 2)
+    exact = np.exp(-0.01 * (X[:9, None] != X[None, cols]).sum(axis=2))
+    np.testing.assert_allclose(out[:, cols], exact, rtol=1e-13)
+    vector = rng.normal(size=(9000, 1))
+    matvec(ISAS[-1], kernel, table, np.arange(9), table, None, None, vector, sums, 2)
+    np.testing.assert_allclose(sums, out @ vector, rtol=1e-11, atol=1e-11)
+
+
+def test_symmetric_sums_beyond_the_columns_of_one_turn():
+    rng = np.random.default_rng(0)
+    X = rng.random((33_000, 40)) < 0.3
+    table, kernel, some = Table(words_of(X), 40, 1.0), gaussian(-0.05), np.array([0, 5, 20_000, 32_767, 32_768, 32_999])
+    vector, sums, rows = rng.normal(size=(33_000, 1)), np.zeros((33_000, 1)), np.empty((6, 33_000))
+    matvec(ISAS[-1], kernel, table, None, table, None, None, vector, sums, 2)
+    block(ISAS[-1], kernel, table, some, table, None, None, rows, 2)
+    np.testing.assert_allclose(sums[some], rows @ vector, rtol=1e-10, atol=1e-9)
 
 
 @counts
@@ -160,6 +190,7 @@ def test_kernel_values_are_those_of_the_rows_given(given_):
         np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
     found, bound = backend.matvec_bounded(data, rows, data, columns, vector)
     np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
+    assert not bound.any()  # the values are those of double precision
     bound = backend.single_precision_bound(data, rows, data, columns, vector[:, 0])
     assert (np.abs(rounded.astype(float) @ vector - out @ vector)[:, 0] <= bound).all()
     assert backend.value_bound(data) == 1.0
@@ -171,7 +202,8 @@ def test_other_rows_are_evaluated_as_numbers():
     new = X[:30].copy()
     new[::2] += 0.125
     kernel = RBF(gamma=0.02)
-    for kind in (np.asarray, sp.csr_array):
+    fifth = np.float32(0.2)  # of which float64 has another one
+    for kind in (np.asarray, sp.csr_array, lambda Z: sp.csr_array(fifth * Z.astype(np.float32))):
         data, others = as_data(kind(X)), as_data(kind(new))
         backend, _ = select_backend(kernel, data)
         assert isinstance(backend, BitForm)
@@ -198,6 +230,10 @@ def test_other_rows_are_evaluated_as_numbers():
         (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # a step of its own each
         (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # a row of others
         (RBF(gamma=0.1), np.zeros((2000, 60))),
+        (RBF(gamma=1.0), np.append(np.random.default_rng(0).normal(size=60_000), -1e20)[:, None]),  # a step, if rounded
+        (RBF(gamma=1.0), np.vstack([np.full((1, 60), -1e20), np.random.default_rng(0).normal(size=(1200, 60))])),
+        (RBF(gamma=1e300), 1e5 * categories()),  # gamma times the squared step overflows
+        (RBF(gamma=0.1), 1.2e308 * (2.0 * categories() - 1.0)),
         (RBF(gamma=0.1), sp.csr_array(np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0))),
         (RBF(gamma=0.1), sp.random_array((500, 4000), density=1e-3, rng=0, data_sampler=lambda size: np.ones(size))),
     ],
@@ -226,6 +262,16 @@ def test_machines_are_certified(kind):
     assert regressor.certificate_.verify().kkt_violation <= 1e-3
     many = SVC(C=1.0, gamma=0.05).fit(kind(X), np.arange(2500) % 5)
     assert many.certificate_.verify().kkt_violation <= 1e-3
+
+
+@counts
+def test_single_and_double_precision_of_a_step_are_two_numbers():
+    X, kernel = categories(), RBF(gamma=0.02)
+    others, out = as_data(sp.csr_array(np.float32(0.2) * X[:9].astype(np.float32))), np.empty((9, 1200))
+    data = as_data(sp.csr_array(0.2 * X))
+    backend, _ = select_backend(kernel, data)
+    backend.block(others, None, data, None, out)
+    np.testing.assert_allclose(out, kernel.block(others, data), rtol=1e-13)
 
 
 @counts

@@ -306,6 +306,26 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, by_python,
     limit = others + kept * 4 // 3 - 8
     unshared = SVC(kernel=kernel, C=5.0, multi_class=scheme, memory_limit=limit).fit(rows, labels)
     np.testing.assert_allclose(machine.decision_function(rows), unshared.decision_function(rows), atol=0.02)
+    if scheme == "ovr" and way == "large":
+        unshared.set_params(memory_limit=(16 << 20) + kept // 2).fit(rows, labels)  # for a third of the rows
+        assert unshared.certificate_.n_kernel_values > 900**2
+
+
+def test_objectives_of_all_machines_are_completed_on_one_gram_matrix(monkeypatch):
+    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
+    monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 100)
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(3000, 5)), np.arange(3000) % 3
+    machine = SVC(C=0.1, gamma=0.1).fit(rows, labels)
+    assert all(one.certified.objective_doubt > 0.0 for one in machine.solution_)
+    made = []
+    monkeypatch.setattr(certificate, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
+    whole = machine.certificate_
+    assert len(made) == 1
+    assert whole.objective_doubt == 0.0
+    assert machine.certificate_ == whole
+    assert len(made) == 1
+    assert whole.dual == pytest.approx(whole.verify().dual, rel=1e-10)
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -313,7 +333,11 @@ def test_the_certificate_of_many_machines_is_that_of_its_parts(multi_class):
     digits, labels = load_digits(return_X_y=True)
     machine = SVC(C=10.0, gamma=0.001, multi_class=multi_class).fit(digits[:900], labels[:900])
     whole = machine.certificate_
+    assert whole.parts[-1].verify().n_support == whole.parts[-1].n_support > 0
     assert [part.kkt_violation for part in whole.parts[:3]] == [part.kkt_violation for part in whole.parts][:3]
+    assert machine.solution_[-1] is machine.solution_[len(whole.parts) - 1]
+    with pytest.raises(IndexError):
+        whole.parts[len(whole.parts)]
     together = certificate.combine([solution.certificate for solution in machine.solution_])
     assert whole.parts == together.parts
     assert hash(whole.parts) == hash(together.parts)

@@ -399,6 +399,7 @@ struct BitJob {
     uint64_t* panels;
     const double* powers;
     int n_digits;
+    int64_t groups;  // of rows packed at a time
 };
 
 template <class Stored>
@@ -411,19 +412,14 @@ void pack_bits_task(void* context, int64_t panel) {
 }
 
 template <class Stored>
-void bit_rows_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const BitJob<Stored>*>(context);
+void bit_rows(const BitJob<Stored>& job, int64_t first_row, int64_t last_row, uint64_t* packed,
+              Outlet<double, Stored>& outlet) {
     const RowsView& left = job.request.left;
-    const int64_t first_row = job.tasks.first_row(task), n_words = left.bits.n_words;
-    const int64_t n_rows = min64(job.tasks.rows_per_task, left.count - first_row);
-    const int64_t n_groups = divide_up(n_rows, kTileRows), group_size = kTileRows * n_words;
-    Outlet<double, Stored> outlet(job.sink, first_row, n_rows, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
-                                  job.first_column, job.n_columns);
-    Scratch scratch(sizeof(uint64_t) * static_cast<std::size_t>(n_groups * group_size));
-    auto* packed = scratch.as<uint64_t>();
+    const int64_t n_words = left.bits.n_words, group_size = kTileRows * n_words;
+    const int64_t n_groups = divide_up(last_row - first_row, kTileRows);
+    auto rows_of = [&](int64_t g) { return static_cast<int>(min64(kTileRows, last_row - first_row - g * kTileRows)); };
     for (int64_t g = 0; g < n_groups; ++g)
-        pack_bits<kTileRows>(left, first_row + g * kTileRows,
-                             static_cast<int>(min64(kTileRows, n_rows - g * kTileRows)), packed + g * group_size);
+        pack_bits<kTileRows>(left, first_row + g * kTileRows, rows_of(g), packed + g * group_size);
     double tile[kTileRows * kBitColumns];
     for (int64_t column = 0; column < job.n_columns; column += kBitColumns)
         for (int64_t g = 0; g < n_groups; ++g) {
@@ -431,10 +427,22 @@ void bit_rows_task(void* context, int64_t task) {
             if (job.request.symmetric && job.first_column + column + kBitColumns <= row) continue;
             job.request.bit_tile(packed + g * group_size, job.panels + column * n_words, n_words, job.powers,
                                  job.n_digits, tile);
-            outlet.emit(tile, static_cast<int>(min64(kTileRows, n_rows - g * kTileRows)),
-                        static_cast<int>(min64(kBitColumns, job.n_columns - column)), kBitColumns, row,
-                        job.first_column + column);
+            outlet.emit(tile, rows_of(g), static_cast<int>(min64(kBitColumns, job.n_columns - column)), kBitColumns,
+                        row, job.first_column + column);
         }
+}
+
+template <class Stored>
+void bit_rows_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const BitJob<Stored>*>(context);
+    const int64_t first = job.tasks.first_row(task), at_a_time = job.groups * kTileRows;
+    const int64_t last = min64(first + job.tasks.rows_per_task, job.request.left.count);
+    Outlet<double, Stored> outlet(job.sink, first, last - first,
+                                  job.tasks.clear_mirrored(task, job.sink, job.n_columns), job.first_column,
+                                  job.n_columns);
+    Scratch packed(sizeof(uint64_t) * static_cast<std::size_t>(at_a_time * job.request.left.bits.n_words));
+    for (int64_t row = first; row < last; row += at_a_time)
+        bit_rows(job, row, min64(row + at_a_time, last), packed.as<uint64_t>(), outlet);
     outlet.finish();
 }
 
@@ -444,7 +452,7 @@ int powers_of(const TileRequest& request, double* powers) {
     int n_digits = 0;
     for (int64_t unit = 1; unit <= request.left.n_features; unit *= 16, ++n_digits)
         for (int digit = 0; digit < 16; ++digit)
-            powers[16 * n_digits + digit] = __builtin_exp(scale * static_cast<double>(unit * digit));
+            powers[16 * n_digits + digit] = digit == 0 ? 1.0 : __builtin_exp(scale * static_cast<double>(unit * digit));
     return n_digits;
 }
 
@@ -454,14 +462,14 @@ void run_bits(const TileRequest& request, const Sink<Stored>& sink) {
     const int64_t near = kPanelBytes / (static_cast<int64_t>(sizeof(uint64_t)) * n_words);
     const int64_t most = sink.adds_mirrored(request) ? min64(near, kSymmetricColumns) : near;
     const int64_t chunk = min64(divide_up(m, kBitColumns), max64(1, most / kBitColumns)) * kBitColumns;
-    const int64_t most_groups = sink.stored == nullptr ? kMaxGroups : kStoredGroups;
+    const int64_t groups = sink.stored == nullptr ? kMaxGroups : kStoredGroups;
     double powers[16 * kMostDigits];
     const int n_digits = powers_of(request, powers);
     Scratch panels(sizeof(uint64_t) * static_cast<std::size_t>(chunk * n_words));
-    const Tasks<Stored> tasks(request, sink, chunk, kTileRows, kTileRows, most_groups * kTileRows);
+    const Tasks<Stored> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
     for (int64_t first = 0; first < m; first += chunk) {
-        BitJob<Stored> job{request, sink,    tasks, first, min64(chunk, m - first), panels.as<uint64_t>(),
-                           powers,  n_digits};
+        BitJob<Stored> job{request, sink,     tasks, first, min64(chunk, m - first), panels.as<uint64_t>(),
+                           powers,  n_digits, groups};
         const int packers = job.n_columns * n_words < kPackedAlone ? 1 : request.n_threads;
         parallel_for(divide_up(job.n_columns, kBitColumns), packers, pack_bits_task<Stored>, &job);
         parallel_for(tasks.count, request.n_threads, bit_rows_task<Stored>, &job);

@@ -50,8 +50,9 @@ _WITNESSES = 64  # one known value in so many is evaluated again, to see whether
 class Evidence:
     """What a certificate is about: enough to compute it again, with the threads and the memory of the fit.
 
-    `bias` is that of the machine, where it is not the one that the evaluation finds. `known` are variables whose
-    values K beta were in double precision, and these, where others were not.
+    `bias` is that of the machine, where it is not the one that the evaluation finds. `in_double` are the support
+    vectors, as variables, whose values K beta were evaluated in double precision, and these values, both of shape
+    (n_known,), where those of others were not.
     """
 
     problem: Problem
@@ -63,7 +64,7 @@ class Evidence:
     n_jobs: int | None
     memory_limit: int | None
     bias: float | None = None
-    known: tuple[IndexArray, FloatArray] | None = None
+    in_double: tuple[IndexArray, FloatArray] | None = None
 
     @classmethod
     def of(
@@ -73,16 +74,16 @@ class Evidence:
         rows = gram.idx if idx is None else idx
         return cls(problem, gram.kernel, gram.data, rows, beta, convex, gram.n_threads, gram.memory_limit)
 
-    def dual(self, rounding: float) -> float:
-        """Return the dual objective, with kernel values in double precision between all support vectors.
+    def dual(self, rounding: float, whole: Gram | None = None) -> float:
+        """Return the dual objective in double precision, on a Gram matrix of all rows where one is at hand.
 
         What is known is taken as known, but for a few values, which are evaluated again: NaN where they are off by more
         than `rounding` allows, for then the training data are others by now.
         """
-        beta, gram, quadratic = self.beta, self.gram(), 0.0
+        beta, gram, quadratic = self.beta, self.gram(whole), 0.0
         open_beta = beta
-        if self.known is not None:
-            rows, values = self.known
+        if self.in_double is not None:
+            rows, values = self.in_double
             again = gram.matvec(beta, rows[::_WITNESSES])
             if not (np.abs(again - values[::_WITNESSES]) <= 2.0 * rounding).all():
                 return math.nan
@@ -170,16 +171,22 @@ class Certificate:
     parts: Sequence[Certificate] = ()
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
-    def with_objectives(self) -> Certificate:
+    def with_objectives(self, whole: Gram | None = None) -> Certificate:
         """Return it with objectives in double precision throughout, where the fit has left them open.
 
         Costs half of the kernel values among the support vectors at a bound, and half of those among the others. What a
         fit has proved is held against them: where a value is not what it was, or the objectives are not within
-        `objective_doubt`, the training data are others by now, which a warning says, and nothing changes.
+        `objective_doubt`, the training data are others by now, which a warning says, and nothing changes. Changes that
+        neither tells are not noticed.
+
+        Parameters
+        ----------
+        whole : Gram, optional
+            Of all rows of the training data; one is made where none is at hand, once for each call.
         """
         if self.evidence is None or not self.objective_doubt:
             return self
-        dual = self.evidence.dual(self.rounding)
+        dual = self.evidence.dual(self.rounding, whole)
         room = self.objective_doubt + self.rounding * float(np.abs(self.evidence.beta).sum())
         if not abs(dual - self.dual) <= room:
             warnings.warn(
@@ -344,7 +351,7 @@ def certify(
     status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
     if evaluation.known is not None and evaluation.objective_doubt:
         rows = np.flatnonzero((evaluation.known.doubt == 0.0) & (evidence.beta != 0.0))
-        evidence = replace(evidence, known=(rows, evaluation.values[rows]) if rows.size else None)
+        evidence = replace(evidence, in_double=(rows, evaluation.values[rows]) if rows.size else None)
     return Certificate(
         status=status,
         **_numbers(evaluation),  # type: ignore[arg-type]

@@ -210,8 +210,7 @@ def train(
     Parameters
     ----------
     gram : Gram
-        Of the n training rows. One made with ``keep_rows=True`` evaluates shared kernel values once, where they are
-        dear.
+        Of the n training rows. One that keeps rows evaluates shared kernel values once; see :class:`mercer.gram.Gram`.
     codes : array-like of int of shape (n,)
         Class of each row, 0 .. n_classes - 1, all present.
     C : float or array-like of shape (n,)

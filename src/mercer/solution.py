@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mercer.backends import HeldRows
 from mercer.certificate import Certificate, Evidence, certify, combine
 from mercer.evaluation import Evaluation, at_bias, evaluate
+from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.status import Status
 
@@ -174,6 +175,18 @@ class Solution:
         return self._certify(replace(self.evidence, bias=self.bias), evaluation)
 
     @property
+    def open_evidence(self) -> Evidence | None:
+        """What objectives can be computed from that the fit has left open; None where there are none."""
+        certified = self.certified
+        is_open = certified is not None and certified.objective_doubt > 0.0 and "certificate" not in self.__dict__
+        return certified.evidence if certified is not None and is_open else None
+
+    def complete(self, whole: Gram) -> None:
+        """Have :attr:`certificate` computed on a Gram matrix of all rows that is at hand."""
+        assert self.certified is not None
+        self.__dict__["certificate"] = self.certified.with_objectives(whole)  # where cached_property looks
+
+    @property
     def proved(self) -> Certificate:
         """The certificate for who needs its violation or gap alone: objectives may be open."""
         return self.certificate if self.certified is None else self.certified
@@ -292,10 +305,19 @@ class Solutions(Sequence[Solution]):
 
     @property
     def certificate(self) -> Certificate:
-        """That of all together; see :func:`mercer.certificate.combine`."""
-        if self._whole is None or len(self) == 1:
-            return combine([one.certificate for one in self])
-        return replace(self._whole(), parts=Certificates(self))
+        """That of all together; see :func:`mercer.certificate.combine`.
+
+        Objectives that fits have left open are computed on one Gram matrix. To read `parts` makes every solution.
+        """
+        if self._whole is not None and len(self) > 1:
+            return replace(self._whole(), parts=PartCertificates(self))
+        whole = None
+        for one in self:
+            evidence = one.open_evidence
+            if evidence is not None:
+                whole = whole or evidence.whole()
+                one.complete(whole)
+        return combine([one.certificate for one in self])
 
     @property
     def violations(self) -> FloatArray:
@@ -304,7 +326,10 @@ class Solutions(Sequence[Solution]):
             return self.held.violations
         return np.array([one.proved.kkt_violation for one in self])
 
-    def __getitem__(self, number: int) -> Solution:  # type: ignore[override]
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[k] for k in range(len(self))[number]]
+        number = range(len(self))[number]
         held = self._made[number]
         if held is None:
             assert self._make is not None
@@ -316,7 +341,7 @@ class Solutions(Sequence[Solution]):
 
 
 @final
-class Certificates(Sequence[Certificate]):
+class PartCertificates(Sequence[Certificate]):
     """Those of solutions, in order, each made when it is asked for; equal to any sequence of the same ones."""
 
     def __init__(self, solutions: Solutions) -> None:

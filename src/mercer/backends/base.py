@@ -40,7 +40,7 @@ class Backend(ABC):
     values_are_dear : bool
         Whether looking a kernel value up costs less than evaluating it anew.
     values_are_slow : bool
-        Whether writing one to fresh memory does, too: no tiles evaluate them.
+        Whether writing one to fresh memory does, too, as where Python evaluates them and no tiles do.
     n_threads : int
     roundoff : float
         About how large the relative error of a kernel value is, in units of roundoff.
@@ -127,7 +127,9 @@ class Backend(ABC):
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
-        """Return how far `matvec` with `single` may be from K(left, right) @ weights, (left rows,).
+        """Return how far K(left, right) @ weights may be off in single precision, (left rows,).
+
+        By `matvec` with `single`, or from values that were stored in it.
 
         None where `single` changes nothing, or where the backend has no proof.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,17 @@ from mercer.kernels.program import Op, Program
 from mercer.kernels.views import View
 
 Words = npt.NDArray[np.uint64]
+TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 
 _MOST_BITS = 4095  # see native/include/mercer/bit_tile.hpp
+_MEMORY_SHARE = 4  # of the limit's bytes, at least, for each byte of bits
 _LEAST_ENTRIES = 50_000  # of a dense table that is worth the look
 _SAMPLE = 65  # of its rows that are looked at first
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
 _DOUBLE = 2.0**-52  # of one multiplication and addition in float64
-_PANEL_BYTES, _SYMMETRIC_BYTES = 4 << 20, 8 << 20  # packed columns; sums of tasks (native/src/tiles.cpp)
+_PANEL_BYTES = 4 << 20  # packed columns (native/src/tiles.cpp)
+_SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
 _THREAD_WORDS = 192  # packed rows of a thread (ibid.)
 _ONE_THREAD_WORK = 1e7  # as in mercer.backends.native
 
@@ -46,10 +49,10 @@ class BitForm(Backend):
         The kernel's.
     data : Vectors
         The training rows.
-    base : ndarray of shape (p,)
-        The smaller value of each column.
+    values : tuple of two ndarrays of shape (p,)
+        The smaller value of each column and the larger one.
     step : float
-        The larger one minus it.
+        The difference, in each column that has two.
     words : ndarray of uint64, (n, ceil(p / 64))
         The rows.
     other : callable
@@ -58,13 +61,13 @@ class BitForm(Backend):
         See :func:`mercer.backends.threads.n_threads`.
     """
 
-    roundoff = 4.0
+    roundoff = 6.0  # of the argument, whose error times the value is at most a unit or two, and of the factors
 
     def __init__(
         self,
         gamma: float,
         data: Vectors,
-        base: FloatArray,
+        values: TwoValues,
         step: float,
         words: Words,
         other: Callable[[], Backend],
@@ -72,13 +75,15 @@ class BitForm(Backend):
         n_jobs: int | None = None,
     ) -> None:
         self.isa, self.n_threads = select_isa(), n_threads(n_jobs)
-        self._base, self._step, self._make_other = base, step, other
+        self._values, self._step, self._make_other = values, step, other
         self._kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
         value_work = words.shape[1] + 4
-        self.values_are_dear = False
+        self.values_are_dear = False  # a kept row is read in about the time that bits take, and takes memory
         self.values_per_call = int(min(3e7, 6e9 / value_work))
         self._one_thread_values = int(_ONE_THREAD_WORK / value_work)
-        self.scratch_bytes = words.nbytes + min(_PANEL_BYTES, words.nbytes + 1024) + _SYMMETRIC_BYTES
+        packed = 8 * words.shape[1] * (data.n + 32)
+        sums = 8 * _SYMMETRIC_TASKS * min(data.n, _SYMMETRIC_COLUMNS)
+        self.scratch_bytes = words.nbytes + min(_PANEL_BYTES, packed) + sums
         self.thread_bytes = 8 * _THREAD_WORDS * words.shape[1]
         self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
 
@@ -179,7 +184,7 @@ class BitForm(Backend):
         held = self._tables.get(id(data))
         if held is None:
             assert isinstance(data, Vectors)
-            words = _words(data, self._base, self._step)
+            words = _words(data, self._values)
             table = None if words is None else Table(words, data.p, self._step)
             held = self._tables[id(data)] = (data, table)
         return held[1]
@@ -200,52 +205,60 @@ def bit_form(
     found = _two_values(data)
     if found is None:
         return None
-    base, step, n_entries = found
-    n_words = -(-data.p // 64)
-    scale = float(program[1][1])
-    dear = n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries
-    if dear or not (scale <= 0.0 and np.isfinite(step * step)):
+    values, step, n_entries = found
+    n_words, scale = -(-data.p // 64), float(program[1][1])
+    with np.errstate(over="ignore"):
+        is_finite = bool(np.isfinite(scale * np.float64(step) ** 2))
+    if n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries or scale > 0.0 or not is_finite:
         return None
-    if memory_limit is not None and 4 * 8 * n_words * data.n > memory_limit:
+    if memory_limit is not None and _MEMORY_SHARE * 8 * n_words * data.n > memory_limit:
         return None
-    words = _words(data, base, step)
-    return None if words is None else BitForm(-scale, data, base, step, words, other, n_jobs=n_jobs)
+    words = _words(data, values)
+    return None if words is None else BitForm(-scale, data, values, step, words, other, n_jobs=n_jobs)
 
 
-def _two_values(data: Vectors) -> tuple[FloatArray, float, float] | None:
-    """The smaller value of each column, the step to the larger one, and about how many entries of a row differ.
+def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
+    """The smaller and the larger value of each column, what is between them, and how many entries of a row differ.
 
-    None where that is not one step, as far as a look at few rows tells; and for tables that are too small.
+    None where that is not one number, as far as extremes tell; and for tables that are too small.
     """
     if isinstance(data, CSR):
         stored = data.matrix.data
         if not stored.size or stored[0] == 0.0 or not (stored == stored[0]).all():
             return None
-        return np.zeros(data.p), float(stored[0]), stored.size / data.n
+        value = float(stored[0])
+        return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
     if not isinstance(data, Dense) or data.n * data.p < _LEAST_ENTRIES:
         return None
-    sample = data.array[np.linspace(0, data.n - 1, _SAMPLE).astype(np.int64)].astype(np.float64)
-    if len(_steps(sample)) > 1:
+    sample = data.array[np.linspace(0, data.n - 1, _SAMPLE).astype(np.int64)]
+    if len(_steps(*_extremes(sample))) > 1:
         return None
-    least, steps = data.array.min(axis=0).astype(np.float64), _steps(data.array)
+    low, high = _extremes(data.array)
+    steps = _steps(low, high)
     if len(steps) != 1:
         return None
-    share = float(np.minimum((sample == least).mean(axis=0), (sample != least).mean(axis=0)).mean())
-    return least, steps.pop(), share * data.p
+    share = float(np.minimum((sample == low).mean(axis=0), (sample != low).mean(axis=0)).mean())
+    return (low, high), steps.pop(), share * data.p
 
 
-def _steps(rows: npt.NDArray[np.floating]) -> set[float]:
-    """What lies between the largest and the smallest value of each column that has two."""
-    between = rows.max(axis=0).astype(np.float64) - rows.min(axis=0)
+def _extremes(rows: npt.NDArray[np.floating]) -> TwoValues:
+    return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+
+
+def _steps(low: FloatArray, high: FloatArray) -> set[float]:
+    """What is between the extremes of each column, two of these numbers at most; 0 does not count."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        between = high - low
     return set(np.unique(between[between != 0.0])[:2].tolist())
 
 
-def _words(data: Vectors, base: FloatArray, step: float) -> Words | None:
+def _words(data: Vectors, values: TwoValues) -> Words | None:
     """The rows as bits; None where some entry is neither of the two values of its column."""
+    low, high = values
     if isinstance(data, CSR):
         m = data.matrix
-        if base.any() or not (m.data == step).all():
+        if low.any() or not (m.data.astype(np.float64) == high[m.indices]).all():
             return None
         return bit_rows_of_entries(m.indices, m.indptr, data.p)
     assert isinstance(data, Dense)
-    return bit_rows(data.array, base, step)
+    return bit_rows(data.array, low, high)
