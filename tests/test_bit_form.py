@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer import SVC, SVR
+from mercer import SVC, SVR, _reference
 from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, block, counts_bits, has_isa, matvec
 from mercer.backends import BitForm, BlockBackend, select_backend
 from mercer.data import as_data
@@ -27,9 +27,9 @@ def categories(n=1200, groups=12, levels=5, seed=0):
 
 
 def words_of(X):
-    padded = np.zeros((X.shape[0], -(-X.shape[1] // 64) * 64), dtype=np.uint8)
-    padded[:, : X.shape[1]] = X
-    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+    words = _reference.bit_rows(np.asarray(X, dtype=float), np.zeros(X.shape[1]), np.ones(X.shape[1]))
+    assert words is not None
+    return words
 
 
 def gaussian(scale):
@@ -107,6 +107,7 @@ def test_bits_say_which_of_two_values(dtype, order):
         other = moved.copy()
         other[7, 59] = value
         assert bit_rows(other, low, high) is None
+        assert _reference.bit_rows(other, low, high) is None
     with pytest.raises(ValueError, match="a number for each column"):
         bit_rows(moved, low[:-1], high)
     with pytest.raises(ValueError, match="between 1 and 4095 features"):
@@ -119,6 +120,7 @@ def test_entries_are_bits(index, pointer):
     X = sp.csr_array(categories(50))
     indices, indptr = X.indices.astype(index), X.indptr.astype(pointer)
     np.testing.assert_array_equal(bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
+    np.testing.assert_array_equal(_reference.bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
     twice = indices.copy()
     twice[1] = twice[0]
     assert bit_rows_of_entries(twice, indptr, 60) is None
@@ -126,10 +128,13 @@ def test_entries_are_bits(index, pointer):
         (indices, indptr, 59),
         (-indices - 1, indptr, 60),
         (indices, indptr + 1, 60),
+        (indices, indptr - indptr[-1] // 2, 60),
+        (twice, indptr, 60),
         (indices, indptr[::-1].copy(), 60),
         (indices[:-1].copy(), indptr, 60),
     ):
         assert bit_rows_of_entries(bad_indices, bad_indptr, p) is None
+        assert _reference.bit_rows_of_entries(bad_indices, bad_indptr, p) is None
     for p in (-1, 0, 4096, 2**62):
         with pytest.raises(ValueError, match="between 1 and 4095 features"):
             bit_rows_of_entries(indices, indptr, p)

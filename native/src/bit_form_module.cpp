@@ -40,6 +40,7 @@ template <class Index, class Pointer>
 bool fill_sparse(const Index* indices, const Pointer* indptr, int64_t n, int64_t n_entries, int64_t n_features,
                  int64_t n_words, Words& words) {
     int64_t entry = 0;
+    if (indptr[0] != 0) return false;
     for (int64_t i = 0; i < n; ++i) {
         const auto end = static_cast<int64_t>(indptr[i + 1]);
         if (end < entry || end > n_entries) return false;

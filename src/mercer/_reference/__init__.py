@@ -5,6 +5,8 @@ program, and results are returned. Only the block solvers and `balance` change `
 twins do.
 """
 
+from mercer._reference.bits import bit_rows as bit_rows
+from mercer._reference.bits import bit_rows_of_entries as bit_rows_of_entries
 from mercer._reference.ends import LIMIT as LIMIT
 from mercer._reference.ends import SOLVED as SOLVED
 from mercer._reference.ends import STALLED as STALLED

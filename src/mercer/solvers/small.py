@@ -224,6 +224,12 @@ class SmallProblems:
         return memory[self._shared_size :], shared, filled
 
 
+_COLUMNS = (
+    *("end", "n_iter", "n_values", "seconds", "longest", "squares", "largest", "multiplier", "primal"),
+    *("quadratic", "linear", "mass", "infeasibility", "excess", "n_free", "n_bounded", "newton_free"),
+)
+
+
 @dataclass(eq=False)
 class Solved:
     """What a native call has found of small problems: arrays, of which solutions and certificates are made when asked.
@@ -245,7 +251,7 @@ class Solved:
     matrix_sizes : tuple of two int
         See :func:`_matrix_sizes`.
     numbers : ndarray of shape (n_solved, 17)
-        A row for each problem; see native/src/machines_module.cpp.
+        A row for each problem, `_COLUMNS`; see native/src/machines_module.cpp.
     held_bytes : int
         Most memory for kernel values at a time.
     """
@@ -276,50 +282,37 @@ class Solved:
 
     def _whole(self, statuses: list[Status]) -> Certificate:
         """Return the certificate of all problems, without those of each."""
-        (
-            _,
-            n_iter,
-            n_values,
-            seconds,
-            _,
-            _,
-            _,
-            _,
-            primal,
-            quadratic,
-            linear,
-            _,
-            infeasibility,
-            excess,
-            n_free,
-            n_bounded,
-            _,
-        ) = self.numbers.T
-        primal_sum, dual_sum = float(primal.sum()), float(-0.5 * (quadratic + linear).sum())
+        of, dual = self._column, -0.5 * (self._column("quadratic") + self._column("linear"))
+        n_free, n_bounded = int(of("n_free").sum()), int(of("n_bounded").sum())
+        primal_sum, dual_sum = sum(of("primal").tolist()), sum(dual.tolist())  # one after the other, as parts add up
         return Certificate(
             status=worst_status(statuses),
             primal=primal_sum,
             dual=dual_sum,
             gap=primal_sum - dual_sum,
             relative_gap=relative_gap(primal_sum, dual_sum),
-            kkt_violation=max(0.0, float(excess.max())),
-            dual_infeasibility=float(infeasibility.max()),
+            kkt_violation=max(0.0, float(of("excess").max())),
+            dual_infeasibility=float(of("infeasibility").max()),
             rounding=float(self._rounding.max()),
-            n_support=int(n_free.sum() + n_bounded.sum()),
-            n_free=int(n_free.sum()),
-            n_bounded=int(n_bounded.sum()),
-            n_iter=int(n_iter.sum()),
-            n_kernel_values=int(n_values.sum()),
-            seconds=float(seconds.sum()),
+            n_support=n_free + n_bounded,
+            n_free=n_free,
+            n_bounded=n_bounded,
+            n_iter=int(of("n_iter").sum()),
+            n_kernel_values=int(of("n_values").sum()),
+            seconds=sum(of("seconds").tolist()),
             peak_memory_bytes=self.held_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
         )
 
+    def _column(self, name: str) -> FloatArray:
+        found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
+        return found
+
     @property
     def _rounding(self) -> FloatArray:
         """How far decision values of each problem may be off."""
-        longest, squares, largest = self.numbers.T[4:7]
+        longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
         rounding: FloatArray = rounding_of_sums(self.roundoff, longest, squares, largest)
         return rounding
 
@@ -338,7 +331,7 @@ class Solved:
         if self.limits.tol_gap is not None:
             optimal = (self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers)))
             return np.fromiter(optimal, dtype=np.bool_)
-        excess, rounding = self.numbers[:, 13], self._rounding
+        excess, rounding = self._column("excess"), self._rounding
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
         return proved
 
