@@ -1,168 +1,24 @@
-"""Tables of two values a column as rows of bits: the same kernel values, on every instruction set, where it pays."""
+"""Tables of two values a column as rows of bits: the same kernel values and certificates, and only where it pays."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from mercer import SVC, SVR, _reference
-from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, block, counts_bits, has_isa, matvec
+from mercer import SVC, SVR
+from mercer._core import counts_bits
 from mercer.backends import BitForm, BlockBackend, select_backend
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.isa import select_isa
 from mercer.kernels import RBF, Linear
-from mercer.kernels.program import Op
 from mercer.status import Status
 
-ISAS = [name for name in ("baseline", "avx2", "avx512") if has_isa(name)]
-EPS = np.finfo(float).eps
 counts = pytest.mark.skipif(not counts_bits(select_isa()), reason="this processor does not count bits in vectors")
 
 
 def categories(n=1200, groups=12, levels=5, seed=0):
     rng = np.random.default_rng(seed)
     return np.hstack([np.eye(levels)[rng.integers(0, levels, n)] for _ in range(groups)])
-
-
-def words_of(X):
-    words = _reference.bit_rows(np.asarray(X, dtype=float), np.zeros(X.shape[1]), np.ones(X.shape[1]))
-    assert words is not None
-    return words
-
-
-def gaussian(scale):
-    return CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, scale, 0.0])
-
-
-@given(
-    n=st.integers(1, 70), p=st.sampled_from([1, 15, 16, 63, 64, 65, 128, 200, 255, 256, 700, 4095]), seed=st.integers(0)
-)
-@settings(max_examples=40, deadline=None)
-@pytest.mark.parametrize("isa", ISAS)
-def test_tiles_of_bits_are_those_of_their_definition(isa, n, p, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, p)) < rng.random()
-    step, scale = rng.choice([1.0, 0.1, 255.0]), -float(rng.choice([0.0, 1e-3, 0.7])) / p
-    table, kernel = Table(words_of(X), p, step), gaussian(scale / step**2)
-    distances = (X[:, None] != X[None]).sum(axis=2)
-    exact = np.exp(scale / step**2 * step**2 * distances)
-    rows, cols = rng.integers(0, n, rng.integers(0, 40)), rng.integers(0, n, rng.integers(0, 90))
-    out = np.full((rows.size, cols.size), np.nan)
-    block(isa, kernel, table, rows, table, cols, None, out, 2)
-    np.testing.assert_allclose(out, exact[np.ix_(rows, cols)], rtol=8 * EPS, atol=0)
-    assert (out[distances[np.ix_(rows, cols)] == 0] == 1.0).all()
-    whole, rounded = np.full((n, n), np.nan), np.full((n, n), np.nan, dtype=np.float32)
-    block(isa, kernel, table, None, table, None, None, whole, 1)
-    block(isa, kernel, table, None, table, None, None, rounded, 2)
-    np.testing.assert_array_equal(whole[np.ix_(rows, cols)], out)
-    np.testing.assert_array_equal(rounded, whole.astype(np.float32))
-    for width in (1, 3, 6):
-        vectors = rng.normal(size=(n, width))
-        sums = np.zeros((n, width))
-        matvec(isa, kernel, table, None, table, None, None, vectors, sums, 2)
-        np.testing.assert_allclose(sums, whole @ vectors, rtol=1e-12, atol=1e-12 * n)
-        parts = np.zeros((n, width))
-        for part in range(3):
-            matvec(isa, kernel, table, None, table, None, None, vectors, parts, 1, part, 3)
-        np.testing.assert_allclose(parts, sums, rtol=1e-12, atol=1e-12 * n)
-
-
-def test_native_code_refuses_what_it_cannot_do():
-    X = categories(10)
-    words = words_of(X)
-    for n_features in (0, 64 + 1, 4096, 59):  # none; another word; too many; bits beyond the last
-        with pytest.raises(ValueError, match=r"features|bits beyond"):
-            Table(words, n_features, 1.0)
-    with pytest.raises(ValueError, match="the step must be a number"):
-        Table(words, 60, np.nan)
-    table, out = Table(words, 60, 1.0), np.empty((10, 10))
-    kernels = [
-        gaussian(0.1),
-        CompiledKernel([Op.DOT], [0.0]),
-        CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [1.0, -0.1, 0.0], columns=[[0, 3]]),
-    ]
-    for kernel in kernels:
-        with pytest.raises(ValueError, match="tables of bits are for"):
-            block("baseline", kernel, table, None, table, None, None, out, 1)
-    for other in (Table(X), Table(words, 60, 2.0)):
-        with pytest.raises(ValueError, match="both tables must be of the same kind"):
-            block("baseline", gaussian(-0.1), table, None, other, None, None, out, 1)
-    with pytest.raises(ValueError, match="a centre belongs to dense tables"):
-        block("baseline", gaussian(-0.1), table, None, table, None, np.zeros(60), out, 1)
-    with pytest.raises(ValueError, match="row indices"):
-        block("baseline", gaussian(-0.1), table, np.array([10]), table, None, None, np.empty((1, 10)), 1)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_bits_say_which_of_two_values(dtype, order):
-    X = categories(50)
-    moved = np.asarray(0.1 * X - 1.0, dtype=dtype, order=order)
-    low, high = moved.min(axis=0).astype(float), moved.max(axis=0).astype(float)
-    np.testing.assert_array_equal(bit_rows(moved, low, high), words_of(X))
-    np.testing.assert_array_equal(bit_rows(moved[::-2], low, high), words_of(X[::-2]))
-    for value in (np.nextafter(moved.max(), dtype(2)), 0.0, -1e20, np.nan, np.inf):
-        other = moved.copy()
-        other[7, 59] = value
-        assert bit_rows(other, low, high) is None
-        assert _reference.bit_rows(other, low, high) is None
-    with pytest.raises(ValueError, match="a number for each column"):
-        bit_rows(moved, low[:-1], high)
-    with pytest.raises(ValueError, match="between 1 and 4095 features"):
-        bit_rows(np.zeros((3, 4096), dtype=dtype), np.zeros(4096), np.ones(4096))
-
-
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("pointer", [np.int32, np.int64])
-def test_entries_are_bits(index, pointer):
-    X = sp.csr_array(categories(50))
-    indices, indptr = X.indices.astype(index), X.indptr.astype(pointer)
-    np.testing.assert_array_equal(bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
-    np.testing.assert_array_equal(_reference.bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
-    twice = indices.copy()
-    twice[1] = twice[0]
-    assert bit_rows_of_entries(twice, indptr, 60) is None
-    for bad_indices, bad_indptr, p in (
-        (indices, indptr, 59),
-        (-indices - 1, indptr, 60),
-        (indices, indptr + 1, 60),
-        (indices, indptr - indptr[-1] // 2, 60),
-        (twice, indptr, 60),
-        (indices, indptr[::-1].copy(), 60),
-        (indices[:-1].copy(), indptr, 60),
-    ):
-        assert bit_rows_of_entries(bad_indices, bad_indptr, p) is None
-        assert _reference.bit_rows_of_entries(bad_indices, bad_indptr, p) is None
-    for p in (-1, 0, 4096, 2**62):
-        with pytest.raises(ValueError, match="between 1 and 4095 features"):
-            bit_rows_of_entries(indices, indptr, p)
-    with pytest.raises(ValueError, match="indptr"):
-        bit_rows_of_entries(indices, indptr[:0].copy(), 60)
-
-
-def test_more_columns_than_are_packed_at_a_time():
-    rng = np.random.default_rng(0)
-    X = rng.random((9000, 4000)) < 0.01
-    table, kernel, cols = Table(words_of(X), 4000, 1.0), gaussian(-0.01), np.arange(8000, 9000, 7)
-    out, sums = np.empty((9, 9000)), np.zeros((9, 1))
-    block(ISAS[-1], kernel, table, np.arange(9), table, None, None, out, 2)
-    exact = np.exp(-0.01 * (X[:9, None] != X[None, cols]).sum(axis=2))
-    np.testing.assert_allclose(out[:, cols], exact, rtol=1e-13)
-    vector = rng.normal(size=(9000, 1))
-    matvec(ISAS[-1], kernel, table, np.arange(9), table, None, None, vector, sums, 2)
-    np.testing.assert_allclose(sums, out @ vector, rtol=1e-11, atol=1e-11)
-
-
-def test_symmetric_sums_beyond_the_columns_of_one_turn():
-    rng = np.random.default_rng(0)
-    X = rng.random((33_000, 40)) < 0.3
-    table, kernel, some = Table(words_of(X), 40, 1.0), gaussian(-0.05), np.array([0, 5, 20_000, 32_767, 32_768, 32_999])
-    vector, sums, rows = rng.normal(size=(33_000, 1)), np.zeros((33_000, 1)), np.empty((6, 33_000))
-    matvec(ISAS[-1], kernel, table, None, table, None, None, vector, sums, 2)
-    block(ISAS[-1], kernel, table, some, table, None, None, rows, 2)
-    np.testing.assert_allclose(sums[some], rows @ vector, rtol=1e-10, atol=1e-9)
 
 
 @counts
