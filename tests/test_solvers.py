@@ -40,6 +40,7 @@ from mercer.solvers import (
 )
 from mercer.solvers.base import State
 from mercer.solvers.driver import _best, _Patience, drive
+from mercer.solvers.working_matrix import working_matrix
 from mercer.status import InseparableError, Status
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -913,6 +914,48 @@ def test_the_solvers_gradient_is_the_true_one(n):
     assert np.isin(np.flatnonzero(free), np.arange(n)[known]).all()
 
 
+@pytest.mark.parametrize("kind", ["plain", "ridge", "sparse"])
+def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
+    rng = np.random.default_rng(8)
+    n, p = 5000, 80  # values of so long rows are copied, not evaluated again
+    monkeypatch.setattr("mercer.solvers.row_cache._SPARE_BYTES", 0)  # few rows are kept beside them
+    X = rng.normal(size=(n, p)) / np.sqrt(p)
+    if kind == "sparse":
+        X[rng.random((n, p)) < 0.1] = 0.0
+    problem = c_svc(np.where(np.sin(3.0 * X[:, 0]) + X[:, 1] > 0.0, 1.0, -1.0), 1000.0)
+    if kind == "ridge":
+        problem = replace(problem, ridge=rng.uniform(1e-4, 1e-3, n))
+    gram = Gram(RBF(gamma=0.5), as_data(sp.csr_array(X) if kind == "sparse" else X))
+    solver, exchanged, evaluated = BatchSMO(), [], []
+
+    def watched(state, chosen):
+        before, n_before = state.held, gram.n_values
+        order, matrix = yield from working_matrix(state, chosen)
+        np.testing.assert_array_equal(np.sort(order), np.sort(chosen))
+        distances = ((X[order] ** 2).sum(axis=1)[:, None] + (X[order] ** 2).sum(axis=1)) - 2.0 * X[order] @ X[order].T
+        expected = np.exp(-0.5 * distances)
+        if problem.ridge is not None:
+            expected += np.diag(problem.ridge[order])
+        np.testing.assert_allclose(matrix[:, : order.size], expected, rtol=0, atol=2e-6)
+        assert not matrix[:, order.size : -(-order.size // 16) * 16].any()
+        if (np.diff(order) < 0).any():
+            exchanged.append(order.size)
+            n_new = np.count_nonzero(~np.isin(order, before))
+            evaluated.append((gram.n_values - n_before, n_new * order.size))
+        return order, matrix
+
+    monkeypatch.setattr("mercer.solvers.batch_smo.working_matrix", watched)
+    state = solver.init(problem, gram, 1e-3, None)
+    while not state.finished:
+        solver.advance(state, 1.0, -1)
+    assert exchanged
+    assert all(n_values == most for n_values, most in evaluated)
+    true = gram.matvec(state.beta) + problem.linear
+    true += 0.0 if problem.ridge is None else problem.ridge * state.beta
+    known = slice(None) if state.active is None else state.active
+    np.testing.assert_allclose(state.gradient[known], true[known], rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["plain", "ridge", "groups"])
 def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
     rng = np.random.default_rng(5)
@@ -927,21 +970,21 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
     state = BatchSMO().init(problem, gram, 1e-3, None)
     sizes, counts = [], []
     for _ in state.work:
-        if state.covered is None:
+        if not state.covers:
             continue
-        sizes.append(state.covered.size)
+        sizes.append(state.held.size)
         counts.append(gram.n_values)
-        np.testing.assert_array_equal(np.sort(state.covered), np.arange(n) if state.active is None else state.active)
-        expected = np.exp(-0.25 * ((X[state.covered, None] - X[state.covered]) ** 2).sum(axis=2))
+        np.testing.assert_array_equal(np.sort(state.held), np.arange(n) if state.active is None else state.active)
+        expected = np.exp(-0.25 * ((X[state.held, None] - X[state.held]) ** 2).sum(axis=2))
         if problem.ridge is not None:
-            expected += np.diag(problem.ridge[state.covered])
+            expected += np.diag(problem.ridge[state.held])
         np.testing.assert_allclose(state.matrix[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
         assert not state.matrix[:, sizes[-1] :].any()
     assert sizes[0] > sizes[-1]
     assert counts[0] == counts[-1]
     true = gram.matvec(state.beta) + problem.linear
     true += 0.0 if problem.ridge is None else problem.ridge * state.beta
-    np.testing.assert_allclose(state.gradient[state.covered], true[state.covered], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(state.gradient[state.held], true[state.held], rtol=0, atol=1e-4)
 
 
 @pytest.mark.usefixtures("way")

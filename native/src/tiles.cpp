@@ -575,6 +575,11 @@ void sparse_rows_task(void* context, int64_t task) {
     Scratch tile_memory(sizeof(Real) * static_cast<std::size_t>(kMaxStack * kColumns + n_passes * kTileSize));
     Real* tiles = tile_memory.as<Real>();
     Real* stack = tiles + n_passes * kTileSize;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < n_rows * n_passes; ++i) longest = max64(longest, packed[i].n_rare);
+    Scratch match_memory(sizeof(RareMatch<Real>) * static_cast<std::size_t>(2 * (longest + 1)));
+    RareMatch<Real>* matches[] = {match_memory.as<RareMatch<Real>>(),
+                                  match_memory.as<RareMatch<Real>>() + longest + 1};
     Outlet<Real, Stored> outlet(job.sink, first, n_rows, job.tasks.clear_mirrored(task, job.sink, job.n_columns),
                                 job.first_column, job.n_columns);
     for (int64_t b = 0; b * kColumns < job.n_columns; ++b) {
@@ -596,8 +601,13 @@ void sparse_rows_task(void* context, int64_t task) {
                         add_common<Real, kPairing>(group + i, static_cast<int>(end - i),
                                                    block.common + int64_t{panel} * n_common * kPanel, n_common,
                                                    tile + panel * kPanel, kColumns);
-                    for (int64_t r = i; r < end; ++r)
-                        add_rare<Real, kPairing>(group[r], block.entries, heads.get(), tile + (r - i) * kColumns);
+                    int32_t n_matches = match_rare<Real>(group[i], block.entries, heads.get(), matches[0]);
+                    for (int64_t r = i; r < end; ++r) {
+                        RareMatch<Real>*some = matches[(r - i) % 2], *next = matches[(r - i + 1) % 2];
+                        const int32_t n = n_matches;
+                        if (r + 1 < end) n_matches = match_rare<Real>(group[r + 1], block.entries, heads.get(), next);
+                        add_rare<Real, kPairing>(some, n, block.entries, tile + (r - i) * kColumns);
+                    }
                 });
             for (int64_t r = i; r < end; ++r)
                 run_program<Real>(program,

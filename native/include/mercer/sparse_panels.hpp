@@ -212,16 +212,36 @@ MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Rea
     }
 }
 
-// shared[c] += what the row and column c of the block share, of the rare features; heads[feature] says where its list
-// begins.
-template <class Real, Pairing kPairing>
-MERCER_INLINE void add_rare(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
-                            Real* shared) {
+// A rare feature of a row, which some column of the block has, too.
+template <class Real>
+struct RareMatch {
+    int32_t start;  // of its list
+    Real value;
+};
+
+// The rare features of a row that some column of the block has; heads[feature] says where its list begins. Lists lie
+// all over the block, which no processor foresees: they are asked for here, and read when other sums have been made.
+// Needs room for the row's rare features, and one more; returns how many there are.
+template <class Real>
+MERCER_INLINE int32_t match_rare(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
+                                 RareMatch<Real>* matches) {
+    int32_t n = 0;
     for (int32_t e = 0; e < row.n_rare; ++e) {
-        const int32_t head = heads[row.rare[e]];
-        if (head < 0) continue;
-        const Real value = row.rare_values[e];
-        for (const ListEntry<Real>* at = entries + head; at->column >= 0; ++at)
+        const int32_t start = heads[row.rare[e]];
+        matches[n] = {start, row.rare_values[e]};
+        n += start >= 0;
+    }
+    for (int32_t m = 0; m < n; ++m) __builtin_prefetch(entries + matches[m].start);
+    return n;
+}
+
+// shared[c] += what the row and column c of the block share, of the rare features.
+template <class Real, Pairing kPairing>
+MERCER_INLINE void add_rare(const RareMatch<Real>* matches, int32_t n_matches, const ListEntry<Real>* entries,
+                            Real* shared) {
+    for (int32_t m = 0; m < n_matches; ++m) {
+        const Real value = matches[m].value;
+        for (const ListEntry<Real>* at = entries + matches[m].start; at->column >= 0; ++at)
             shared[at->column] = add_shared<Real, kPairing>(shared[at->column], value, at->value);
     }
 }

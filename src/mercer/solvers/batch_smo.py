@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import INNER_SHARE, Survey, add_at, combine_rows, gather_rows, without
-from mercer.gram import Gram, padded_block, padded_width
+from mercer._core import INNER_SHARE, Survey, add_at, combine_rows, without
+from mercer.gram import Gram
 from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
@@ -21,6 +21,7 @@ from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.sizes import reach, soft_working_sets, working_sets
+from mercer.solvers.working_matrix import working_matrix
 
 if TYPE_CHECKING:
     from mercer._core import Block
@@ -40,7 +41,6 @@ _AGREED = 0.8  # of what the part's solution gains on its start: the least that 
 _ROUGH = 1e-3
 _SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
 _MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
-_MOVED_ROWS = 256  # of a matrix that is compacted, at a time
 
 
 def _asks_for_a_start(state: BatchState) -> bool:
@@ -129,7 +129,7 @@ class BatchSMO(Solver[BatchState]):
         state.finished = False
         state.ledger = None
         state.follow_all()
-        state.covered = None
+        state.covers = False
         state.moved = 0.0
         state.n_refreshes += 1
         state.single = state.single and state.n_refreshes < REFRESHES
@@ -235,7 +235,7 @@ class BatchSMO(Solver[BatchState]):
             if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
             chosen = self._everything(state) if everything else self._select(state)
-            matrix = yield from self._matrix(state, chosen)
+            chosen, matrix = yield from working_matrix(state, chosen)
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # the next may take its place, once the block is gone
             stuck = everything or not (yield from self._follow(state, chosen, block))
@@ -254,7 +254,7 @@ class BatchSMO(Solver[BatchState]):
         state.moved += squares
         if state.ledger is not None:
             state.ledger.move(cols, state.beta[cols], weights)
-        if state.covered is not None:
+        if state.covers:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
             return moved.size > 0
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
@@ -310,7 +310,7 @@ class BatchSMO(Solver[BatchState]):
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
         wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH, _PER_MOVED * state.n_moved))
         size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
-        if state.covered is not None or state.n_active <= size:
+        if state.covers or state.n_active <= size:
             state.holds_all = True
             return self._everything(state)
         chosen = state.survey.select(state.seen, state.previous, size)
@@ -324,56 +324,6 @@ class BatchSMO(Solver[BatchState]):
                 state.holds_all = state.holds_all and kept.size == chosen.size
                 chosen = kept
         return chosen
-
-    def _matrix(self, state: BatchState, chosen: IndexArray) -> Generator[None, None, Array]:
-        """K[chosen, chosen] with padded rows."""
-        dtype = np.float32 if state.single else np.float64
-        if state.takes_everything and state.matrix is not None and state.matrix.dtype == dtype:
-            return state.matrix
-        if state.covered is not None:
-            return self._compact(state, chosen)
-        problem, arena = state.problem, state.gram.arena
-        # Machines for each class against the rest differ in labels alone: they share the whole matrix.
-        shared = state.takes_everything and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
-        content = (dtype, problem.n) if shared else None
-        if shared and arena.holds(content):
-            width = padded_width(problem.n)
-            state.matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
-            return state.matrix
-        state.matrix = None  # or the arena could not give it up before it has more
-        matrix = padded_block(chosen.size, chosen.size, dtype, arena)
-        rows = state.rows_of(chosen)
-        if state.takes_everything:
-            yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
-        elif state.single and state.cache is not None:
-            yield from state.cache.fill_square(matrix[:, : chosen.size], rows)
-        else:
-            yield from state.values.fill_block(matrix[:, : chosen.size], rows, rows)
-        state.count_memory()
-        if problem.ridge is not None:
-            matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
-        arena.declare(content)
-        state.matrix = matrix
-        if chosen.size == state.n_active:
-            state.covered = chosen
-        return matrix
-
-    def _compact(self, state: BatchState, chosen: IndexArray) -> Array:
-        """K[chosen, chosen], in the place of the matrix of more variables in the same order."""
-        assert state.matrix is not None
-        assert state.covered is not None
-        if chosen.size < state.covered.size:
-            matrix, size = state.matrix, chosen.size
-            kept = np.flatnonzero(np.isin(state.covered, chosen, assume_unique=True))
-            for first in range(0, size, _MOVED_ROWS):  # no row moves downwards
-                part = kept[first : first + _MOVED_ROWS]
-                rows = np.empty((part.size, size), dtype=matrix.dtype)
-                gather_rows(matrix, part, kept, rows, state.gram.n_threads)
-                matrix[first : first + part.size, :size] = rows
-            state.matrix = matrix[:size, : padded_width(size)]
-            state.matrix[:, size:] = 0.0
-            state.covered = chosen
-        return state.matrix
 
 
 def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, float]:

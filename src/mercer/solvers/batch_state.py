@@ -28,7 +28,7 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 class BatchState(State):
     """State of :class:`mercer.solvers.BatchSMO`.
 
-    Of n variables `gradient` and `seen` are (n,); `active`, `active_rows`, `covered` and `previous` are lists of
+    Of n variables `gradient` and `seen` are (n,); `active`, `active_rows`, `held` and `previous` are lists of
     indices, int64, and `matrix` is (m, m padded) for a working set of m, float32 or float64.
     """
 
@@ -39,11 +39,12 @@ class BatchState(State):
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
     matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
+    held: IndexArray | None = None  # whose it is
     cache: RowCache | None = None
     begins_anew: bool = False  # at the problem's own start
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     active_rows: IndexArray | None = None  # of `values` that these belong to
-    covered: IndexArray | None = None  # W, once it is all active variables: it stays so until they are all again
+    covers: bool = False  # whether W is all active variables: it stays so until they are all again
     single: bool = False  # whether kernel values are evaluated in single precision
     sizes: tuple[int, ...] = ()  # of working sets
     largest_diagonal: float = 0.0  # of |k(x, x)|

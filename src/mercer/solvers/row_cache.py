@@ -16,7 +16,8 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes
+_SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes, and twice as many
+_FEW_ROWS = 20_000  # up to so many, for more have to keep to 150 MB and twice the input
 _PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
 _NEVER = np.iinfo(np.int64).max  # moves: nobody is known to have been active until so late
 _FEW_NEW = 0.7  # of the chosen rows: where more are not kept, all of the square is evaluated, which takes less memory
@@ -37,7 +38,8 @@ class RowCache:
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
-        limit = min(gram.room // 2, _SPARE_BYTES + gram.data.nbytes)
+        spare = _SPARE_BYTES if gram.n > _FEW_ROWS else 2 * _SPARE_BYTES
+        limit = min(gram.room // 2, spare + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
         self._values = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
@@ -84,6 +86,11 @@ class RowCache:
         """Return whose row is kept with the values of all who were active until there were so many moves."""
         slots = self._slots[cols]
         return (slots >= 0) & (self._began[slots] <= n_moves)
+
+    def n_missing(self, chosen: IndexArray) -> int:
+        """Return for how many of `chosen` :meth:`fill_square` evaluates the square of kernel values."""
+        n_new = int(np.count_nonzero(self._slots[chosen] < 0))
+        return chosen.size if n_new > _FEW_NEW * chosen.size else n_new
 
     def fill_square(self, out: Array, chosen: IndexArray) -> Generator[None]:
         """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
