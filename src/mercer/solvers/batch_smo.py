@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
 
-_SHARE, _ENOUGH = 15, 2048  # and no less than this part of the variables, for every round looks at all; so many do
+_SHARE, _ENOUGH = 15, 4096  # and no less than this part of the variables, for every round looks at all; so many do
 _PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set

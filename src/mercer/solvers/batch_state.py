@@ -55,7 +55,7 @@ class BatchState(State):
     drags: bool = False  # whether pair steps have given way to Newton steps
     at_zero: float = math.inf  # the violation of beta = 0, where that is known
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    n_moved: float = math.inf  # in the last round
+    n_moved: int = 680  # in the last round; before the first one, what sets of 2,048 stand for
     ledger: Ledger | None = None  # until the first true gradient
     isa: str = field(default_factory=select_isa)  # of the native code
     survey: Survey = field(default_factory=Survey)  # of this round
