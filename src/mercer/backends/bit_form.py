@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, counts_bits
-from mercer._core import block as evaluate_block
-from mercer._core import matvec as apply_block
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
-from mercer.backends.threads import n_threads
+from mercer.backends.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.isa import select_isa
 from mercer.kernels.program import Op, Program
@@ -29,10 +27,7 @@ _SAMPLE = 65  # of its rows that are looked at first
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
 _DOUBLE = 2.0**-52  # of one multiplication and addition in float64
-_PANEL_BYTES = 4 << 20  # packed columns (native/src/tiles.cpp)
-_SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
-_THREAD_WORDS = 192  # packed rows of a thread (ibid.)
-_ONE_THREAD_WORK = 1e7  # as in mercer.backends.native
+_THREAD_WORDS = 192  # packed rows of a thread (native/src/tiles.cpp)
 
 
 @final
@@ -74,16 +69,14 @@ class BitForm(Backend):
         *,
         n_jobs: int | None = None,
     ) -> None:
-        self.isa, self.n_threads = select_isa(), n_threads(n_jobs)
         self._values, self._step, self._make_other = values, step, other
-        self._kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
-        value_work = words.shape[1] + 4
+        kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
+        self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs, in_double=True)
+        self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
+        self.values_per_call = self._calls.values_per_call
         self.values_are_dear = False  # a kept row is read in about the time that bits take, and takes memory
-        self.values_per_call = int(min(3e7, 6e9 / value_work))
-        self._one_thread_values = int(_ONE_THREAD_WORK / value_work)
         packed = 8 * words.shape[1] * (data.n + 32)
-        sums = 8 * _SYMMETRIC_TASKS * min(data.n, _SYMMETRIC_COLUMNS)
-        self.scratch_bytes = words.nbytes + min(_PANEL_BYTES, packed) + sums
+        self.scratch_bytes = words.nbytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
         self.thread_bytes = 8 * _THREAD_WORDS * words.shape[1]
         self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
 
@@ -106,8 +99,7 @@ class BitForm(Backend):
         if one is None or two is None:
             self._other.block(left, left_rows, right, right_rows, out, rounded=rounded)
             return
-        threads = self._threads_for(out.size)
-        evaluate_block(self.isa, self._kernel, one, left_rows, two, right_rows, None, out, threads, rounded)
+        self._calls.block(one, left_rows, two, right_rows, out, rounded=rounded)
 
     def matvec(
         self,
@@ -124,10 +116,7 @@ class BitForm(Backend):
         if one is None or two is None:
             return self._other.matvec(left, left_rows, right, right_rows, vectors, single=single)
         n = left.n if left_rows is None else left_rows.size
-        out = np.zeros((n, vectors.shape[1]))
-        threads = self._threads_for(n * vectors.shape[0])
-        apply_block(self.isa, self._kernel, one, left_rows, two, right_rows, None, vectors, out, threads)
-        return out
+        return self._calls.matvec(one, left_rows, two, right_rows, vectors, n, single=single)
 
     def matvec_part(
         self,
@@ -143,10 +132,7 @@ class BitForm(Backend):
         table = self._table(data)
         if table is None:
             return self._other.matvec_part(data, rows, vectors, part, parts, single=single)
-        out = np.zeros_like(vectors)
-        threads = self._threads_for(vectors.shape[0] ** 2 // parts)
-        apply_block(self.isa, self._kernel, table, rows, table, rows, None, vectors, out, threads, part, parts)
-        return out
+        return self._calls.matvec_part(table, rows, vectors, part, parts, single=single)
 
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)|; see :class:`Backend`."""
@@ -157,7 +143,7 @@ class BitForm(Backend):
         table = self._table(data)
         if table is None:
             return self._other.tiles(data)
-        return Tiles(self.isa, self._kernel, table, None, self._one_thread_values)
+        return self._calls.tiles(table)
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
@@ -176,9 +162,6 @@ class BitForm(Backend):
             return self._other.single_precision_bound(left, left_rows, right, right_rows, weights)
         n = left.n if left_rows is None else left_rows.size
         return np.full(n, (_SINGLE + (weights.size + 2) * _DOUBLE) * float(np.abs(weights).sum()))
-
-    def _threads_for(self, n_values: int) -> int:
-        return self.n_threads if n_values > self._one_thread_values else 1
 
     def _table(self, data: Data) -> Table | None:
         held = self._tables.get(id(data))

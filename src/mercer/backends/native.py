@@ -8,26 +8,20 @@ from typing import final
 import numpy as np
 
 from mercer._core import CompiledKernel, Table
-from mercer._core import block as evaluate_block
-from mercer._core import matvec as apply_block
-from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.layout import Layout
 from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, norm_groups, value_bound
-from mercer.backends.threads import n_threads
+from mercer.backends.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.data import CSR, Data, Dense
-from mercer.isa import select_isa
 from mercer.kernels.program import PASSES, Op, Program, Step
 
 MAX_STACK, MAX_PROGRAM = 8, 256
 """Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
 
 
-_PANEL_BYTES, _LEFT_BYTES = 4 << 20, 192 << 10  # packed columns; rows of each thread (native/src/tiles.cpp)
-_SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
+_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/src/tiles.cpp)
 _LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
-_ONE_THREAD_WORK = 1e7  # multiplications and the like: 0.1 to 0.3 ms, of which another thread takes 0.03 to start
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
 
 
@@ -62,28 +56,23 @@ class NativeBackend(Backend):
         layout: Layout | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.isa = select_isa()
-        self.n_threads = n_threads(n_jobs)
         self._layout = layout or Layout(program, data)
         rows = self._layout.rows(data)
         length = _row_length(rows) * self._layout.n_passes
         self.values_are_dear = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
-        value_work = length + 20
-        self.values_per_call = int(min(3e7, 6e9 / value_work))
-        self._one_thread_values = int(_ONE_THREAD_WORK / value_work)
-        self._kernel = CompiledKernel(
-            [int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns
-        )
+        kernel = CompiledKernel([int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns)
+        self._centre = None if direct else self._layout.centre
+        self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
+        self.n_threads, self.values_per_call = self._calls.n_threads, self._calls.values_per_call
         self.roundoff = 1.0 + 0.25 * _longest_row(rows) ** 0.5 + (0.0 if direct else 2.0 * reach)
         if not isinstance(rows, Dense):
             self.roundoff += 2.0 * _shared_reach(program, self._layout)
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
-        sums = 8 * _SYMMETRIC_TASKS * min(rows.n, _SYMMETRIC_COLUMNS)
-        self.scratch_bytes = min(_PANEL_BYTES, packed) + lists + sums + (rows.nbytes if rows is not data else 0)
+        form = rows.nbytes if rows is not data else 0
+        self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + form
         self.thread_bytes = min(_LEFT_BYTES, packed)
-        self._centre = None if direct else self._layout.centre
         self._tables: dict[int, tuple[Data, Table]] = {}
         self._norms: dict[int, tuple[Data, NormClasses]] = {}
         self._table(data)
@@ -99,18 +88,7 @@ class NativeBackend(Backend):
         rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        evaluate_block(
-            self.isa,
-            self._kernel,
-            self._table(left),
-            left_rows,
-            self._table(right),
-            right_rows,
-            self._centre,
-            out,
-            self._threads_for(out.size),
-            rounded,
-        )
+        self._calls.block(self._table(left), left_rows, self._table(right), right_rows, out, rounded=rounded)
 
     def matvec(
         self,
@@ -124,21 +102,8 @@ class NativeBackend(Backend):
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
         n = left.n if left_rows is None else left_rows.size
-        out = np.zeros((n, vectors.shape[1]))
-        threads = self._threads_for(n * vectors.shape[0])
-        (apply_block_single if single else apply_block)(
-            self.isa,
-            self._kernel,
-            self._table(left),
-            left_rows,
-            self._table(right),
-            right_rows,
-            self._centre,
-            vectors,
-            out,
-            threads,
-        )
-        return out
+        one, two = self._table(left), self._table(right)
+        return self._calls.matvec(one, left_rows, two, right_rows, vectors, n, single=single)
 
     def matvec_part(
         self,
@@ -151,15 +116,11 @@ class NativeBackend(Backend):
         single: bool = False,
     ) -> FloatArray:
         """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
-        table, out = self._table(data), np.zeros_like(vectors)
-        threads = self._threads_for(vectors.shape[0] ** 2 // parts)
-        apply = apply_block_single if single else apply_block
-        apply(self.isa, self._kernel, table, rows, table, rows, self._centre, vectors, out, threads, part, parts)
-        return out
+        return self._calls.matvec_part(self._table(data), rows, vectors, part, parts, single=single)
 
     def tiles(self, data: Data) -> Tiles:
         """Return what native code needs; see :class:`Backend`."""
-        return Tiles(self.isa, self._kernel, self._table(data), self._centre, self._one_thread_values)
+        return self._calls.tiles(self._table(data))
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
@@ -196,6 +157,11 @@ class NativeBackend(Backend):
         return Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
 
     @property
+    def isa(self) -> str:
+        """The instruction set."""
+        return self._calls.isa
+
+    @property
     def _centre_norm(self) -> float:
         return 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
 
@@ -216,9 +182,6 @@ class NativeBackend(Backend):
             classes = NormClasses(np.sqrt(self._layout.rows(data).sq_norms(self._centre)) * _NORM_ROUNDING)
         self._norms[id(data)] = (data, classes)
         return classes
-
-    def _threads_for(self, n_values: int) -> int:
-        return self.n_threads if n_values > self._one_thread_values else 1
 
     def _table(self, data: Data) -> Table:
         held = self._tables.get(id(data))
