@@ -164,18 +164,18 @@ class Mercer(Estimator):
         t = self.task
         self.machine = None
         n_classes = int(t.y.max()) + 1
-        gram = self._gram(keep_rows=n_classes > 2)
+        gram = self._gram()
         self.machine = multiclass.train(gram, t.y, n_classes, t.C, limits=Limits(tol=tol))
         return None
 
-    def _gram(self, *, keep_rows: bool = False) -> Any:
+    def _gram(self) -> Any:
         from mercer import RBF, Linear
         from mercer.data import as_data
         from mercer.gram import Gram
 
         t = self.task
         kernel = RBF(gamma=t.gamma) if t.kernel == "rbf" else Linear()
-        return Gram(kernel, as_data(self.X), keep_rows=keep_rows, n_jobs=t.threads)
+        return Gram(kernel, as_data(self.X), n_jobs=t.threads)
 
     def model(self) -> Model:
         if not self.task.alone:

@@ -10,7 +10,7 @@ from cases import ISAS, KERNELS, laplacian
 from mercer.backends import BlockBackend, NativeBackend, exponent_reach, n_threads, select_backend
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
-from mercer.gram import Gram, padded_block
+from mercer.gram import Gram, Keep, padded_block
 from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
@@ -61,9 +61,9 @@ def test_values_are_those_of_the_kernel(case, stored):
 
 @every_kernel
 @pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("keep_rows", [False, True])
-def test_restrict_is_a_slice(case, stored, keep_rows):
-    gram = Gram(case.kernel, STORED[stored](case.rows(rows())), keep_rows=keep_rows)
+@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.DEAR])
+def test_restrict_is_a_slice(case, stored, keep):
+    gram = Gram(case.kernel, STORED[stored](case.rows(rows())), keep=keep)
     K, diagonal = gram.block(), gram.diag()
     a = np.array([9, 2, 2, 25, 0])
     view, again = gram.restrict(a), gram.restrict(a).restrict([3, 0, 0])
@@ -99,7 +99,7 @@ def test_threads_and_kept_rows_change_no_bit(stored, n):
     kernel = RBF(gamma=0.3) * (Linear() + 1.0)
     one = Gram(kernel, data, n_jobs=1)
     v = np.random.default_rng(1).normal(size=n)
-    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, keep_rows=True)):
+    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, keep=Keep.DEAR)):
         np.testing.assert_array_equal(other.block(), one.block())
         np.testing.assert_array_equal(other.block(), one.block())
         np.testing.assert_array_equal(other.matvec(v), one.matvec(v))
@@ -134,9 +134,9 @@ def test_work_comes_in_pieces():
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(laplacian)], ids=repr)
-@pytest.mark.parametrize("keep_rows", [False, True])
-def test_rounded_blocks_are_those_in_double_precision(kernel, keep_rows):
-    gram = Gram(kernel, as_data(rows(40, 12) + 1.0), keep_rows=keep_rows)
+@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.DEAR])
+def test_rounded_blocks_are_those_in_double_precision(kernel, keep):
+    gram = Gram(kernel, as_data(rows(40, 12) + 1.0), keep=keep)
     some = np.arange(0, 40, 3)
     for view in (gram, gram.restrict(np.arange(60) % 40)):
         for at, to in ((None, None), (some, some), (some, None), (None, some)):
@@ -217,7 +217,7 @@ def test_zero_coefficients_cost_nothing():
 
 
 def test_kept_rows_are_evaluated_once():
-    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep_rows=True)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=Keep.DEAR)
     pair = gram.restrict(np.arange(10))
     pair.block()
     assert gram.n_values == pair.n_values == 10 * 30
@@ -229,14 +229,14 @@ def test_kept_rows_are_evaluated_once():
 
 
 def test_short_rows_are_evaluated_anew():
-    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep_rows=True)
+    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep=Keep.DEAR)
     gram.block()
     gram.block()
     assert gram.n_values == 2 * 30 * 30
 
 
 def test_kept_rows_serve_sums():
-    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep_rows=True)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=Keep.DEAR)
     K = gram.block()
     counted, sums = gram.n_values, np.zeros(10)
     for _ in gram.restrict(np.arange(20, 30)).accumulate(sums, np.array([0, 3]), np.array([1.0, 2.0])):
@@ -249,7 +249,7 @@ def keeping(n_rows):
     """A matrix of 30 rows whose limit has room for so many of them, in three quarters of what nothing else takes."""
     data, plenty = as_data(rows()), 1 << 30
     taken = plenty - Gram(RBF(gamma=0.5), data, memory_limit=plenty)._store.room
-    return Gram(RBF(gamma=0.5), data, keep_rows=True, memory_limit=taken + n_rows * 30 * 8 * 4 // 3)
+    return Gram(RBF(gamma=0.5), data, keep=Keep.DEAR, memory_limit=taken + n_rows * 30 * 8 * 4 // 3)
 
 
 @given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=8), min_size=1, max_size=12), st.integers(0, 12))

@@ -31,7 +31,7 @@ from mercer import (
     Status,
 )
 from mercer.data import as_data
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.kernels import Callable
 from mercer.model import as_model
 from mercer.multiclass import make_tasks, train
@@ -273,7 +273,7 @@ every_watched = pytest.mark.parametrize(("kernel", "n_classes", "scheme", "p"), 
 def watched_gram(kernel, n_classes, p, n=6000):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
-    return Gram(kernel, as_data(X), keep_rows=n_classes > 2, n_jobs=1), labels
+    return Gram(kernel, as_data(X), keep=Keep.SLOW if n_classes > 2 else Keep.NOTHING, n_jobs=1), labels
 
 
 class Watch:
@@ -311,11 +311,11 @@ def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
     assert max(watch.seconds[: watch.looks]) < 1.0
 
 
-@pytest.mark.parametrize("once", [False, True])
-def test_the_joint_machine_looks_often_too(once):
+@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.ALL])
+def test_the_joint_machine_looks_often_too(keep):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
-    gram = Gram(RBF(gamma=1.0), as_data(X), evaluate_once=once, n_jobs=1)
+    gram = Gram(RBF(gamma=1.0), as_data(X), keep=keep, n_jobs=1)
     watch = Watch(looks=15)
     machines = train(gram, labels, 12, 1e3, scheme="joint", interruption=watch)
     assert machines.certificate.status is Status.INTERRUPTED

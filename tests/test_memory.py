@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mercer.data import as_data
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.kernels import RBF
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.sizes import working_sets
@@ -122,12 +122,10 @@ def test_a_search_takes_its_limit_and_what_each_fold_at_a_time_works_in(n_jobs):
 
 
 @pytest.mark.parametrize("limit", [0, 30, 60, 200, 1000])
-@pytest.mark.parametrize("keep_rows", [True, False])
-def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep_rows):
+@pytest.mark.parametrize("keep", [Keep.DEAR, Keep.NOTHING])
+def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep):
     data = as_data(np.random.default_rng(0).normal(size=(5000, 100)))
-    one, many = (
-        Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep_rows=keep_rows, n_jobs=n) for n in (1, 16)
-    )
+    one, many = (Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep=keep, n_jobs=n) for n in (1, 16))
     assert one.room == many.room
     kept = 8 * one.n * one._store.kept.capacity
     assert kept + one.room + one.peak_bytes <= max(limit * MEGABYTE, one.peak_bytes)

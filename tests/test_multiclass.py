@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from mercer import SVC, backends, certificate
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
@@ -28,8 +28,8 @@ KERNEL = RBF(gamma=0.5)
 TIGHT = Limits(tol=1e-8)
 
 
-def gram(keep_rows=True, **options):
-    return Gram(KERNEL, as_data(X), keep_rows=keep_rows, **options)
+def gram(keep=Keep.DEAR, **options):
+    return Gram(KERNEL, as_data(X), keep=keep, **options)
 
 
 def test_tasks():
@@ -53,9 +53,9 @@ def test_tasks():
     assert rest[2].signs.tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
 
 
-@pytest.mark.parametrize("keep_rows", [False, True])
-def test_one_versus_one_is_independent_machines(keep_rows):
-    machines = train(gram(keep_rows), y, 3, 2.0, limits=TIGHT)
+@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.DEAR])
+def test_one_versus_one_is_independent_machines(keep):
+    machines = train(gram(keep), y, 3, 2.0, limits=TIGHT)
     K = KERNEL.block(as_data(X), as_data(X))
     raw = K @ machines.coefficients + machines.biases
     for column, (i, j) in enumerate(combinations(range(3), 2)):
@@ -93,7 +93,7 @@ def test_small_machines_evaluate_one_matrix_in_all(scheme, most):
 
 def test_large_machines_share_kept_rows(monkeypatch):
     monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
-    shared, alone = gram(keep_rows=True), gram(keep_rows=False)
+    shared, alone = gram(Keep.DEAR), gram(Keep.NOTHING)
     train(shared, y, 3, 1.0, scheme="ovo")
     train(alone, y, 3, 1.0, scheme="ovo")
     assert shared.n_values < 0.8 * alone.n_values
@@ -257,7 +257,7 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
     """Short rows are not kept, for evaluating them costs no more than looking them up; the whole matrix is shared."""
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(n, 5)), rng.integers(0, 6, n)
-    gram = Gram(RBF(gamma=0.3), as_data(X), keep_rows=True)
+    gram = Gram(RBF(gamma=0.3), as_data(X), keep=Keep.DEAR)
     machines = train(gram, y, 6, 1.0, scheme="ovr")
     certificates = [solution.certificate for solution in machines.solutions]
     evaluated = sum(n * c.n_support for c in certificates)  # each certificate evaluates anew, apart from the solver

@@ -19,7 +19,7 @@ from mercer.arguments import check_number
 from mercer.certificate import Certificate
 from mercer.data import as_data
 from mercer.encoding import Missing, TableEncoder
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.intake import Intake, MissingPolicy, take_in
 from mercer.model import Model, TrainingSet, training_set
 from mercer.selection.classification import ToClassify
@@ -331,11 +331,11 @@ def _refit(
     A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
     """
     tell(Progress("final fit"))
-    best, several = found.best, training.outcome.n_parts > 1
+    best, keep = found.best, Keep.SLOW if training.outcome.n_parts > 1 else Keep.NOTHING
     kernel, recipe = best.choice.kernel(training.X), goal.recipe(best.C, best.epsilon)
     with solvers.Interruption() as interruption:
         solutions = goal.solve(
-            Gram(kernel, as_data(training.X), keep_rows=several, evaluate_once=several),
+            Gram(kernel, as_data(training.X), keep=keep),
             training.truth,
             recipe,
             limits=solvers.Limits(tol=tol),

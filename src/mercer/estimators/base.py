@@ -32,7 +32,7 @@ from mercer.estimators.rows import check_rows, check_square, scaling_hint
 from mercer.estimators.targets import check_targets
 from mercer.estimators.told import check_sample_weight
 from mercer.geometry import RKHSFunction
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
 from mercer.kernels.held import Held
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
@@ -113,16 +113,14 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         data: Data,
         rows: npt.NDArray[np.int64],
         *,
-        keep_rows: bool = False,
-        evaluate_once: bool = False,
+        keep: Keep = Keep.NOTHING,
     ) -> Gram:
         """The Gram matrix of the chosen rows."""
         gram = Gram(
             kernel,
             data,
             memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
-            keep_rows=keep_rows,
-            evaluate_once=evaluate_once,
+            keep=keep,
             n_jobs=check_whole("n_jobs", self.n_jobs),
         )
         if self.verbose:

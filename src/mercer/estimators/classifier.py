@@ -16,7 +16,7 @@ from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
 from mercer.estimators.probabilities import HasProbabilities
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.selection.joint_left_out import joint_left_out
@@ -62,9 +62,9 @@ class MarginClassifier(HasProbabilities, DualMachine):
         penalties = labels.penalties(C)
 
         kernel = spec.resolve(data, None if sample_weight is None else weights)
-        several = classes.size > 2
         # The joint machine asks for a row once a class, short or long.
-        gram = self._gram(kernel, data, rows, keep_rows=several and self.multi_class != "joint", evaluate_once=several)
+        keep = Keep.NOTHING if classes.size <= 2 else Keep.ALL if self.multi_class == "joint" else Keep.SLOW
+        gram = self._gram(kernel, data, rows, keep=keep)
         self._check_probabilities(gram, labels)
         machines = multiclass.train(
             gram,

@@ -16,7 +16,7 @@ from mercer.arguments import check_callback, check_choice, check_count, check_se
 from mercer.data import Vectors
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.probabilities import Check
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.machines import perceptron
 from mercer.recipes import ForKernelPerceptron
@@ -200,7 +200,7 @@ class KernelPerceptron(ByPairs):
         if primal and not isinstance(kernel, Linear):
             raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')
         rows = data.float64() if primal and isinstance(data, Vectors) else None
-        gram = self._gram(kernel, data, labels.rows, keep_rows=True)
+        gram = self._gram(kernel, data, labels.rows, keep=Keep.DEAR)
         tasks = multiclass.make_tasks(labels.codes, labels.classes.size, self.multi_class)
         beta, alpha = np.zeros((data.n, len(tasks))), np.zeros((len(tasks), data.n))
         found = []

@@ -1,5 +1,6 @@
 """The lazy Gram matrix of a kernel on data, within a byte budget."""
 
+from mercer.gram.keep import Keep as Keep
 from mercer.gram.kept_rows import add_to as add_to
 from mercer.gram.kept_rows import combined as combined
 from mercer.gram.matrix import DEFAULT_MEMORY_LIMIT as DEFAULT_MEMORY_LIMIT

@@ -14,6 +14,7 @@ from mercer._core import fold, gather_rows, without
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Precomputed
 from mercer.gram.arena import Arena
+from mercer.gram.keep import Keep
 from mercer.gram.kept_rows import add_to
 from mercer.gram.padding import padded_block
 from mercer.gram.repeats import summed, sums_of
@@ -49,14 +50,8 @@ class Gram:
         Bytes that everything beyond the input may take together: kept rows of the matrix, other forms of the input,
         native scratch, and what solvers hold (see :attr:`room`); default 1 GiB. What nothing works without is taken in
         any case.
-    keep_rows : bool, default False
-        Whether evaluated rows may be kept for the next problem on the same data: class pairs, values of C, folds.
-        A single problem rarely asks for a row twice. They are kept where looking a value up costs less than evaluating
-        it anew, which is not so for short rows of numbers; the backend knows.
-    evaluate_once : bool, default False
-        Whether all rows asked for are kept, if three quarters of `memory_limit` have room for all of them (8 n² bytes):
-        no value is evaluated twice then, and products are of kept values. With `keep_rows` only where no tiles evaluate
-        them: machines that ask for a share of the columns each have what tiles give sooner than rows of the whole.
+    keep : Keep, default Keep.NOTHING
+        Which evaluated rows stay for other problems on the same data, within the limit.
     n_jobs : int, optional
         Threads; see :func:`mercer.backends.threads.n_threads`.
     backend : Backend, optional
@@ -83,8 +78,7 @@ class Gram:
         data: Data,
         *,
         memory_limit: int | None = None,
-        keep_rows: bool = False,
-        evaluate_once: bool = False,
+        keep: Keep = Keep.NOTHING,
         n_jobs: int | None = None,
         backend: Backend | None = None,
     ) -> None:
@@ -95,7 +89,7 @@ class Gram:
             backend, reason = select_backend(kernel, data, n_jobs=n_jobs, memory_limit=limit // 4)
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
-        self._store = Store(kernel, data, limit, keep_rows, evaluate_once, backend, reason)
+        self._store = Store(kernel, data, limit, keep, backend, reason)
         self._idx: IndexArray | None = None
 
     @property

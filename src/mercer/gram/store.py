@@ -13,6 +13,7 @@ from mercer._core import gather_rows
 from mercer.backends import Backend
 from mercer.data import Data
 from mercer.gram.arena import Arena
+from mercer.gram.keep import Keep
 from mercer.gram.kept_rows import KeptRows, combined
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, first_refuted
@@ -35,8 +36,7 @@ class Store:
         kernel: Kernel,
         data: Data,
         memory_limit: int,
-        keeps: bool,
-        once: bool,
+        keep: Keep,
         backend: Backend,
         reason: str,
     ) -> None:
@@ -49,9 +49,11 @@ class Store:
         taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
         left = max(0, memory_limit - taken)
         most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
-        pays = backend.values_are_slow if once else backend.values_are_dear
-        self.keeps_all = once and (pays or not keeps) and most >= data.n and not kernel.takes_values
-        self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or (keeps and pays) else 0)
+        pays = keep is Keep.ALL or (backend.values_are_slow if keep is Keep.SLOW else backend.values_are_dear)
+        fit = most >= data.n and not kernel.takes_values
+        self.keeps_all = keep in (Keep.SLOW, Keep.ALL) and pays and fit
+        some = keep in (Keep.DEAR, Keep.SLOW) and pays
+        self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or some else 0)
         self.room = left - 8 * data.n * self.kept.capacity
         self._by_thread = threading.local()
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import as_data
-from mercer.gram import Gram
+from mercer.gram import Gram, Keep
 from mercer.kernels import Kernel
 from mercer.metrics import Interval
 from mercer.outcome import Outcome
@@ -34,7 +34,7 @@ class FoldTraining(ABC):
     def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int) -> None:
         self.fold = fold
         # Validation rows are in the matrix too: their kernel values need no other one.
-        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep_rows=True, evaluate_once=True)
+        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep=Keep.SLOW)
         self.view = self.gram.restrict(fold.train)
         self.solutions: Sequence[Solution] = ()
 
