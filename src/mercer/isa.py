@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mercer._core import best_isa, has_isa
+from mercer._core import counts_bits as has_bit_counts
 
 
 def select_isa() -> str:
@@ -23,3 +24,8 @@ def select_isa() -> str:
             f"MERCER_ISA must name an instruction set of this machine (baseline, avx2 or avx512), got {forced!r}."
         )
     return forced
+
+
+def counts_bits() -> bool:
+    """Return whether the native code counts the bits of rows in the instruction set in use."""
+    return has_bit_counts(select_isa())

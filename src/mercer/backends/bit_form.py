@@ -9,11 +9,11 @@ from typing import TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, counts_bits
+from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.data import CSR, Data, Dense, Vectors
-from mercer.isa import select_isa
+from mercer.isa import counts_bits
 from mercer.kernels.program import Op, Program
 from mercer.kernels.views import View
 
@@ -27,7 +27,7 @@ _SAMPLE = 65  # of its rows that are looked at first
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
 _DOUBLE = 2.0**-52  # of one multiplication and addition in float64
-_THREAD_WORDS = 192  # packed rows of a thread (native/src/tiles.cpp)
+_THREAD_WORDS = 192  # packed rows of a thread (native/include/mercer/run_bits.hpp)
 
 
 @final
@@ -181,7 +181,7 @@ def bit_form(
     Costs a look at 65 rows of a dense table, and at all of them where those could be bits.
     """
     is_gaussian = [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP]
-    if not is_gaussian or isinstance(program[0][1], View) or not counts_bits(select_isa()):
+    if not is_gaussian or isinstance(program[0][1], View) or not counts_bits():
         return None
     if not isinstance(data, Vectors) or not 0 < data.p <= _MOST_BITS:
         return None

@@ -19,7 +19,7 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 """Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
 
 
-_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/src/tiles.cpp)
+_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/include/mercer/run_dense.hpp)
 _LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up

@@ -363,12 +363,13 @@ def doctor_command() -> None:
         import platform
 
         from mercer.backends import n_threads
-        from mercer.isa import select_isa
+        from mercer.isa import counts_bits, select_isa
         from mercer.study import versions
 
     for name, version in versions().items():
         click.echo(f"{name:<20}{version}")
-    click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}")
+    besides = ", which counts bits" if counts_bits() else ""
+    click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}{besides}")
     click.echo(f"{'threads':<20}{n_threads()}")
 
 
