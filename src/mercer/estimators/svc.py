@@ -285,7 +285,7 @@ class SVC(ChangesRows, MarginClassifier):
         Notes
         -----
         Costs between n * n_SV and some ten times as many kernel values for each machine, and memory for O(n) numbers
-        and a block of at most 6,144 rows and columns beyond the input, less with a small `memory_limit`. For a kernel
+        and a block of at most 7,680 rows and columns beyond the input, less with a small `memory_limit`. For a kernel
         without a proof that it is positive semidefinite, up to 2,000 rows, n² kernel values and n³/3
         multiplications more.
         """

@@ -13,10 +13,10 @@ WHOLE_PROBLEM = 2048
 EXACT_PROBLEM = 300
 """Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
 
-_WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144)
-# Beyond so many rows, and up to this C k(x, x), sets are no larger: 150 MB and twice the input do for 50,000 rows.
+_WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
+# Beyond so many rows, sets are no larger: twice the input and 450 MB do for 50,000 rows, 150 up to this C k(x, x).
 _MANY_ROWS, _SOFT = 20_000, 10.0
-_SOFT_SET, _SOFT_SET_BESIDE_ROWS = 5632, 4096  # 127 MB, 67 MB for a matrix
+_HARD_SET, _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 6144, 5632, 4096  # 151, 127, 67 MB for a matrix
 
 
 def working_sets(gram: Gram) -> tuple[int, ...]:
@@ -30,9 +30,9 @@ def working_sets(gram: Gram) -> tuple[int, ...]:
 
 def soft_working_sets(sizes: tuple[int, ...], n: int, reach: float, *, beside_rows: bool) -> tuple[int, ...]:
     """Return the sizes for n rows and a C k(x, x) of `reach`; `beside_rows` that are kept they are smaller."""
-    if n <= _MANY_ROWS or reach > _SOFT:
+    if n <= _MANY_ROWS:
         return sizes
-    most = _SOFT_SET_BESIDE_ROWS if beside_rows else _SOFT_SET
+    most = _HARD_SET if reach > _SOFT else _SOFT_SET_BESIDE_ROWS if beside_rows else _SOFT_SET
     return tuple(min(size, most) for size in sizes)
 
 
