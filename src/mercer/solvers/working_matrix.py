@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import complete_square, gather_rows
-from mercer.gram import claimed, padded_block, padded_width
+from mercer.gram import padded_block, padded_width
 from mercer.solvers.batch_state import BatchState
 
 Array = npt.NDArray[np.floating]
@@ -63,8 +63,7 @@ def _exchanged(
     _compact(state, stay, size)
     if new.size:
         matrix, rows = state.matrix[:, :size], state.rows_of(chosen)
-        square = claimed((new.size, new.size), np.float32)
-        state.count_memory(square.nbytes)
+        square = matrix[n_stay:, n_stay:]  # is in its place
         yield from state.values.fill_block(matrix[:n_stay, n_stay:], rows[:n_stay], rows[n_stay:])
         yield from state.values.fill_block(square, rows[n_stay:], rows[n_stay:])
         complete_square(matrix, np.arange(n_stay, size), square, state.gram.n_threads)
