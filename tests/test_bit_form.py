@@ -5,15 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import SVC, SVR
-from mercer._core import counts_bits
 from mercer.backends import BitForm, BlockBackend, select_backend
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.isa import select_isa
+from mercer.isa import counts_bits
 from mercer.kernels import RBF, Linear
 from mercer.status import Status
 
-counts = pytest.mark.skipif(not counts_bits(select_isa()), reason="this processor does not count bits in vectors")
+counts = pytest.mark.skipif(not counts_bits(), reason="this processor does not count bits in vectors")
 
 
 def categories(n=1200, groups=12, levels=5, seed=0):
@@ -55,6 +54,38 @@ def test_kernel_values_are_those_of_the_rows_given(given_):
     bound = backend.single_precision_bound(data, rows, data, columns, vector[:, 0])
     assert (np.abs(rounded.astype(float) @ vector - out @ vector)[:, 0] <= bound).all()
     assert backend.value_bound(data) == 1.0
+
+
+def largest_error(p, log_gamma, step, seed):
+    """Of a kernel value between rows of bits, in units of 2**-53, by extended precision."""
+    rng = np.random.default_rng(seed)
+    bits = rng.random((40, p)) < rng.random((40, 1))
+    bits[0], bits[1] = True, False
+    data = as_data(sp.csr_array(np.where(bits, step, 0.0)))
+    gamma = float(np.exp(log_gamma) / step**2)
+    backend, _ = select_backend(RBF(gamma=gamma), data)
+    assert isinstance(backend, BitForm)
+    out = np.empty((40, 40))
+    backend.block(data, None, data, None, out)
+    n_differ = (bits[:, None] != bits).sum(axis=2).astype(np.longdouble)
+    exact = np.exp(-np.longdouble(gamma) * np.longdouble(step) ** 2 * n_differ)
+    return float(np.abs(out - exact).max() * np.longdouble(2.0) ** 53), backend.roundoff
+
+
+@counts
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no extended precision to compare with")
+@pytest.mark.parametrize("p", [1, 63, 64, 65, 255, 256, 4095])
+def test_no_climb_reaches_what_rounding_may_do(p):
+    rng, best = np.random.default_rng(p), (0.0, -0.7 * np.log(p), 1.0)
+    for trial in range(60):  # from wherever the error was largest; some steps anywhere
+        _, log_gamma, step = best
+        if trial % 4 == 0:
+            log_gamma, step = rng.uniform(-np.log(p) - 6.0, 3.0), float(np.exp(rng.uniform(-9.0, 9.0)))
+        log_gamma, step = log_gamma + 0.3 * rng.normal(), step * float(np.exp(0.1 * rng.normal()))
+        found, most = largest_error(p, log_gamma, step, trial)
+        assert found <= most
+        best = max(best, (found, log_gamma, step))
+    assert best[0] > 0.1 * most  # it is no bound that nothing comes near
 
 
 @counts

@@ -452,3 +452,26 @@ def test_bounds_of_repeats_are_those_of_their_rows():
     expected, bound = gram.matvec_bounded(once, np.array([3, 49]))
     np.testing.assert_array_equal(values, expected[[0, 0, 1]])
     np.testing.assert_array_equal(bounds, bound[[0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("keep", "kernel", "p", "room", "kept", "keeps_all"),
+    [
+        (Keep.NOTHING, RBF(gamma=0.5), 100, "all", 0, False),
+        (Keep.DEAR, RBF(gamma=0.5), 100, "all", 40, False),
+        (Keep.DEAR, RBF(gamma=0.5), 100, "some", 30, False),
+        (Keep.DEAR, RBF(gamma=0.5), 8, "all", 0, False),
+        (Keep.SLOW, RBF(gamma=0.5), 100, "all", 0, False),
+        (Keep.SLOW, Callable(lambda A, B: A @ B.T), 8, "all", 40, True),
+        (Keep.SLOW, Callable(lambda A, B: A @ B.T), 8, "some", 30, False),
+        (Keep.ALL, RBF(gamma=0.5), 8, "all", 40, True),
+        (Keep.ALL, RBF(gamma=0.5), 8, "some", 0, False),
+    ],
+)
+def test_which_rows_stay(keep, kernel, p, room, kept, keeps_all):
+    data = as_data(rows(40, p))
+    backend, limit = select_backend(kernel, data, memory_limit=1 << 20)[0], 256 << 20
+    taken = limit - Gram(kernel, data, memory_limit=limit, backend=backend)._store.room
+    of_rows = 8 * 40 * (40 if room == "all" else 30) * 4 // 3 + 64
+    gram = Gram(kernel, data, memory_limit=taken + of_rows, keep=keep, backend=backend)
+    assert (gram._store.kept.capacity, gram.keeps_all) == (kept, keeps_all)

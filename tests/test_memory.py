@@ -63,13 +63,20 @@ FITS = {
     "many free, kept rows": ("SVC", 6000, 100, 0.3, {"C": 1.0}),
     "factors": ("SVC", 5000, 20, 0.1, {"C": 300.0}),
     "factors, kept rows": ("SVC", 4000, 80, 0.1, {"C": 300.0}),
+    "sets of 7,680": ("SVC", 9000, 100, 0.3, {"C": 10.0, "gamma": 0.01}),
     "pairs": ("SVC", 8000, 80, 0.3, {"C": 1.0, "many": True}),
     "joint": ("SVC", 3000, 80, 0.3, {"C": 1.0, "many": True, "multi_class": "joint"}),
     "regression": ("SVR", 4000, 8, 0.3, {"C": 1.0}),
 }
 
 
-QUICK = {("many free, kept rows", 40), ("factors, kept rows", 40), ("factors, kept rows", 1000), ("pairs", 40)}
+QUICK = {
+    ("many free, kept rows", 40),
+    ("factors, kept rows", 40),
+    ("factors, kept rows", 1000),
+    ("pairs", 40),
+    ("sets of 7,680", 1000),
+}
 CASES = [
     pytest.param(name, limit, marks=() if (name, limit) in QUICK else pytest.mark.slow)
     for name in FITS
@@ -129,7 +136,7 @@ def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep)
     assert one.room == many.room
     kept = 8 * one.n * one._store.kept.capacity
     assert kept + one.room + one.peak_bytes <= max(limit * MEGABYTE, one.peak_bytes)
-    largest = working_sets(one)[-1]
+    largest = working_sets(one, one.n)[-1]
     assert largest == 512 or 8 * largest**2 <= one.room // 2
     cache = RowCache(one)
     for _ in cache.accumulate(np.zeros(one.n), np.arange(600), np.ones(600), None):

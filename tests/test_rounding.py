@@ -53,7 +53,7 @@ def largest_ratio(program, X, stored, isa):
     X = np.abs(X) if takes_no_negative(program) else X
     data = data_of(X, stored)
     backend = NativeBackend(program, data, n_jobs=1)
-    backend.isa = isa
+    backend._calls.isa = isa
     centre = backend._centre
     norms = np.sqrt(data.sq_norms(centre)) * (1.0 + 2.0**-40)
     added = (

@@ -174,6 +174,32 @@ def test_a_limit_within_smaller_boxes_leaves_the_best_point_before(steps):
     assert ended.certificate.kkt_violation >= found.violation - 1e-9 * found.scale
 
 
+@pytest.mark.parametrize("stored", ["dense", "long rows", "CSR", "bits"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda y: c_svc(np.where(y > 0.0, 1.0, -1.0), 30.0),
+        lambda y: epsilon_svr(y, 1.0, 0.1),
+        lambda y: nu_svr(y, 1.0, 0.5),
+        lambda y: nu_svc(np.where(y > 0.0, 1.0, -1.0), 1.0, 0.3),
+    ],
+    ids=["C-SVC", "epsilon-SVR", "nu-SVR", "nu-SVC"],
+)
+def test_threads_change_no_bit_of_a_machine_on_working_sets(make, stored):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2600, 80 if stored == "long rows" else 20))
+    if stored in ("CSR", "bits"):
+        X = sp.csr_array(np.where(X > 0.7, 1.0 if stored == "bits" else X, 0.0))
+    f = X[:, [0]] + X[:, [1]]
+    f = np.asarray(f.todense() if sp.issparse(f) else f).ravel()
+    problem = make(f - f.mean() + 0.3 * rng.normal(size=2600))
+    first, *others = (solve(problem, Gram(RBF(gamma=0.05), as_data(X), n_jobs=n_jobs)) for n_jobs in (1, 2, 3))
+    assert first.status is Status.OPTIMAL
+    for other in others:
+        np.testing.assert_array_equal(other.beta, first.beta)
+        assert (other.n_iter, other.certificate.primal) == (first.n_iter, first.certificate.primal)
+
+
 def test_threads_change_no_bit():
     X, y = blobs(n=2500, p=4)
     one, two = (solved(X, y, 1.0, n_jobs=n, limits=Limits(tol=1e-3)) for n in (1, 2))
@@ -925,31 +951,33 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     problem = c_svc(np.where(np.sin(3.0 * X[:, 0]) + X[:, 1] > 0.0, 1.0, -1.0), 1000.0)
     if kind == "ridge":
         problem = replace(problem, ridge=rng.uniform(1e-4, 1e-3, n))
-    gram = Gram(RBF(gamma=0.5), as_data(sp.csr_array(X) if kind == "sparse" else X))
-    solver, exchanged, evaluated = BatchSMO(), [], []
+    data = as_data(sp.csr_array(X) if kind == "sparse" else X)
+    gram, anew, exchanged = Gram(RBF(gamma=0.5), data), Gram(RBF(gamma=0.5), data), []
 
     def watched(state, chosen):
-        before, n_before = state.held, gram.n_values
-        order, matrix = yield from working_matrix(state, chosen)
+        last, n_before = state.working, gram.n_values
+        found = yield from working_matrix(state, chosen)
+        order, padded, _ = found
         np.testing.assert_array_equal(np.sort(order), np.sort(chosen))
-        distances = ((X[order] ** 2).sum(axis=1)[:, None] + (X[order] ** 2).sum(axis=1)) - 2.0 * X[order] @ X[order].T
-        expected = np.exp(-0.5 * distances)
+        expected = np.empty((order.size, order.size), dtype=padded.dtype)
+        for _ in anew.fill_block(expected, order, order):
+            pass
         if problem.ridge is not None:
-            expected += np.diag(problem.ridge[order])
-        np.testing.assert_allclose(matrix[:, : order.size], expected, rtol=0, atol=2e-6)
-        assert not matrix[:, order.size : -(-order.size // 16) * 16].any()
+            expected[np.diag_indices(order.size)] += problem.ridge[order]
+        np.testing.assert_array_equal(padded[:, : order.size], expected)  # the bits of values evaluated anew
+        assert not padded[:, order.size : -(-order.size // 16) * 16].any()
         if (np.diff(order) < 0).any():
-            exchanged.append(order.size)
-            n_new = np.count_nonzero(~np.isin(order, before))
-            evaluated.append((gram.n_values - n_before, n_new * order.size))
-        return order, matrix
+            n_new = np.count_nonzero(~np.isin(order, last.variables))
+            assert gram.n_values - n_before == n_new * order.size
+            exchanged.append(n_new)
+        return found
 
     monkeypatch.setattr("mercer.solvers.batch_smo.working_matrix", watched)
+    solver = BatchSMO()
     state = solver.init(problem, gram, 1e-3, None)
     while not state.finished:
         solver.advance(state, 1.0, -1)
     assert exchanged
-    assert all(n_values == most for n_values, most in evaluated)
     true = gram.matvec(state.beta) + problem.linear
     true += 0.0 if problem.ridge is None else problem.ridge * state.beta
     known = slice(None) if state.active is None else state.active
@@ -972,19 +1000,20 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
     for _ in state.work:
         if not state.covers:
             continue
-        sizes.append(state.held.size)
+        covered = state.working.variables
+        sizes.append(covered.size)
         counts.append(gram.n_values)
-        np.testing.assert_array_equal(np.sort(state.held), np.arange(n) if state.active is None else state.active)
-        expected = np.exp(-0.25 * ((X[state.held, None] - X[state.held]) ** 2).sum(axis=2))
+        np.testing.assert_array_equal(np.sort(covered), np.arange(n) if state.active is None else state.active)
+        expected = np.exp(-0.25 * ((X[covered, None] - X[covered]) ** 2).sum(axis=2))
         if problem.ridge is not None:
-            expected += np.diag(problem.ridge[state.held])
-        np.testing.assert_allclose(state.matrix[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
-        assert not state.matrix[:, sizes[-1] :].any()
+            expected += np.diag(problem.ridge[covered])
+        np.testing.assert_allclose(state.working.values[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
+        assert not state.working.values[:, sizes[-1] :].any()
     assert sizes[0] > sizes[-1]
     assert counts[0] == counts[-1]
     true = gram.matvec(state.beta) + problem.linear
     true += 0.0 if problem.ridge is None else problem.ridge * state.beta
-    np.testing.assert_allclose(state.gradient[state.held], true[state.held], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(state.gradient[covered], true[covered], rtol=0, atol=1e-4)
 
 
 @pytest.mark.usefixtures("way")

@@ -139,6 +139,17 @@ def test_complete_square(n, n_missing, threads):
     np.testing.assert_array_equal(expected, whole)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("n", "n_known"), [(1, 0), (5, 4), (70, 0), (70, 37), (200, 130)])
+def test_the_square_may_be_where_it_belongs(n, n_known, threads):
+    whole = np.random.default_rng(n).normal(size=(n, n)).astype(np.float32)
+    whole += whole.T
+    matrix = np.full((n, n + 3), np.nan, dtype=np.float32)[:, :n]
+    matrix[:n_known], matrix[n_known:, n_known:] = whole[:n_known], whole[n_known:, n_known:]
+    _core.complete_square(matrix, np.arange(n_known, n), matrix[n_known:, n_known:], threads)
+    np.testing.assert_array_equal(matrix, whole)
+
+
 @pytest.mark.parametrize("missing", [[1, 0], [1, 1]])
 def test_missing_rows_must_rise(missing):
     with pytest.raises(ValueError, match="must rise"):

@@ -24,7 +24,7 @@ void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads)
 void scatter(const KeptRows<float>&, const int64_t* places, float* out, int64_t out_stride);
 
 // Completes a symmetric matrix that lacks some rows, which rise: square[a][b] = matrix[missing[a]][missing[b]], and
-// what is left of these rows is copied from their columns.
+// what is left of these rows is copied from their columns. The square may be where it belongs, in the matrix.
 struct SymmetricMatrix {
     float* values;
     int64_t stride;

@@ -221,7 +221,7 @@ struct RareMatch {
 
 // The rare features of a row that some column of the block has; heads[feature] says where its list begins. Lists lie
 // all over the block, which no processor foresees: they are asked for here, and read when other sums have been made.
-// Needs room for the row's rare features, and one more; returns how many there are.
+// Needs room for the row's rare features; returns how many there are.
 template <class Real>
 MERCER_INLINE int32_t match_rare(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
                                  RareMatch<Real>* matches) {

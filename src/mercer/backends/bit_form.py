@@ -27,7 +27,7 @@ _SAMPLE = 65  # of its rows that are looked at first
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
 _DOUBLE = 2.0**-52  # of one multiplication and addition in float64
-_THREAD_WORDS = 192  # packed rows of a thread (native/include/mercer/run_bits.hpp)
+_THREAD_ROWS = 192  # packed at a time: 16 groups of 12 (native/include/mercer/tile_sink.hpp)
 
 
 @final
@@ -71,13 +71,13 @@ class BitForm(Backend):
     ) -> None:
         self._values, self._step, self._make_other = values, step, other
         kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
-        self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs, in_double=True)
+        self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
         self.values_are_dear = False  # a kept row is read in about the time that bits take, and takes memory
         packed = 8 * words.shape[1] * (data.n + 32)
         self.scratch_bytes = words.nbytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
-        self.thread_bytes = 8 * _THREAD_WORDS * words.shape[1]
+        self.thread_bytes = 8 * _THREAD_ROWS * words.shape[1]
         self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
 
     @cached_property

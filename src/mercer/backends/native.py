@@ -63,7 +63,8 @@ class NativeBackend(Backend):
         kernel = CompiledKernel([int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns)
         self._centre = None if direct else self._layout.centre
         self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
-        self.n_threads, self.values_per_call = self._calls.n_threads, self._calls.values_per_call
+        self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
+        self.values_per_call = self._calls.values_per_call
         self.roundoff = 1.0 + 0.25 * _longest_row(rows) ** 0.5 + (0.0 if direct else 2.0 * reach)
         if not isinstance(rows, Dense):
             self.roundoff += 2.0 * _shared_reach(program, self._layout)
@@ -155,11 +156,6 @@ class NativeBackend(Backend):
         one, other = self._layout.rows(left), self._layout.rows(right)
         longest = max(_longest_row(one), _longest_row(other))
         return Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
-
-    @property
-    def isa(self) -> str:
-        """The instruction set."""
-        return self._calls.isa
 
     @property
     def _centre_norm(self) -> float:

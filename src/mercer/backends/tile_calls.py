@@ -34,8 +34,6 @@ class TileCalls:
         Multiplications, or what takes as long, that a value costs.
     n_jobs : int or None
         See :func:`mercer.backends.threads.n_threads`.
-    in_double : bool, default False
-        Whether all values are, whatever is asked for.
 
     Attributes
     ----------
@@ -48,19 +46,12 @@ class TileCalls:
     """
 
     def __init__(
-        self,
-        kernel: CompiledKernel,
-        centre: FloatArray | None,
-        value_work: float,
-        n_jobs: int | None,
-        *,
-        in_double: bool = False,
+        self, kernel: CompiledKernel, centre: FloatArray | None, value_work: float, n_jobs: int | None
     ) -> None:
         self.isa, self.n_threads = select_isa(), n_threads(n_jobs)
         self.values_per_call = int(min(3e7, 6e9 / value_work))
         self._one_thread_values = int(_ONE_THREAD_WORK / value_work)
         self._kernel, self._centre = kernel, centre
-        self._apply_single = apply_block if in_double else apply_block_single
 
     def block(
         self,
@@ -90,7 +81,7 @@ class TileCalls:
         """Return K(left, right) @ vectors, for so many rows on the left; see :class:`mercer.backends.Backend`."""
         out = np.zeros((n_rows, vectors.shape[1]))
         threads = self._threads_for(n_rows * vectors.shape[0])
-        apply = self._apply_single if single else apply_block
+        apply = apply_block_single if single else apply_block
         apply(self.isa, self._kernel, left, left_rows, right, right_rows, self._centre, vectors, out, threads)
         return out
 
@@ -100,7 +91,7 @@ class TileCalls:
         """Return one of so many summands of K(table, table) @ vectors; see :class:`mercer.backends.Backend`."""
         out = np.zeros_like(vectors)
         threads = self._threads_for(vectors.shape[0] ** 2 // parts)
-        apply = self._apply_single if single else apply_block
+        apply = apply_block_single if single else apply_block
         apply(self.isa, self._kernel, table, rows, table, rows, self._centre, vectors, out, threads, part, parts)
         return out
 

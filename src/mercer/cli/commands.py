@@ -368,8 +368,9 @@ def doctor_command() -> None:
 
     for name, version in versions().items():
         click.echo(f"{name:<20}{version}")
-    besides = ", which counts bits" if counts_bits() else ""
-    click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}{besides}")
+    click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}")
+    tiles = "bits" if counts_bits() else "numbers, for this instruction set does not count bits"
+    click.echo(f"{'rows of two values':<20}{tiles}")
     click.echo(f"{'threads':<20}{n_threads()}")
 
 

@@ -6,16 +6,16 @@ from enum import Enum
 
 
 class Keep(Enum):
-    """Which evaluated rows stay for the next problem on the same data: class pairs, values of C, folds.
+    """Which evaluated rows stay for other problems on the same data, within three quarters of the memory limit.
 
-    A single problem rarely asks for a row twice, and machines that ask for a share of the columns each have what tiles
-    give sooner than rows of the whole.
+    A single problem rarely asks for a row twice. Class pairs, folds and the values of C of a search keep `SLOW` ones,
+    the joint machine of several classes `ALL`, perceptrons `DEAR`.
     """
 
     NOTHING = "nothing"
     DEAR = "dear"
     """Where looking a value up costs less than evaluating it anew, which is not so for short rows of numbers."""
     SLOW = "slow"
-    """Where no tiles evaluate: all, and no value twice, if three quarters of the limit have room for 8 n² bytes."""
+    """Where no tiles evaluate: all rows if 8 n² bytes fit, so that no value is evaluated twice, else as many as do."""
     ALL = "all"
-    """All rows, and no value twice, under the same condition; nothing where they do not fit."""
+    """All rows if they fit, else nothing."""

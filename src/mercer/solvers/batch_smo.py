@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from mercer._core import INNER_SHARE, Survey, add_at, combine_rows, without
 from mercer.gram import Gram
-from mercer.isa import select_isa
 from mercer.problems import Problem, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver
@@ -20,16 +19,16 @@ from mercer.solvers.block import solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
-from mercer.solvers.sizes import reach, soft_working_sets, working_sets
+from mercer.solvers.sizes import reach, working_sets
 from mercer.solvers.working_matrix import working_matrix
 
 if TYPE_CHECKING:
     from mercer._core import Block
 
-Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
 
 _SHARE, _ENOUGH = 15, 4096  # and no less than this part of the variables, for every round looks at all; so many do
+_FIRST_SET = 2048  # nor more before anybody has moved
 _PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
@@ -78,7 +77,8 @@ class BatchSMO(Solver[BatchState]):
     that are left, it takes them, and no kernel value is evaluated until then.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
-    stored, except where a row costs more to evaluate than to look up (:class:`mercer.solvers.row_cache.RowCache`).
+    stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
+    (:class:`mercer.solvers.row_cache.RowCache`), and what K[W, W] shares with the last one.
 
     References
     ----------
@@ -99,9 +99,8 @@ class BatchSMO(Solver[BatchState]):
         state.single = single_precision_helps(problem.n, reach(problem, gram))
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
-        state.sizes = soft_working_sets(
-            working_sets(gram), problem.n_rows, reach(problem, gram), beside_rows=state.cache is not None
-        )
+        has_rows = state.cache is not None
+        state.sizes = working_sets(gram, problem.n_rows, reach(problem, gram), beside_rows=has_rows)
         if not state.takes_everything:
             state.ledger = Ledger(state.values, state.rows, beta)
             if not problem.start.any():
@@ -235,7 +234,7 @@ class BatchSMO(Solver[BatchState]):
             if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
             chosen = self._everything(state) if everything else self._select(state)
-            chosen, matrix = yield from working_matrix(state, chosen)
+            chosen, matrix, _ = yield from working_matrix(state, chosen)
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # the next may take its place, once the block is gone
             stuck = everything or not (yield from self._follow(state, chosen, block))
@@ -245,7 +244,8 @@ class BatchSMO(Solver[BatchState]):
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
             del block
-            state.previous = chosen
+            # In the order of the table, which is the next set's where not all free variables find room.
+            state.previous = np.sort(chosen) if state.problem.n_groups < 2 else chosen
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""
@@ -261,8 +261,8 @@ class BatchSMO(Solver[BatchState]):
         rows, own = state.active_rows, state.rows_of(chosen)
         bare = state.problem.ridge is None  # K[W, W] is there, and nothing has been added to it
         if state.single and state.cache is not None:
-            assert state.matrix is not None
-            known = (own, moved, state.matrix[:, : chosen.size]) if bare and rows is not None else None
+            assert state.working is not None
+            known = (own, moved, state.working.values[:, : chosen.size]) if bare and rows is not None else None
             n_moves = None if state.ledger is None else state.ledger.n_moves
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known, n_moves)
             state.count_memory()
@@ -308,7 +308,8 @@ class BatchSMO(Solver[BatchState]):
 
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
-        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH, _PER_MOVED * state.n_moved))
+        most = _FIRST_SET if state.n_moved is None else _PER_MOVED * state.n_moved
+        wanted = max(room, min(state.problem.n_rows / _SHARE, _ENOUGH, most))
         size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
         if state.covers or state.n_active <= size:
             state.holds_all = True
@@ -335,9 +336,9 @@ def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, floa
 
 def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, changes: FloatArray) -> FloatArray:
     """The matrix of the working set, with the ridge on its diagonal, times changes of some of its variables."""
-    assert state.matrix is not None
-    rise = np.zeros(chosen.size)
-    combine_rows(select_isa(), state.matrix[:, : chosen.size], moved, None, changes, rise, state.gram.n_threads)
+    assert state.working is not None
+    rise, matrix = np.zeros(chosen.size), state.working.values[:, : chosen.size]
+    combine_rows(state.isa, matrix, moved, None, changes, rise, state.gram.n_threads)
     return rise
 
 

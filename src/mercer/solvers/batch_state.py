@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,23 @@ IndexArray = npt.NDArray[np.int64]
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
+class WorkingMatrix(NamedTuple):
+    """K[W, W] of a working set of m, float32 or float64."""
+
+    variables: IndexArray
+    """W, (m,), in the order of rows and columns."""
+    values: Array
+    """(m, m padded)."""
+    whole: Array
+    """What these are the front of: of a set that was larger."""
+
+
 @dataclass
 class BatchState(State):
     """State of :class:`mercer.solvers.BatchSMO`.
 
-    Of n variables `gradient` and `seen` are (n,); `active`, `active_rows`, `held` and `previous` are lists of
-    indices, int64, and `matrix` is (m, m padded) for a working set of m, float32 or float64.
+    Of n variables `gradient` and `seen` are (n,); `active`, `active_rows` and `previous` are lists of
+    indices, int64.
     """
 
     problem: Problem = field(kw_only=True)
@@ -38,13 +50,12 @@ class BatchState(State):
     groups: IndexArray | None = field(kw_only=True)
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
-    matrix: Array | None = None  # K[W, W], with padded rows; K itself where the working set is everything
-    held: IndexArray | None = None  # whose it is
+    working: WorkingMatrix | None = None  # of the last round; K itself where the working set is everything
     cache: RowCache | None = None
     begins_anew: bool = False  # at the problem's own start
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     active_rows: IndexArray | None = None  # of `values` that these belong to
-    covers: bool = False  # whether W is all active variables: it stays so until they are all again
+    covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
     single: bool = False  # whether kernel values are evaluated in single precision
     sizes: tuple[int, ...] = ()  # of working sets
     largest_diagonal: float = 0.0  # of |k(x, x)|
@@ -55,7 +66,7 @@ class BatchState(State):
     drags: bool = False  # whether pair steps have given way to Newton steps
     at_zero: float = math.inf  # the violation of beta = 0, where that is known
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    n_moved: int = 680  # in the last round; before the first one, what sets of 2,048 stand for
+    n_moved: int | None = None  # in the last round
     ledger: Ledger | None = None  # until the first true gradient
     isa: str = field(default_factory=select_isa)  # of the native code
     survey: Survey = field(default_factory=Survey)  # of this round

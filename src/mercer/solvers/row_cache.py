@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from mercer._core import complete_square, gather_rows, scatter_rows, without
 from mercer.gram import Gram, add_to, claimed, combined
+from mercer.solvers.sizes import MANY_ROWS
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_SPARE_BYTES = 64 << 20  # of rows, beside as much as the input takes, and twice as many
-_FEW_ROWS = 20_000  # up to so many, for more have to keep to 150 MB and twice the input
+_SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # of rows, beside as much as the input takes
 _PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
 _NEVER = np.iinfo(np.int64).max  # moves: nobody is known to have been active until so late
 _FEW_NEW = 0.7  # of the chosen rows: where more are not kept, all of the square is evaluated, which takes less memory
@@ -38,7 +38,7 @@ class RowCache:
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
-        spare = _SPARE_BYTES if gram.n > _FEW_ROWS else 2 * _SPARE_BYTES
+        spare = _SPARE_BYTES_OF_MANY if gram.n > MANY_ROWS else _SPARE_BYTES
         limit = min(gram.room // 2, spare + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
         self._values = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
@@ -90,15 +90,15 @@ class RowCache:
     def n_missing(self, chosen: IndexArray) -> int:
         """Return for how many of `chosen` :meth:`fill_square` evaluates the square of kernel values."""
         n_new = int(np.count_nonzero(self._slots[chosen] < 0))
-        return chosen.size if n_new > _FEW_NEW * chosen.size else n_new
+        return n_new if n_new <= _FEW_NEW * chosen.size else chosen.size
 
     def fill_square(self, out: Array, chosen: IndexArray) -> Generator[None]:
         """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
-        slots = self._slots[chosen]
-        new = np.flatnonzero(slots < 0)
-        if new.size > _FEW_NEW * chosen.size:
+        if self.n_missing(chosen) == chosen.size:
             yield from self._gram.fill_block(out, chosen, chosen)
             return
+        slots = self._slots[chosen]
+        new = np.flatnonzero(slots < 0)
         gather_rows(self._values, slots, chosen, out, self._gram.n_threads)
         yield
         square = claimed((new.size, new.size), np.float32)

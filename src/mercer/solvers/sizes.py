@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from mercer.gram import Gram
@@ -13,32 +14,38 @@ WHOLE_PROBLEM = 2048
 EXACT_PROBLEM = 300
 """Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
 
+MANY_ROWS = 20_000
+"""Beyond so many rows a fit takes less than it might: 450 MB and twice the input for 50,000, soft margins 150 MB."""
+
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
-# Beyond so many rows, sets are no larger: twice the input and 450 MB do for 50,000 rows, 150 up to this C k(x, x).
-_MANY_ROWS, _SOFT = 20_000, 10.0
-_HARD_SET, _SOFT_SET, _SOFT_SET_BESIDE_ROWS = 6144, 5632, 4096  # 151, 127, 67 MB for a matrix
+_SOFT = 10.0  # C k(x, x), up to which margins are soft
+_OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_BESIDE_ROWS = 6144, 5632, 4096  # at most: 151, 127, 67 MB for a matrix
 
 
-def working_sets(gram: Gram) -> tuple[int, ...]:
-    """Return the sizes of working sets whose matrix in double precision takes half of the room; one at least.
+def working_sets(
+    gram: Gram, n_rows: int, reach_of_one: float = math.inf, *, beside_rows: bool = False
+) -> tuple[int, ...]:
+    """Return the sizes of working sets for so many rows, of a machine whose C k(x, x) is `reach_of_one`; one at least.
 
-    In single precision it takes a quarter; half is for rows that are kept then, and a quarter for the factor of the
-    free variables. In double precision that has the other half.
+    Their matrix in double precision takes half of the room. In single precision it takes a quarter; half is for rows
+    that are kept then, and a quarter for the factor of the free variables. In double precision that has the other half.
+    Of many rows they are smaller still, most so with a soft margin, `beside_rows` that are kept.
     """
-    return tuple(s for s in _WORKING_SETS if 16 * s * s <= gram.room) or _WORKING_SETS[:1]
+    most = _WORKING_SETS[-1]
+    if n_rows > MANY_ROWS:
+        soft = _OF_MANY_SOFT_BESIDE_ROWS if beside_rows else _OF_MANY_SOFT
+        most = soft if reach_of_one <= _SOFT else _OF_MANY
+    return tuple(min(size, most) for size in _WORKING_SETS if _fits(gram, size)) or _WORKING_SETS[:1]
 
 
-def soft_working_sets(sizes: tuple[int, ...], n: int, reach: float, *, beside_rows: bool) -> tuple[int, ...]:
-    """Return the sizes for n rows and a C k(x, x) of `reach`; `beside_rows` that are kept they are smaller."""
-    if n <= _MANY_ROWS:
-        return sizes
-    most = _HARD_SET if reach > _SOFT else _SOFT_SET_BESIDE_ROWS if beside_rows else _SOFT_SET
-    return tuple(min(size, most) for size in sizes)
+def _fits(gram: Gram, size: int) -> bool:
+    return 16 * size * size <= gram.room
 
 
 def takes_everything(gram: Gram) -> bool:
     """Whether all variables at once are the working set: there are few, and their matrix is within the memory limit."""
-    return gram.n <= min(WHOLE_PROBLEM, working_sets(gram)[-1])
+    largest = max((size for size in _WORKING_SETS if _fits(gram, size)), default=_WORKING_SETS[0])
+    return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
 def all_at_once(n: int, *, convex: bool) -> str:
