@@ -73,22 +73,25 @@ def _rate(action: Callable[[], object], count: int) -> float:
     return count / median(times)
 
 
-def _rows(n: int, p: int, *, sparse: bool) -> Any:
+def _rows(n: int, p: int, kind: str) -> Any:
     rng = np.random.default_rng(0)
-    if not sparse:
+    if kind == "dense":
         return rng.standard_normal((n, p)).astype(np.float32)
-    return sp.random_array((n, p), density=_SHARE, dtype=np.float32, format="csr", rng=rng)
+    rows = sp.random_array((n, p), density=_SHARE, dtype=np.float32, format="csr", rng=rng)
+    if kind == "bits":
+        rows.data[:] = 1.0
+    return rows
 
 
 def tiles() -> str:
     """Million kernel values a second: mercer's tiles, stored and applied to a vector, beside a matrix product."""
     lines = []
-    for sparse in (False, True):
+    for kind in ("dense", "CSR", "bits"):
         for p in FEATURES:
             for threads in (1, 2):
-                rates = [*_tile_rates(p, sparse, threads), *([] if sparse else _blas_rates(p, threads))]
+                rates = [*_tile_rates(p, kind, threads), *(_blas_rates(p, threads) if kind == "dense" else [])]
                 cells = [f"{rate / 1e6:.0f}" for rate in rates] + ["-"] * (8 - len(rates))
-                lines.append([f"{'CSR' if sparse else 'dense'}, p = {p}", str(threads), *cells])
+                lines.append([f"{kind}, p = {p}", str(threads), *cells])
     columns = [
         "million values a second",
         "threads",
@@ -100,15 +103,20 @@ def tiles() -> str:
     return table([*columns, "sgemm", "sgemm + exp", "dgemm", "dgemm + exp"], lines)
 
 
-def _tile_rates(p: int, sparse: bool, threads: int) -> Iterator[float]:
+def _tile_rates(p: int, kind: str, threads: int) -> Iterator[float]:
     from mercer import RBF
-    from mercer.backends import NativeBackend
+    from mercer.backends import BitForm, NativeBackend, select_backend
     from mercer.data import as_data
 
-    data = as_data(_rows(ROWS, p, sparse=sparse))
-    program = RBF(gamma=1.0 / p).lower()
+    data, kernel = as_data(_rows(ROWS, p, kind)), RBF(gamma=1.0 / p)
+    program = kernel.lower()
     assert program is not None
-    backend = NativeBackend(program, data, n_jobs=threads)
+    if kind == "bits":
+        backend, _ = select_backend(kernel, data, n_jobs=threads)
+        if not isinstance(backend, BitForm):  # where numbers are faster, or bits are not counted
+            return
+    else:
+        backend = NativeBackend(program, data, n_jobs=threads)
     columns = np.arange(COLUMNS)
     vector = np.ones((COLUMNS, 1))
     for dtype in (np.float64, np.float32):
@@ -121,7 +129,7 @@ def _blas_rates(p: int, threads: int) -> Iterator[float]:
     """The product alone, and with the exponential: what kernel values cost without tiles of one's own, at least."""
     parts = [slice(first, first + 128) for first in range(0, ROWS, 128)]  # of the block, to find it in the cache
     for dtype in (np.float32, np.float64):
-        left = _rows(ROWS, p, sparse=False).astype(dtype)
+        left = _rows(ROWS, p, "dense").astype(dtype)
         right = np.ascontiguousarray(left[:COLUMNS].T)
         out = np.empty((ROWS, COLUMNS), dtype=dtype)
         for finish in (False, True):

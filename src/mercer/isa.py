@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from mercer import _core
 from mercer._core import best_isa, has_isa
+from mercer._core import counts_bits as isa_counts_bits
 
 
 def select_isa() -> str:
@@ -28,4 +28,4 @@ def select_isa() -> str:
 
 def counts_bits() -> bool:
     """Return whether the native code counts the bits of rows in the instruction set in use."""
-    return _core.counts_bits(select_isa())
+    return isa_counts_bits(select_isa())
