@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC as Libsvm  # noqa: N811
 
 import plain
-from cases import KERNELS, blobs, laplacian
+from cases import ISAS, KERNELS, blobs, laplacian
 from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
 from mercer.data import as_data
 from mercer.estimators.labels import check_labels
@@ -879,6 +879,22 @@ def test_a_stalled_fit_names_the_column_to_scale():
     with pytest.warns(ConvergenceWarning, match=r"`stalled`.*Column 'income' reaches .*scale the columns"):
         machine = SVC(kernel="linear", C=1e6, tol=1e-9).fit(table, y)
     assert machine.certificate_.status is Status.STALLED
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("p", [8, 80])
+def test_a_whole_fit_on_every_instruction_set(isa, p, monkeypatch):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2500, p))
+    y = X[:, 0] + X[:, 1] ** 2 > 1.0
+    machine = SVC(C=10.0).fit(X, y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    beta = np.zeros(2500)
+    beta[machine.support_] = machine.dual_coef_[0]
+    gamma = 1.0 / (p * X.var())
+    found = plain.figures(plain.gaussian(X, X, gamma), np.where(y, 1.0, -1.0), 10.0, beta, machine.intercept_[0])
+    assert found.violation <= 1e-3 + 1e-8
 
 
 @pytest.mark.usefixtures("way")

@@ -285,9 +285,9 @@ class SVC(ChangesRows, MarginClassifier):
         Notes
         -----
         Costs between n * n_SV and some ten times as many kernel values for each machine, and memory for O(n) numbers
-        and a block of at most 7,680 rows and columns beyond the input, less with a small `memory_limit`. For a kernel
-        without a proof that it is positive semidefinite, up to 2,000 rows, n² kernel values and n³/3
-        multiplications more.
+        and a block of at most 7,680 rows and columns beyond the input, less with a small `memory_limit`; with long rows
+        also for 128 MB of kernel values, and as much as the input takes. For a kernel without a proof that it is
+        positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
         C, recipe = self._asked()
         duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
