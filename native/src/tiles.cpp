@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kNearBytes = 4 << 20;   // of a matrix that stays near
 constexpr int64_t kMirroredTerms = 64;    // beyond that, copied rather than evaluated from so long rows on
 constexpr int64_t kEntryTerms = 3;        // that an entry of a sparse row counts for
-constexpr int64_t kMirroredAlone = 1024;  // rows that are mirrored before another thread has started
+constexpr int64_t kMirroredAlone = 512;   // rows that are mirrored before another thread has been asked
 constexpr int64_t kTurnedFeatures = 192;  // of dense rows, from which on few of them are better columns
 
 template <class Stored>

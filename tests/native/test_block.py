@@ -2,6 +2,7 @@
 
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -49,13 +50,13 @@ class Whole:
         self.gradient = self.K @ self.beta + self.q
         self.chosen = np.sort(rng.choice(n, n_chosen, replace=False))
 
-    def begin(self, isa="baseline", **changed):
+    def begin(self, isa="baseline", n_threads=1, **changed):
         size, square = self.chosen.size, self.K[np.ix_(self.chosen, self.chosen)]
         self.matrix = padded_block(size, size, self.dtype)
         self.matrix[:, :size] = square
         arrays = self.beta, self.gradient, self.lower, self.upper
         return _core.begin_block(
-            isa, self.matrix, self.chosen, *arrays, self.groups, self.n_groups, limits(**changed), 1
+            isa, self.matrix, self.chosen, *arrays, self.groups, self.n_groups, limits(**changed), n_threads
         )
 
     def finish(self, block, stop=None):
@@ -293,3 +294,44 @@ def test_a_matrix_without_padding_is_refused(width):
     for call in (block.store_point, block.store_gradient, block.rise):
         with pytest.raises(ValueError, match="rows"):
             call(np.zeros(3))
+
+
+@pytest.mark.parametrize(("dtype", "n"), [(np.float64, 1_700), (np.float32, 3_300)])
+@pytest.mark.parametrize("n_groups", [0, 1, 2, 3])
+@pytest.mark.parametrize("isa", ISAS)
+def test_another_thread_changes_no_bit_of_a_step(isa, n_groups, dtype, n):
+    points = []
+    for n_threads in (1, 2, 3, 2):
+        whole = _large(n, n_groups, dtype)
+        block = whole.begin(isa, convex=False, n_threads=n_threads, tol=1e-12)
+        block.work(2_000, None)
+        block.store_point(whole.beta)
+        block.store_gradient(whole.gradient)
+        points.append((block.n_iter, whole.beta.tobytes(), whole.gradient.tobytes()))
+    assert points[0][0] == 2_000
+    assert all(point == points[0] for point in points)
+
+
+def test_threads_that_step_at_once_have_their_own():
+    wholes = [_large(1_700, n_groups, np.float64) for n_groups in (1, 2, 1, 2)]
+    blocks = [whole.begin("baseline", convex=False, n_threads=2, tol=1e-12) for whole in wholes]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda block: block.work(2_000, None), blocks))
+    for whole, block in zip(wholes, blocks, strict=True):
+        block.store_point(whole.beta)
+    np.testing.assert_array_equal(wholes[0].beta, wholes[2].beta)
+    np.testing.assert_array_equal(wholes[1].beta, wholes[3].beta)
+
+
+def _large(n, n_groups, dtype):
+    """Rows so long that another thread helps with steps; groups end where no vector does."""
+    rng = np.random.default_rng(n_groups)
+    whole = Whole(n=8, n_chosen=8, n_groups=n_groups, dtype=dtype)
+    A = rng.normal(size=(n, 12))
+    whole.K = np.exp(-0.1 * np.square(A[:, :1] - A[:, :1].T)) * (1.0 + A @ A.T / 12)
+    whole.K = whole.K.astype(dtype).astype(float)
+    whole.q, whole.beta, whole.chosen = rng.normal(size=n), np.zeros(n), np.arange(n)
+    whole.groups = None if n_groups == 0 else np.sort(np.arange(n) * n_groups // (n + 7))
+    whole.lower, whole.upper = np.full(n, -1.0), np.full(n, 2.0)
+    whole.gradient = whole.q.copy()
+    return whole

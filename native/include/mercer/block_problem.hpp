@@ -26,7 +26,7 @@ struct BlockProblem {
     const double *lower, *upper;
     const int64_t* group_starts;    // n_groups + 1 offsets: the variables of a group are contiguous
     int64_t n_groups;               // 0: no equality constraint at all
-    int n_threads = 1;              // of which Newton steps make use
+    int n_threads = 1;              // of which steps on many variables make use
     bool (*stop)(void*) = nullptr;  // asked now and then by long Newton steps: whether to leave it at that
     void* stop_context = nullptr;
     LazyRows* lazy = nullptr;  // pair steps know what to do with them

@@ -3,6 +3,7 @@
 // [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints single variables move.
 #pragma once
 
+#include "mercer/companion.hpp"
 #include "mercer/flags.hpp"
 #include "mercer/kkt.hpp"
 #include "mercer/scratch.hpp"
@@ -24,6 +25,9 @@ class PairSteps {
     static constexpr int kWidth = kLanesOf<Real>;
     static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
+    static constexpr int64_t kSharedBytes = 12
+                                            << 10;  // of a row, from which on a companion helps: to ask it takes time
+    static constexpr int64_t kSparedBytes = 512;    // and of which it reads so much less than this thread
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;
 
@@ -33,6 +37,47 @@ class PairSteps {
         int64_t up = -1;
         double up_gradient = kInfinity, low_gradient = -kInfinity;
         double violation() const { return up < 0 ? 0.0 : __builtin_fmax(0.0, low_gradient - up_gradient); }
+
+        void join(const GroupExtremes& other) {
+            if (other.up >= 0 &&
+                (up < 0 || other.up_gradient < up_gradient || (other.up_gradient == up_gradient && other.up < up)))
+                up = other.up, up_gradient = other.up_gradient;
+            low_gradient = __builtin_fmax(low_gradient, other.low_gradient);
+        }
+    };
+
+    // Variables from one to another.
+    struct Part {
+        int64_t first, last;
+        int64_t size() const { return last - first; }
+        bool has(int64_t u) const { return first <= u && u < last; }
+        Part within(const Part& other) const {
+            return {first > other.first ? first : other.first, last < other.last ? last : other.last};
+        }
+    };
+
+    struct Partner {
+        double decrease = 0.0;  // its negative
+        int64_t at = -1;
+        double gradient = 0.0, shared = 0.0;  // its own, and what it has in the other one's row
+    };
+
+    // Which way a variable may move from now on.
+    struct Sides {
+        int64_t variable;
+        bool grows, shrinks;
+    };
+
+    // What a companion does of each step: it looks for a partner, or updates gradients, where it has variables.
+    struct Question {
+        GroupExtremes worst;
+        int64_t group;  // where to look for a partner; -1 to update, instead
+        Sides i, j;
+        Real step;
+    };
+    struct Answer {
+        Partner partner;
+        GroupExtremes extremes[2];
     };
 
   public:
@@ -47,7 +92,9 @@ class PairSteps {
           gradient_(memory_.as<Real>()),
           diagonal_(gradient_ + padded_),
           grows_(flag_memory_.as<char>()),
-          shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)) {
+          shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)),
+          own_(own_part()),
+          companion_(own_.size() < padded_, help, this) {
         grows_.clear(padded_), shrinks_.clear(padded_);
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
@@ -55,7 +102,7 @@ class PairSteps {
             diagonal_[u] = !real        ? 1
                            : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
                                         : block.matrix[u * block.stride + u];
-            if (real) mark(u);
+            if (real) mark(sides_of(u));
             if (real && diagonal_[u] != diagonal_[0]) diagonal_positions_ = ~int64_t{0};
         }
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
@@ -103,17 +150,21 @@ class PairSteps {
             for (int64_t u = block_.group_starts[g]; u < block_.group_starts[g + 1]; ++u) see(u, levels_[g]);
     }
 
-    void mark(int64_t u) {
-        grows_.set(u, can_grow(block_, u));
-        shrinks_.set(u, can_shrink(block_, u));
+    Sides sides_of(int64_t u) const { return {u, can_grow(block_, u), can_shrink(block_, u)}; }
+
+    void mark(const Sides& sides) {
+        grows_.set(sides.variable, sides.grows);
+        shrinks_.set(sides.variable, sides.shrinks);
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
-    void ask_for(const Real* from) const {
+    int64_t start_of(int64_t group) const { return block_.group_starts[group]; }
+
+    void ask_for(const Real* matrix_row, const Part& part) const {
         constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Real));
-        const int64_t first = padded_ < kAhead ? padded_ : kAhead;
-        for (int64_t u = 0; u < first; u += kLine) __builtin_prefetch(from + u, 0, 2);
+        const Part near = part.within({part.first, part.first + kAhead});
+        for (int64_t u = near.first; u < near.last; u += kLine) __builtin_prefetch(matrix_row + u, 0, 2);
     }
 
     // Beyond the row's end too, where no pointer may point: the address is a number.
@@ -164,9 +215,10 @@ class PairSteps {
         return lanes.reduce();
     }
 
-    // g += step (K_i - K_j), and the extremes of each group of what comes out: one pass over memory. A vector with an
-    // edge inside is brought up to date by the first of its groups.
-    void update_and_scan(Real step, const Real* row_i, const Real* row_j) {
+    // g += step (K_i - K_j) in a part, and the extremes there of each group of what comes out: one pass over memory. A
+    // vector with an edge inside is brought up to date by the first of its groups.
+    void update_and_scan(const Part& part, Real step, const Real* row_i, const Real* row_j, int64_t group,
+                         GroupExtremes* found) {
         // Copies: a store through a vector may alias anything, so that members would be read again after each.
         Real* const gradient = gradient_;
         const Flags<Real> grows = grows_, shrinks = shrinks_;
@@ -177,9 +229,9 @@ class PairSteps {
             store(gradient + u, g);
             return g;
         };
-        for (int64_t group = 0; group < block_.n_groups; ++group) {
-            const int64_t first = block_.group_starts[group];
-            const int64_t last = group + 1 == block_.n_groups ? padded_ : block_.group_starts[group + 1];
+        for (; group < block_.n_groups && start_of(group) < part.last; ++group, ++found) {
+            const int64_t end = group + 1 == block_.n_groups ? padded_ : start_of(group + 1);
+            const auto [first, last] = Part{start_of(group), end}.within(part);
             LaneExtremes lanes;
             auto advance = [&]() MERCER_LAMBDA_INLINE {
                 lanes.see(update(), grows.from(u), shrinks.from(u), position);
@@ -194,8 +246,22 @@ class PairSteps {
             }
             while (u + kWidth <= last) advance();
             if (u < last) update(), see_inside(lanes, u, first, last);
-            extremes_[group] = lanes.reduce();
+            *found = lanes.reduce();
         }
+    }
+
+    // The same everywhere, with who may move which way after the step.
+    void update_all(Real step, const Sides& i, const Sides& j) {
+        const bool is_helped = companion_.is_here();
+        const Part own = is_helped ? own_ : Part{0, padded_};
+        if (is_helped) ask({.worst = {}, .group = -1, .i = i, .j = j, .step = step});
+        if (own.has(i.variable)) mark(i);
+        if (own.has(j.variable)) mark(j);
+        ask_for(row(j.variable), own);
+        update_and_scan(own, step, row(i.variable), row(j.variable), 0, extremes_);
+        if (!is_helped) return;
+        const Answer& other = answer();
+        for (int64_t group = 0; group < block_.n_groups; ++group) extremes_[group].join(other.extremes[group]);
     }
 
     MERCER_INLINE static V positions(int64_t u) {
@@ -204,10 +270,27 @@ class PairSteps {
         return numbers + static_cast<Real>(u);
     }
 
-    // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature.
-    int64_t select_partner(int64_t first, int64_t last, const GroupExtremes& e) const {
-        return first == 0 && last == block_.size ? select_among<false>(0, padded_, e)
-                                                 : select_among<true>(first, last, e);
+    // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature;
+    // -1 where there is none.
+    Partner select_partner(int64_t group, const GroupExtremes& worst) {
+        const Part all{start_of(group), start_of(group + 1)};
+        if (!companion_.is_here()) return select_in(all, worst);
+        ask({.worst = worst, .group = group, .i = {}, .j = {}, .step = 0});
+        const Partner found = select_in(all.within(own_), worst);
+        const Partner& other = answer().partner;
+        const bool is_better =
+            other.decrease < found.decrease || (other.decrease == found.decrease && other.at < found.at);
+        return other.at >= 0 && (found.at < 0 || is_better) ? other : found;
+    }
+
+    Partner select_in(const Part& part, const GroupExtremes& worst) const {
+        const bool is_masked = part.first % kWidth != 0 || (part.last % kWidth != 0 && part.last != block_.size);
+        const Winner found = is_masked ? select_among<true>(part, worst) : select_among<false>(part, worst);
+        return found.at < 0 ? Partner{} : partner_at(found.at, worst.up, found.value);
+    }
+
+    Partner partner_at(int64_t j, int64_t i, double decrease) const {
+        return {decrease, j, static_cast<double>(gradient_[j]), static_cast<double>(row(i)[j])};
     }
 
     // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
@@ -215,17 +298,17 @@ class PairSteps {
     // equal rows counts as theirs: where the kernel is positive semidefinite, only rows as long as row i come so close
     // to it.
     template <bool masked>
-    int64_t select_among(int64_t first, int64_t last, const GroupExtremes& e) const {
+    Winner select_among(const Part& part, const GroupExtremes& e) const {
         const Real* const matrix_row = row(e.up);
-        ask_for(matrix_row);
+        ask_for(matrix_row, part);
         const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
         const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
         V most{}, at = fill(Real{-1});
-        int64_t u = first / kWidth * kWidth;
+        int64_t u = part.first / kWidth * kWidth;
         V position = positions(u);
         auto advance = [&]() MERCER_LAMBDA_INLINE {
             V difference = max((load_vector(gradient_ + u) - level) * share, V{});
-            if constexpr (masked) difference = is_between(position, first, last) ? difference : V{};
+            if constexpr (masked) difference = is_between(position, part.first, part.last) ? difference : V{};
             difference = choose(shrinks_.from(u), difference, V{});
             const V curvature = max(
                 own + load_vector(diagonal_ + (u & diagonal_positions_)) - 2 * load_vector(matrix_row + u), fill(flat));
@@ -234,12 +317,53 @@ class PairSteps {
             most = max(decrease, most);
             u += kWidth, position += kWidth;
         };
-        while (u + 2 * kWidth <= last) {
+        while (u + 2 * kWidth <= part.last) {
             ask_ahead_of(matrix_row + u), ask_ahead_of(matrix_row + u + kWidth);
             advance(), advance();
         }
-        while (u < last) advance();
-        return least_of<Real>(-most, at).at;
+        while (u < part.last) advance();
+        return least_of<Real>(-most, at);
+    }
+
+    // The part of all variables that this thread has where a companion helps, which has the rest: the start of the
+    // first group, and of two groups the end of the second, so that who meets in a vector has one owner.
+    Part own_part() const {
+        const bool is_large = padded_ * static_cast<int64_t>(sizeof(Real)) >= kSharedBytes;
+        if (!is_large || block_.n_threads < 2 || block_.lazy != nullptr || block_.n_groups < 1 || block_.n_groups > 2)
+            return {0, padded_};
+        const int64_t middle = start_of(1), spare = kSparedBytes / static_cast<int64_t>(sizeof(Real)) / block_.n_groups;
+        const int64_t before = middle / 2 - spare, after = (padded_ - middle) / 2 - spare;
+        const int64_t first = before > 0 ? before / kBlockPadding * kBlockPadding : 0;
+        const int64_t last =
+            block_.n_groups == 2 && after > 0 ? padded_ - after / kBlockPadding * kBlockPadding : padded_;
+        return {first, last};
+    }
+
+    void ask(const Question& question) {
+        *static_cast<Question*>(companion_.question()) = question;
+        companion_.ask();
+    }
+
+    const Answer& answer() { return *static_cast<const Answer*>(companion_.answer()); }
+
+    static void help(void* context, const void* question, void* answer) {
+        static_cast<PairSteps*>(context)->help(*static_cast<const Question*>(question), *static_cast<Answer*>(answer));
+    }
+
+    void help(const Question& question, Answer& answer) {
+        const Part before{0, own_.first}, after{own_.last, padded_};
+        if (question.group >= 0) {
+            const Part all{start_of(question.group), start_of(question.group + 1)};
+            answer.partner = select_in(all.within(question.group == 0 ? before : after), question.worst);
+            return;
+        }
+        const Sides &i = question.i, &j = question.j;
+        if (!own_.has(i.variable)) mark(i);
+        if (!own_.has(j.variable)) mark(j);
+        const Real *row_i = row(i.variable), *row_j = row(j.variable);
+        ask_for(row_j, before);
+        update_and_scan(before, question.step, row_i, row_j, 0, answer.extremes);
+        if (block_.n_groups == 2) update_and_scan(after, question.step, row_i, row_j, 1, answer.extremes + 1);
     }
 
     int64_t worst_that_shrinks(int64_t first, int64_t last) const {
@@ -255,19 +379,20 @@ class PairSteps {
         for (int64_t g = 1; g < block_.n_groups; ++g)
             if (extremes_[g].violation() > extremes_[group].violation()) group = g;
         const GroupExtremes worst = extremes_[group];
-        const int64_t first = block_.group_starts[group], last = block_.group_starts[group + 1];
         violation = worst.violation();
         if (!(violation > tol && violation > 0.0)) return false;  // a tolerance may be NaN, or negative
         const int64_t i = worst.up;
         need(i);
-        int64_t j = select_partner(first, last, worst);
-        if (j < 0) j = worst_that_shrinks(first, last);  // no decrease is a number above 0: values are too large
+        Partner partner = select_partner(group, worst);
+        if (partner.at < 0)  // no decrease is a number above 0: values are too large
+            partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i, 0.0);
+        const int64_t j = partner.at;
         double* beta = block_.beta;
         const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
-        const double curvature = __builtin_fmax(scale - 2.0 * static_cast<double>(row(i)[j]),
-                                                kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
+        const double curvature =
+            __builtin_fmax(scale - 2.0 * partner.shared, kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
         const double room_i = block_.upper[i] - beta[i], room_j = beta[j] - block_.lower[j];
-        double step = (static_cast<double>(gradient_[j]) - static_cast<double>(gradient_[i])) / curvature;
+        double step = (partner.gradient - worst.up_gradient) / curvature;
         if (!(step < room_i)) step = room_i;
         if (!(step < room_j)) step = room_j;
         if (!__builtin_isfinite(step)) return false;  // unbounded: there is no minimum along this line
@@ -276,9 +401,7 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         need(j);
-        ask_for(row(j));
-        mark(i), mark(j);
-        update_and_scan(static_cast<Real>(step), row(i), row(j));
+        update_all(static_cast<Real>(step), sides_of(i), sides_of(j));
         return true;
     }
 
@@ -300,7 +423,7 @@ class PairSteps {
         if (next == old) return false;
         block_.beta[chosen] = next;
         need(chosen);
-        mark(chosen);
+        mark(sides_of(chosen));
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);
         for (int64_t u = 0; u < padded_; u += kWidth)
@@ -320,6 +443,8 @@ class PairSteps {
     // ANDed with positions: 0 where the diagonal is all one number, so that its first vector serves; otherwise all
     // bits.
     int64_t diagonal_positions_ = 0;
+    const Part own_;
+    Companion companion_;
 };
 
 }  // namespace mercer::MERCER_ISA

@@ -18,7 +18,7 @@ PANEL_BYTES = 4 << 20
 """Bytes of packed columns that tiles handle at a time (native/include/mercer/tile_sink.hpp)."""
 
 _SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
-_ONE_THREAD_WORK = 1e7  # multiplications and the like: 0.1 to 0.3 ms, of which another thread takes 0.03 to start
+_ONE_THREAD_WORK = 3e6  # multiplications and the like: 0.03 to 0.1 ms, as long as to wake another thread
 
 
 @final

@@ -1,0 +1,56 @@
+"""Threads that help: they stay from one call to the next, and no process, thread or fork is left waiting for one."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mercer import RBF
+from mercer.data import as_data
+from mercer.gram import Gram
+
+FORKED = """
+import os
+import sys
+
+import numpy as np
+
+from mercer import RBF
+from mercer.data import as_data
+from mercer.gram import Gram
+
+gram = Gram(RBF(gamma=0.1), as_data(np.random.default_rng(0).normal(size=(900, 20))), n_jobs=3)
+vector = np.ones((900, 1))
+before = gram.matvec(vector)
+for generation in range(3):
+    child = os.fork()
+    if child:
+        break
+    assert gram.matvec(vector).tobytes() == before.tobytes()
+if child:
+    assert gram.matvec(vector).tobytes() == before.tobytes()
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks are POSIX's")
+def test_a_forked_process_has_threads_of_its_own():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_at_once_share_helpers_and_have_their_own_results():
+    X = np.random.default_rng(0).normal(size=(1_200, 20))
+    vectors = [np.random.default_rng(k).normal(size=(1_200, 1)) for k in range(8)]
+    alone = Gram(RBF(gamma=0.1), as_data(X), n_jobs=1)
+    expected = [alone.matvec(vector) for vector in vectors]
+
+    def product(k):
+        return [Gram(RBF(gamma=0.1), as_data(X), n_jobs=1 + (k + turn) % 4).matvec(vectors[k]) for turn in range(6)]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(product, range(8)))
+    for k in range(8):
+        assert all(result.tobytes() == expected[k].tobytes() for result in found[k])
