@@ -19,8 +19,10 @@
 namespace mercer {
 namespace {
 
-constexpr std::chrono::microseconds kAwake{500};  // the next loop of a fit comes within
-constexpr int kPauses = 32;                       // between looks at the clock
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds kAwake{500};  // after a loop: the next one of a fit comes within
+constexpr int kPauses = 64;                       // between looks at the clock
 
 // What caller and helpers share of a loop. A helper that comes late may outlive it: it then finds nothing to do.
 struct Loop {
@@ -75,12 +77,14 @@ class Board {
 
   private:
     void help() noexcept {
-        for (;;) {
+        for (auto sleeps_at = Clock::now() + kAwake;;) {
             const uint32_t seen = version_.load();
-            if (const auto loop = join())
+            if (const auto loop = join()) {
                 loop->work();
-            else
-                wait_for_another(seen);
+                sleeps_at = Clock::now() + kAwake;
+            } else if (!changes_before(sleeps_at, seen)) {
+                version_.wait(seen);
+            }
         }
     }
 
@@ -94,14 +98,13 @@ class Board {
         return nullptr;
     }
 
-    void wait_for_another(uint32_t seen) const {
-        const auto until = std::chrono::steady_clock::now() + kAwake;
-        while (std::chrono::steady_clock::now() < until)
+    bool changes_before(Clock::time_point end, uint32_t seen) const {
+        for (; Clock::now() < end; std::this_thread::yield())
             for (int i = 0; i < kPauses; ++i) {
-                if (version_.load() != seen) return;
+                if (version_.load() != seen) return true;
                 pause();
             }
-        version_.wait(seen);
+        return false;
     }
 
     std::mutex mutex_;
