@@ -297,12 +297,12 @@ def test_a_matrix_without_padding_is_refused(width):
 
 
 @pytest.mark.parametrize(("dtype", "n"), [(np.float64, 1_700), (np.float32, 3_300)])
-@pytest.mark.parametrize("n_groups", [0, 1, 2, 3])
+@pytest.mark.parametrize("starts", [[], [0], [0, 0.5], [0, 0.013], [0, 0.987], [0, 1], [0, 0], [0, 0.3, 0.7]])
 @pytest.mark.parametrize("isa", ISAS)
-def test_another_thread_changes_no_bit_of_a_step(isa, n_groups, dtype, n):
+def test_another_thread_changes_no_bit_of_a_step(isa, starts, dtype, n):
     points = []
     for n_threads in (1, 2, 3, 2):
-        whole = _large(n, n_groups, dtype)
+        whole = _large(n, starts, dtype)
         block = whole.begin(isa, convex=False, n_threads=n_threads, tol=1e-12)
         block.work(2_000, None)
         block.store_point(whole.beta)
@@ -313,7 +313,7 @@ def test_another_thread_changes_no_bit_of_a_step(isa, n_groups, dtype, n):
 
 
 def test_threads_that_step_at_once_have_their_own():
-    wholes = [_large(1_700, n_groups, np.float64) for n_groups in (1, 2, 1, 2)]
+    wholes = [_large(1_700, starts, np.float64) for starts in ([0], [0, 0.5], [0], [0, 0.5])]
     blocks = [whole.begin("baseline", convex=False, n_threads=2, tol=1e-12) for whole in wholes]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda block: block.work(2_000, None), blocks))
@@ -323,15 +323,16 @@ def test_threads_that_step_at_once_have_their_own():
     np.testing.assert_array_equal(wholes[1].beta, wholes[3].beta)
 
 
-def _large(n, n_groups, dtype):
-    """Rows so long that another thread helps with steps; groups end where no vector does."""
-    rng = np.random.default_rng(n_groups)
-    whole = Whole(n=8, n_chosen=8, n_groups=n_groups, dtype=dtype)
+def _large(n, starts, dtype):
+    """Rows so long that another thread helps with steps, in groups that start at these shares of the variables."""
+    rng = np.random.default_rng(len(starts))
+    whole = Whole(n=8, n_chosen=8, n_groups=len(starts), dtype=dtype)
     A = rng.normal(size=(n, 12))
     whole.K = np.exp(-0.1 * np.square(A[:, :1] - A[:, :1].T)) * (1.0 + A @ A.T / 12)
     whole.K = whole.K.astype(dtype).astype(float)
     whole.q, whole.beta, whole.chosen = rng.normal(size=n), np.zeros(n), np.arange(n)
-    whole.groups = None if n_groups == 0 else np.sort(np.arange(n) * n_groups // (n + 7))
+    firsts = np.array([round(n * share) for share in starts], dtype=np.int64)
+    whole.groups = np.searchsorted(firsts, np.arange(n), side="right") - 1 if starts else None
     whole.lower, whole.upper = np.full(n, -1.0), np.full(n, 2.0)
     whole.gradient = whole.q.copy()
     return whole

@@ -361,6 +361,7 @@ class PairSteps {
         if (!own_.has(i.variable)) mark(i);
         if (!own_.has(j.variable)) mark(j);
         const Real *row_i = row(i.variable), *row_j = row(j.variable);
+        for (int64_t group = 0; group < block_.n_groups; ++group) answer.extremes[group] = {};  // of empty parts
         ask_for(row_j, before);
         update_and_scan(before, question.step, row_i, row_j, 0, answer.extremes);
         if (block_.n_groups == 2) update_and_scan(after, question.step, row_i, row_j, 1, answer.extremes + 1);
