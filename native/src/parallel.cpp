@@ -1,16 +1,14 @@
 #include "mercer/parallel.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <cfenv>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
-
-#include "mercer/pause.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -19,15 +17,12 @@
 namespace mercer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::microseconds kAwake{500};  // after a loop: the next one of a fit comes within
-constexpr int kPauses = 64;                       // between looks at the clock
-
 // What caller and helpers share of a loop. A helper that comes late may outlive it: it then finds nothing to do.
 struct Loop {
     Loop(int64_t n_tasks, int helpers, Task what, void* where)
-        : count(n_tasks), wanted(helpers), task(what), context(where) {}
+        : count(n_tasks), wanted(helpers), task(what), context(where) {
+        std::fegetenv(&environment);
+    }
 
     void work() noexcept {
         n_at_work.fetch_add(1);
@@ -42,10 +37,17 @@ struct Loop {
         n_at_work.notify_all();
     }
 
+    // Lets nobody begin any more, and waits for those who have.
+    void finish() {
+        next.store(count);
+        for (int n = n_at_work.load(); n > 0; n = n_at_work.load()) n_at_work.wait(n);
+    }
+
     const int64_t count;
     int wanted;  // helpers that it has room for yet; the board's
     const Task task;
     void* const context;
+    std::fenv_t environment;  // of the caller: helpers round as it does, and do with subnormals what it does
     std::atomic<int64_t> next{0};
     std::atomic<int> n_at_work{0};
     std::exception_ptr failure;
@@ -61,80 +63,61 @@ class Board {
             std::lock_guard lock(mutex_);
             loops_.push_back(loop);
             try {
-                for (; n_helpers_ < helpers; ++n_helpers_) std::thread([this] { help(); }).detach();
+                for (; n_idle_ < helpers; ++n_idle_) std::thread([this] { help(); }).detach();
             } catch (const std::exception&) {
                 // The system grants no more threads, or no memory for them: the ones that exist do the work.
             }
-            version_.fetch_add(1);
         }
-        for (int i = 0; i < helpers; ++i) version_.notify_one();
+        for (int i = 0; i < helpers; ++i) has_loops_.notify_one();
     }
 
     void take_down(const std::shared_ptr<Loop>& loop) {
         std::lock_guard lock(mutex_);
-        loops_.erase(std::find(loops_.begin(), loops_.end(), loop));
+        std::erase(loops_, loop);
     }
 
   private:
     void help() noexcept {
-        for (auto sleeps_at = Clock::now() + kAwake;;) {
-            const uint32_t seen = version_.load();
-            if (const auto loop = join()) {
-                loop->work();
-                sleeps_at = Clock::now() + kAwake;
-            } else if (!changes_before(sleeps_at, seen)) {
-                version_.wait(seen);
+        for (std::unique_lock lock(mutex_);;) {
+            const auto loop = next_loop();
+            if (loop == nullptr) {
+                has_loops_.wait(lock);
+                continue;
             }
+            --loop->wanted, --n_idle_;
+            lock.unlock();
+            std::fesetenv(&loop->environment);
+            loop->work();
+            lock.lock();
+            ++n_idle_;
         }
     }
 
-    std::shared_ptr<Loop> join() {
-        std::lock_guard lock(mutex_);
+    std::shared_ptr<Loop> next_loop() const {
         for (const auto& loop : loops_)
-            if (loop->wanted > 0 && loop->next.load() < loop->count) {
-                --loop->wanted;
-                return loop;
-            }
+            if (loop->wanted > 0 && loop->next.load() < loop->count) return loop;
         return nullptr;
     }
 
-    bool changes_before(Clock::time_point end, uint32_t seen) const {
-        for (; Clock::now() < end; std::this_thread::yield())
-            for (int i = 0; i < kPauses; ++i) {
-                if (version_.load() != seen) return true;
-                pause();
-            }
-        return false;
-    }
-
     std::mutex mutex_;
+    std::condition_variable has_loops_;
     std::vector<std::shared_ptr<Loop>> loops_;
-    int n_helpers_ = 0;
-    std::atomic<uint32_t> version_{0};
+    int n_idle_ = 0;  // helpers without a loop
 };
 
-// Never destroyed: helpers wait at it until the process ends. A process that was forked has none of them, and puts up
+// Never destroyed: helpers sleep at it until the process ends. A process that was forked has none of them, and puts up
 // another.
 std::atomic<Board*> the_board{nullptr};
 
-Board& board() {
 #if defined(__unix__) || defined(__APPLE__)
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { the_board.store(nullptr); });
-    static_cast<void>(registered);
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { the_board.store(nullptr); });
 #endif
-    Board* found = the_board.load();
-    if (found == nullptr) {
-        auto* fresh = new Board;
-        if (the_board.compare_exchange_strong(found, fresh))
-            found = fresh;
-        else
-            delete fresh;
-    }
-    return *found;
-}
 
-void wait_for(Loop& loop) {
-    for (int n = loop.n_at_work.load(); n > 0; n = loop.n_at_work.load()) loop.n_at_work.wait(n);
+Board& board() {
+    Board* found = the_board.load();
+    if (found != nullptr) return *found;
+    auto fresh = std::make_unique<Board>();
+    return *(the_board.compare_exchange_strong(found, fresh.get()) ? fresh.release() : found);
 }
 
 }  // namespace
@@ -150,28 +133,28 @@ void parallel_for(int64_t count, int n_threads, Task task, void* context) {
     place.put_up(loop);
     loop->work();
     place.take_down(loop);
-    wait_for(*loop);
+    loop->finish();
     if (loop->failure) std::rethrow_exception(loop->failure);
 }
 
-struct Aside::State : Loop {
-    using Loop::Loop;
+struct Aside::State {
+    Board& place;
+    std::shared_ptr<Loop> loop;
 };
 
-Aside::Aside(Task task, void* context) : state_(std::make_shared<State>(1, 1, task, context)) {
-    board().put_up(state_);
+Aside::Aside(Task task, void* context) : state_(new State{board(), std::make_shared<Loop>(1, 1, task, context)}) {
+    state_->place.put_up(state_->loop);
 }
 
 Aside::~Aside() {
-    board().take_down(state_);
-    state_->next.store(state_->count);
-    wait_for(*state_);
+    state_->place.take_down(state_->loop);
+    state_->loop->finish();
 }
 
 }  // namespace mercer
 
 namespace {
-// The one global of the core that users see: threadpoolctl's protocol is a number for the whole process.
+// threadpoolctl's protocol is a number for the whole process.
 std::atomic<int> thread_limit{0};
 }  // namespace
 

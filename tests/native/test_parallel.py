@@ -1,5 +1,7 @@
 """Threads that help: they stay from one call to the next, and no process, thread or fork is left waiting for one."""
 
+import ctypes
+import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -54,3 +56,22 @@ def test_threads_at_once_share_helpers_and_have_their_own_results():
         found = list(pool.map(product, range(8)))
     for k in range(8):
         assert all(result.tobytes() == expected[k].tobytes() for result in found[k])
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"), reason="numbers of glibc's modes"
+)
+def test_helpers_round_as_their_caller_does():
+    X = np.random.default_rng(0).normal(size=(1_200, 20))
+    vector = np.random.default_rng(1).normal(size=(1_200, 1))
+    library, down = ctypes.CDLL("libm.so.6"), {"x86_64": 0x400, "aarch64": 0x800000}[platform.machine()]
+    alone, helped = (Gram(RBF(gamma=0.1), as_data(X), n_jobs=n_jobs) for n_jobs in (1, 4))
+    nearest = helped.matvec(vector)
+    assert library.fesetround(down) == 0
+    try:
+        lower, same = alone.matvec(vector), helped.matvec(vector)
+    finally:
+        library.fesetround(0)
+    assert lower.tobytes() == same.tobytes()
+    assert lower.tobytes() != nearest.tobytes()
+    assert helped.matvec(vector).tobytes() == nearest.tobytes()

@@ -16,7 +16,7 @@ class Companion {
     // Does what the question asks, and writes the answer: aggregates of kMessageBytes at most.
     using Work = void (*)(void* context, const void* question, void* answer);
 
-    // It may not come, or come later; where helpers have been slow lately it is not asked to.
+    // It may not come, or come later; where companions have been slow lately it is not asked to.
     Companion(bool is_wanted, Work work, void* context);
     ~Companion();
     Companion(const Companion&) = delete;
@@ -28,8 +28,7 @@ class Companion {
     void* question() { return asked_.content; }
     // Of one that is here.
     void ask();
-    // Waits for the answer to what was asked last. Who is waited for long shares its processor with somebody else, and
-    // is sent away: while it has none, nothing goes on.
+    // Waits for the answer to what was asked last; who is waited for too long is sent away then.
     const void* answer();
 
   private:
@@ -42,7 +41,7 @@ class Companion {
     static void serve(void* context, int64_t);
     void stay();
     bool has_answered() const;
-    bool has_answered_in_time() const;
+    bool has_answered_soon() const;
     void dismiss();
 
     const Work work_;

@@ -25,8 +25,7 @@ class PairSteps {
     static constexpr int kWidth = kLanesOf<Real>;
     static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
-    static constexpr int64_t kSharedBytes = 12
-                                            << 10;  // of a row, from which on a companion helps: to ask it takes time
+    static constexpr int64_t kSharedBytes = 12288;  // of a row, from which on a companion helps: to ask it takes time
     static constexpr int64_t kSparedBytes = 512;    // and of which it reads so much less than this thread
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;

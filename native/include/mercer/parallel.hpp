@@ -1,7 +1,6 @@
-// Threads that help with one parallel loop after the other: nothing to shut down, safe after fork. Nobody waits for one
-// that the system has not let begin: beside busy processes the caller does the work alone. To start a thread, or to
-// wake one, takes 30 to 100 microseconds, as long as many a loop: for half a millisecond after a loop, helpers stay
-// awake.
+// Threads that help with one parallel loop after the other, and sleep between them: nothing to shut down, nothing that
+// spins, safe after fork. Nobody waits for one that the system has not let begin: beside busy processes the caller does
+// the work alone.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ class Aside {
 
   private:
     struct State;
-    std::shared_ptr<State> state_;
+    std::unique_ptr<State> state_;
 };
 
 }  // namespace mercer
