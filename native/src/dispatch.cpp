@@ -61,19 +61,28 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::combine_single,
                                  avx512::bit_tile};
 
-constexpr Implementation kCounting = [] {
-    Implementation counting = kAvx512;
-    counting.bit_tile = avx512_popcnt::bit_tile;
-    counting.counts_bits = true;
-    return counting;
-}();
-
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
 }
-const Implementation& avx512_here() { return __builtin_cpu_supports("avx512vpopcntdq") ? kCounting : kAvx512; }
+
+// With what this processor has beside the common ground.
+const Implementation& avx512_here() {
+    static const Implementation here = [] {
+        Implementation found = kAvx512;
+        if (__builtin_cpu_supports("avx512vpopcntdq")) {
+            found.bit_tile = avx512_popcnt::bit_tile;
+            found.counts_bits = true;
+        }
+        if (__builtin_cpu_supports("avx512vnni")) {
+            found.whole_tile = avx512_vnni::whole_tile;
+            found.whole_row = avx512_vnni::whole_row;
+        }
+        return found;
+    }();
+    return here;
+}
 #endif
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "mercer/run_dense.hpp"
 #include "mercer/run_sparse.hpp"
 #include "mercer/tile_sink.hpp"
+#include "mercer/whole_panels.hpp"
 
 namespace mercer::MERCER_ISA {
 namespace {
@@ -74,6 +75,13 @@ bool turning_pays(const TileRequest& request) {
 }
 
 template <class Real, class Stored>
+void run_numbers(const TileRequest& request, const Sink<Stored>& sink) {
+    if constexpr (sizeof(Real) == sizeof(float))
+        if (is_whole(request)) return run_dense<WholePanels, Real>(request, sink);
+    run_dense<NumberPanels<Real>, Real>(request, sink);
+}
+
+template <class Real, class Stored>
 void run(const TileRequest& request, const Sink<Stored>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
     TileRequest asked = request;
@@ -88,7 +96,7 @@ void run(const TileRequest& request, const Sink<Stored>& sink) {
     else if (request.left.kind == RowsKind::csr)
         run_sparse<Real>(asked, into, request.right.csr.places, request.right.csr.n_common);
     else
-        run_dense<Real>(asked, into);
+        run_numbers<Real>(asked, into);
     if (!asked.symmetric || sink.stored == nullptr) return;
     MirrorJob<Stored> job{sink, request.left.count};
     const int n_threads = job.size < kMirroredAlone ? 1 : request.n_threads;

@@ -72,6 +72,8 @@ void bind_matvec(nb::module_& m, const char* name) {
 void bind_tiles(nb::module_& m) {
     nb::class_<Table>(m, "Table")
         .def(nb::init<AnyMatrix>(), nb::arg("array").noconvert())
+        .def(nb::init<AnyMatrix, ConstUnits, double, bool>(), nb::arg("array").noconvert(),
+             nb::arg("units").noconvert(), nb::arg("step"), nb::arg("bytes"))
         .def(nb::init<AnyVector, AnyVector, AnyVector, int64_t>(), nb::arg("data").noconvert(),
              nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("n_features"))
         .def(nb::init<ConstWords, int64_t, double>(), nb::arg("words").noconvert(), nb::arg("n_features"),

@@ -6,6 +6,7 @@ import os
 
 from mercer._core import best_isa, has_isa
 from mercer._core import counts_bits as isa_counts_bits
+from mercer._core import multiplies_whole as isa_multiplies_whole
 
 
 def select_isa() -> str:
@@ -29,3 +30,8 @@ def select_isa() -> str:
 def counts_bits() -> bool:
     """Return whether the native code counts the bits of rows in the instruction set in use."""
     return isa_counts_bits(select_isa())
+
+
+def multiplies_whole() -> bool:
+    """Return whether the native code multiplies whole numbers faster than others in the instruction set in use."""
+    return isa_multiplies_whole(select_isa())

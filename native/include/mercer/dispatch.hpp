@@ -5,6 +5,7 @@
 #include "mercer/strings.hpp"
 #include "mercer/sums.hpp"
 #include "mercer/tiles.hpp"
+#include "mercer/whole_tile.hpp"
 
 namespace mercer {
 
@@ -27,7 +28,9 @@ struct Implementation {
     Combine<double> combine;
     Combine<float> combine_single;
     BitTile bit_tile;
-    bool counts_bits = false;  // of all lanes at once: rows of bits are worth it
+    bool counts_bits = false;        // of all lanes at once: rows of bits are worth it
+    WholeTile whole_tile = nullptr;  // null where it would be no faster than numbers
+    WholeRow whole_row = nullptr;
 };
 
 // The sums of rows that are kept in this precision.

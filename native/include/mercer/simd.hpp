@@ -49,6 +49,12 @@ struct Simd<float> {
     typedef float Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
 };
 
+template <>
+struct Simd<int32_t> {
+    using Vec = Simd<float>::Int;
+    typedef int32_t Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+};
+
 template <class Real>
 using VecOf = typename Simd<Real>::Vec;
 using Vec = VecOf<double>;

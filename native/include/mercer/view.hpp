@@ -30,6 +30,14 @@ struct BitsView {
     double step;
 };
 
+// Dense rows whose numbers are whole multiples of `step`: the multiples, packed into units of 32 bits (whole_tile.hpp).
+struct WholeView {
+    const int32_t* units;  // null where they are not
+    int64_t n_units;       // of a row, behind which come its WholeNumbers
+    bool bytes;            // from 0 to 255, four a unit; otherwise 16-bit numbers, two a unit
+    double step;
+};
+
 enum class RowsKind { dense, csr, bits };
 
 // Rows of a table, in the order of `rows` (all of them where it is null).
@@ -38,6 +46,7 @@ struct RowsView {
     DenseView dense;
     CsrView csr;
     BitsView bits;
+    WholeView whole;  // of dense rows
     const int64_t* rows;
     int64_t count;
     int64_t n_features;

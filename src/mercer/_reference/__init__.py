@@ -35,6 +35,7 @@ from mercer._reference.strings import subsequences as subsequences
 from mercer._reference.tiles import block as block
 from mercer._reference.tiles import matvec as matvec
 from mercer._reference.vertex import find_vertex as find_vertex
+from mercer._reference.whole import whole_rows as whole_rows
 from mercer._reference.working_set import select_working_set as select_working_set
 from mercer._reference.working_set import survey as survey
 from mercer._reference.working_set import without_partners as without_partners

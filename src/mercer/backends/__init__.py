@@ -19,6 +19,8 @@ from mercer.backends.native import exponent_reach as exponent_reach
 from mercer.backends.sparse_form import SparseForm as SparseForm
 from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
+from mercer.backends.whole_form import WholeForm as WholeForm
+from mercer.backends.whole_form import whole_form
 from mercer.data import Data, Dense, Precomputed
 from mercer.isa import select_isa
 from mercer.kernels import Kernel, stack_depth
@@ -26,6 +28,9 @@ from mercer.kernels.held import Held
 from mercer.kernels.program import Program
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
+
+
+_WHOLE_SHARE = 0.2  # an entry of a sparse row takes as long as so many multiplications of whole numbers
 
 
 def select_backend(
@@ -83,7 +88,9 @@ def _of_numbers(
     memory_limit: int | None,
 ) -> tuple[Backend, str]:
     """The backend for a program on rows of any numbers."""
-    shift = prevailing_values(program, data, memory_limit)
+    whole = whole_form(program, data, n_jobs=n_jobs, memory_limit=memory_limit)
+    entries = None if whole is None else _WHOLE_SHARE * whole.row_length
+    shift = prevailing_values(program, data, memory_limit, most_entries=entries)
     if shift is not None:
         assert isinstance(data, Dense)
         form = sparse_form(data, shift)
@@ -100,5 +107,7 @@ def _of_numbers(
     direct = not reach <= _REACH
     if direct and not isinstance(layout.rows(data), Dense):
         return by_python(), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
-    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, n_jobs=n_jobs)
-    return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads)"
+    whole = None if direct else whole
+    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, whole=whole, n_jobs=n_jobs)
+    how = "; numbers are multiples of a step, and single precision takes them as whole ones" if whole else ""
+    return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads){how}"

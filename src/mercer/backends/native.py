@@ -12,6 +12,7 @@ from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.layout import Layout
 from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, norm_groups, value_bound
 from mercer.backends.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
+from mercer.backends.whole_form import WholeForm
 from mercer.data import CSR, Data, Dense
 from mercer.kernels.program import PASSES, Op, Program, Step
 
@@ -42,6 +43,8 @@ class NativeBackend(Backend):
         Of the program on these rows; see :func:`exponent_reach`.
     layout : Layout, optional
         Of the program on the training rows, where it is known.
+    whole : WholeForm, optional
+        The training rows, where they are multiples of a step.
     n_jobs : int, optional
         See :func:`mercer.backends.threads.n_threads`.
     """
@@ -54,11 +57,12 @@ class NativeBackend(Backend):
         direct: bool = False,
         reach: float = 0.0,
         layout: Layout | None = None,
+        whole: WholeForm | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._layout = layout or Layout(program, data)
+        self._layout, self._whole = layout or Layout(program, data), whole
         rows = self._layout.rows(data)
-        length = _row_length(rows) * self._layout.n_passes
+        length = whole.row_length if whole else _row_length(rows) * self._layout.n_passes
         self.values_are_dear = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
         kernel = CompiledKernel([int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns)
         self._centre = None if direct else self._layout.centre
@@ -71,11 +75,11 @@ class NativeBackend(Backend):
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
-        form = rows.nbytes if rows is not data else 0
+        form = whole.nbytes if whole else rows.nbytes if rows is not data else 0
         self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + form
         self.thread_bytes = min(_LEFT_BYTES, packed)
         self._tables: dict[int, tuple[Data, Table]] = {}
-        self._norms: dict[int, tuple[Data, NormClasses]] = {}
+        self._norms: dict[tuple[int, bool], tuple[Data, NormClasses]] = {}
         self._table(data)
 
     def block(
@@ -133,13 +137,13 @@ class NativeBackend(Backend):
             return None
         if self._program[-1][0] is not Op.EXP:
             return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
-        kernel, far = (self._program, self._sums(left, right)), self._centre_norm
-        ours, theirs = self._norm_classes(left), self._norm_classes(right)
-        groups = norm_groups(*kernel, theirs, right_rows, sizes, far)
+        sums, ours, theirs, far = self._rounding(left, right)
+        groups = norm_groups(self._program, sums, theirs, right_rows, sizes, far)
         parts = [np.where(groups == group, sizes, 0.0) for group in range(int(groups.max(initial=0)) + 1)]
         both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, *parts]), single=True)
         found, magnitudes = np.split(both, [vectors.shape[1]], axis=1)
-        closer = bound_magnitudes(*kernel, ours, left_rows, theirs, right_rows, sizes, groups, magnitudes, centre=far)
+        sides = ours, left_rows, theirs, right_rows
+        closer = bound_magnitudes(self._program, sums, *sides, sizes, groups, magnitudes, centre=far)
         assert closer is not None
         return found, np.fmin(bound, closer)
 
@@ -149,34 +153,34 @@ class NativeBackend(Backend):
         """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
         if self._direct:
             return None
-        sides = self._norm_classes(left), left_rows, self._norm_classes(right), right_rows
-        return bound_combination(self._program, self._sums(left, right), *sides, weights, self._centre_norm)
-
-    def _sums(self, left: Data, right: Data) -> Sums:
-        one, other = self._layout.rows(left), self._layout.rows(right)
-        longest = max(_longest_row(one), _longest_row(other))
-        return Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
-
-    @property
-    def _centre_norm(self) -> float:
-        return 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
+        sums, ours, theirs, far = self._rounding(left, right)
+        return bound_combination(self._program, sums, ours, left_rows, theirs, right_rows, weights, far)
 
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
-        return value_bound(
-            self._program,
-            self._sums(data, data),
-            float(self._norm_classes(data).largest[0]),
-            self._centre_norm,
-        )
+        sums, classes, _, far = self._rounding(data, data)
+        return value_bound(self._program, sums, float(classes.largest[0]), far)
 
-    def _norm_classes(self, data: Data) -> NormClasses:
-        held = self._norms.get(id(data))
+    def _rounding(self, left: Data, right: Data) -> tuple[Sums, NormClasses, NormClasses, float]:
+        """How inner products of these rows are added up, the norms as they are packed, and that of the centre."""
+        one, other = self._layout.rows(left), self._layout.rows(right)
+        longest = max(_longest_row(one), _longest_row(other))
+        if self._whole and self._whole.norms(left) is not None and self._whole.norms(right) is not None:
+            return Sums.of_whole(longest), self._norm_classes(left, True), self._norm_classes(right, True), 0.0
+        sums = Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
+        centre = 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
+        return sums, self._norm_classes(left), self._norm_classes(right), centre
+
+    def _norm_classes(self, data: Data, are_whole: bool = False) -> NormClasses:
+        held = self._norms.get((id(data), are_whole))
         if held is not None:
             return held[1]
+        norms = self._whole.norms(data) if are_whole and self._whole else None
         with np.errstate(over="ignore", invalid="ignore"):
-            classes = NormClasses(np.sqrt(self._layout.rows(data).sq_norms(self._centre)) * _NORM_ROUNDING)
-        self._norms[id(data)] = (data, classes)
+            if norms is None:
+                norms = np.sqrt(self._layout.rows(data).sq_norms(self._centre))
+            classes = NormClasses(norms * _NORM_ROUNDING)
+        self._norms[id(data), are_whole] = (data, classes)
         return classes
 
     def _table(self, data: Data) -> Table:
@@ -185,7 +189,7 @@ class NativeBackend(Backend):
             return held[1]
         rows = self._layout.rows(data)
         if isinstance(rows, Dense):
-            table = Table(rows.array)
+            table = self._whole.table(rows) if self._whole else Table(rows.array)
         else:
             assert isinstance(rows, CSR)
             m = rows.matrix

@@ -43,6 +43,11 @@ class Sums(NamedTuple):
         return cls(p, min(p, _TERMS_PER_SUM) + max(0, n_sums - 1))
 
     @classmethod
+    def of_whole(cls, p: int) -> Sums:
+        """Return how tiles of whole numbers add: exactly; what is rounded are numbers, and the sum."""
+        return cls(p, 2)
+
+    @classmethod
     def in_turn(cls, n_terms: int) -> Sums:
         """Return how one term after the other is added."""
         return cls(n_terms, n_terms)

@@ -115,11 +115,13 @@ class SparseForm(Backend):
         return held[1]
 
 
-def prevailing_values(program: Program, data: Data, memory_limit: int | None) -> FloatArray | None:
+def prevailing_values(
+    program: Program, data: Data, memory_limit: int | None, *, most_entries: float | None = None
+) -> FloatArray | None:
     """Return the value that prevails in each column, (p,); None where moving the rows there would not pay.
 
-    Costs a look at 65 rows. Only distances stay as they are: in programs with anything else only 0 counts. Views
-    are not moved.
+    Rows may have `most_entries` other values on average, by default a quarter of all. Costs a look at 65 rows. Only
+    distances stay as they are: in programs with anything else only 0 counts. Views are not moved.
     """
     passes = [step for step in program if step[0] in PASSES]
     if any(isinstance(argument, View) for _, argument in passes):
@@ -131,7 +133,8 @@ def prevailing_values(program: Program, data: Data, memory_limit: int | None) ->
     stays = all(op in (Op.SQDIST, Op.L1) for op, _ in passes)
     values = np.partition(sample, middle, axis=0)[middle] if stays else np.zeros(data.p)
     share = np.count_nonzero(sample != values) / sample.size
-    if share > _SHARE or (memory_limit is not None and 2.0 * _ENTRY_BYTES * share * data.n * data.p > memory_limit):
+    most = _SHARE if most_entries is None else min(_SHARE, most_entries / data.p)
+    if share > most or (memory_limit is not None and 2.0 * _ENTRY_BYTES * share * data.n * data.p > memory_limit):
         return None
     return values.astype(np.float64)
 
