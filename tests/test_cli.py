@@ -29,7 +29,7 @@ from mercer import (
 from mercer.cli.progress import ConsoleProgress
 from mercer.io.model_file import load_model, save_model
 from mercer.io.tables import read_table
-from mercer.isa import counts_bits, multiplies_whole
+from mercer.isa import counts_bits, multiplies_integers
 from mercer.model import fit_model
 from mercer.recipes import ForSVR
 from mercer.report import prose
@@ -352,7 +352,7 @@ def test_doctor_and_version_and_help(mercer):
     assert "scikit-learn" in out
     assert "threads" in out
     assert ("rows of two values  bits\n" in out) == counts_bits()
-    assert ("multiples of a step whole numbers\n" in out) == multiplies_whole()
+    assert ("multiples of a step integers\n" in out) == multiplies_integers()
     assert mercer("--version")[1].startswith("mercer, version")
     for command in ((), ("--help",), ("study", "--help"), ("verify", "-h")):
         status, out, err = mercer(*command)

@@ -26,6 +26,7 @@ std::atomic<Clock::rep> rests_until{0}, rest{0};
 
 void begin_rest() {
     const Clock::rep time = now(), last = rest.load();
+    if (time < rests_until.load()) return;  // another one has begun it
     const bool is_soon = last > 0 && time - rests_until.load() < last;
     rest.store(is_soon ? std::min(2 * last, ticks(kLongestRest)) : ticks(kRest));
     rests_until.store(time + rest.load());

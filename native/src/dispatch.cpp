@@ -76,8 +76,8 @@ const Implementation& avx512_here() {
             found.counts_bits = true;
         }
         if (__builtin_cpu_supports("avx512vnni")) {
-            found.whole_tile = avx512_vnni::whole_tile;
-            found.whole_row = avx512_vnni::whole_row;
+            found.integer_tile = avx512_vnni::integer_tile;
+            found.integer_row = avx512_vnni::integer_row;
         }
         return found;
     }();

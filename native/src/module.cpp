@@ -24,7 +24,7 @@ NB_MODULE(_core, m) {
     bind_lists(m);
     bind_sparse_form(m);
     bind_bit_form(m);
-    bind_whole_form(m);
+    bind_integer_form(m);
     bind_spread(m);
     m.def("thread_limit", &mercer_get_num_threads);
     m.def("best_isa", [] { return std::string(best_implementation().name); });
@@ -33,6 +33,6 @@ NB_MODULE(_core, m) {
         nb::arg("name"));
     m.def("counts_bits", [](const std::string& isa) { return implementation(isa).counts_bits; }, nb::arg("isa"));
     m.def(
-        "multiplies_whole", [](const std::string& isa) { return implementation(isa).whole_tile != nullptr; },
+        "multiplies_integers", [](const std::string& isa) { return implementation(isa).integer_tile != nullptr; },
         nb::arg("isa"));
 }

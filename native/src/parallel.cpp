@@ -62,8 +62,10 @@ class Board {
         {
             std::lock_guard lock(mutex_);
             loops_.push_back(loop);
+            int wanted = 0;
+            for (const auto& open : loops_) wanted += open->wanted;
             try {
-                for (; n_idle_ < helpers; ++n_idle_) std::thread([this] { help(); }).detach();
+                for (; n_idle_ < wanted; ++n_idle_) std::thread([this] { help(); }).detach();
             } catch (const std::exception&) {
                 // The system grants no more threads, or no memory for them: the ones that exist do the work.
             }

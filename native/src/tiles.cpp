@@ -3,12 +3,12 @@
 
 #include <type_traits>
 
+#include "mercer/integer_panels.hpp"
 #include "mercer/parallel.hpp"
 #include "mercer/run_bits.hpp"
 #include "mercer/run_dense.hpp"
 #include "mercer/run_sparse.hpp"
 #include "mercer/tile_sink.hpp"
-#include "mercer/whole_panels.hpp"
 
 namespace mercer::MERCER_ISA {
 namespace {
@@ -77,7 +77,7 @@ bool turning_pays(const TileRequest& request) {
 template <class Real, class Stored>
 void run_numbers(const TileRequest& request, const Sink<Stored>& sink) {
     if constexpr (sizeof(Real) == sizeof(float))
-        if (is_whole(request)) return run_dense<WholePanels, Real>(request, sink);
+        if (are_integers(request)) return run_dense<IntegerPanels, Real>(request, sink);
     run_dense<NumberPanels<Real>, Real>(request, sink);
 }
 

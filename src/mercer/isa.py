@@ -6,7 +6,7 @@ import os
 
 from mercer._core import best_isa, has_isa
 from mercer._core import counts_bits as isa_counts_bits
-from mercer._core import multiplies_whole as isa_multiplies_whole
+from mercer._core import multiplies_integers as isa_multiplies_integers
 
 
 def select_isa() -> str:
@@ -32,6 +32,6 @@ def counts_bits() -> bool:
     return isa_counts_bits(select_isa())
 
 
-def multiplies_whole() -> bool:
-    """Return whether the native code multiplies whole numbers faster than others in the instruction set in use."""
-    return isa_multiplies_whole(select_isa())
+def multiplies_integers() -> bool:
+    """Return whether the native code multiplies integers faster than other numbers in the instruction set in use."""
+    return isa_multiplies_integers(select_isa())

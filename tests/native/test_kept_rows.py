@@ -173,7 +173,14 @@ def test_every_native_function_has_its_twin():
         "solve_joint_block": {"joint_steps"},
         "solve_machines": {"block", "conditions", *steps},
     }
-    about_the_machine = {"best_isa", "has_isa", "counts_bits", "multiplies_whole", "thread_limit", "machines_workspace"}
+    about_the_machine = {
+        "best_isa",
+        "has_isa",
+        "counts_bits",
+        "multiplies_integers",
+        "thread_limit",
+        "machines_workspace",
+    }
     for name in dir(_core):
         if name.startswith("_") or isinstance(getattr(_core, name), type | int | float) or name in about_the_machine:
             continue

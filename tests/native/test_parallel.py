@@ -31,6 +31,8 @@ for generation in range(3):
     if child:
         break
     assert gram.matvec(vector).tobytes() == before.tobytes()
+    n_threads = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 3
+    assert n_threads == 3, n_threads
 if child:
     assert gram.matvec(vector).tobytes() == before.tobytes()
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

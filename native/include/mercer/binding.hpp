@@ -80,6 +80,6 @@ void bind_sparse_form(nb::module_& module);
 void bind_spread(nb::module_& module);
 void bind_strings(nb::module_& module);
 void bind_tiles(nb::module_& module);
-void bind_whole_form(nb::module_& module);
+void bind_integer_form(nb::module_& module);
 
 }  // namespace mercer

@@ -48,22 +48,21 @@ MERCER_INLINE void turn_staged(const Real* staged, int n_features, Real* packed)
 }
 
 template <class Real, class Stored, int Width>
-MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int count, const double* centre, Real* packed) {
+MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int count, const Stored* data,
+                                   int64_t row_stride, int64_t stride, int64_t n_features, const double* centre,
+                                   Real* packed) {
     constexpr int kLane = kLanesOf<Real>;
-    const auto* data = static_cast<const Stored*>(view.dense.data);
-    const int64_t stride = view.dense.column_stride;
     Real staged[Width * kStagedFeatures];
     for (int j = count * kStagedFeatures; j < Width * kStagedFeatures; ++j) staged[j] = 0;
-    for (int64_t k = 0; k < view.n_features; k += kStagedFeatures) {
-        const int64_t left = view.n_features - k;
-        const int n_features = left < kStagedFeatures ? static_cast<int>(left) : kStagedFeatures;
+    for (int64_t k = 0; k < n_features; k += kStagedFeatures) {
+        const int64_t left = n_features - k;
+        const int n_staged = left < kStagedFeatures ? static_cast<int>(left) : kStagedFeatures;
         for (int r = 0; r < count; ++r) {
-            const int64_t row = view.rows ? view.rows[first + r] : first + r;
-            stage_row(data + row * view.dense.row_stride + k * stride, stride, centre ? centre + k : nullptr,
-                      n_features, staged + r * kStagedFeatures);
+            stage_row(data + view.row(first + r) * row_stride + k * stride, stride, centre ? centre + k : nullptr,
+                      n_staged, staged + r * kStagedFeatures);
         }
-        for (int j = 0; j < n_features; j += kLane)
-            turn_staged<Real, 0, Width>(staged + j, n_features - j, packed + (k + j) * Width);
+        for (int j = 0; j < n_staged; j += kLane)
+            turn_staged<Real, 0, Width>(staged + j, n_staged - j, packed + (k + j) * Width);
     }
 }
 
@@ -144,10 +143,15 @@ MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const 
 template <class Real, int Width>
 void pack_dense(const RowsView& view, int64_t first, int count, const double* centre, const double* centre_norms,
                 const Program& program, Real* packed, Real* norms, Real* offsets, int64_t stride) {
-    if (view.dense.scalar == Scalar::f32)
-        pack_dense_rows<Real, float, Width>(view, first, count, centre, packed);
+    const DenseView& dense = view.dense;
+    auto pack = [&]<class Stored>(const Stored* data) MERCER_LAMBDA_INLINE {
+        pack_dense_rows<Real, Stored, Width>(view, first, count, data, dense.row_stride, dense.column_stride,
+                                             view.n_features, centre, packed);
+    };
+    if (dense.scalar == Scalar::f32)
+        pack(static_cast<const float*>(dense.data));
     else
-        pack_dense_rows<Real, double, Width>(view, first, count, centre, packed);
+        pack(static_cast<const double*>(dense.data));
     for (int q = 0; q < program.n_passes; ++q)
         measure_packed<Real, Width>(packed, view.n_features, centre, centre_norms[q], program.passes[q],
                                     norms + q * stride, offsets + q * stride);

@@ -1,11 +1,11 @@
 // Chooses, once per call, the functions compiled for the best instruction set that this machine has.
 #pragma once
 
+#include "mercer/integer_tile.hpp"
 #include "mercer/joint_problem.hpp"
 #include "mercer/strings.hpp"
 #include "mercer/sums.hpp"
 #include "mercer/tiles.hpp"
-#include "mercer/whole_tile.hpp"
 
 namespace mercer {
 
@@ -28,9 +28,9 @@ struct Implementation {
     Combine<double> combine;
     Combine<float> combine_single;
     BitTile bit_tile;
-    bool counts_bits = false;        // of all lanes at once: rows of bits are worth it
-    WholeTile whole_tile = nullptr;  // null where it would be no faster than numbers
-    WholeRow whole_row = nullptr;
+    bool counts_bits = false;            // of all lanes at once: rows of bits are worth it
+    IntegerTile integer_tile = nullptr;  // null where it would be no faster than numbers
+    IntegerRow integer_row = nullptr;
 };
 
 // The sums of rows that are kept in this precision.

@@ -14,7 +14,7 @@ template <int Width>
 void pack_bits(const RowsView& view, int64_t first, int count, uint64_t* packed) {
     const int64_t n_words = view.bits.n_words;
     for (int r = 0; r < Width; ++r) {
-        const int64_t row = r >= count ? 0 : view.rows ? view.rows[first + r] : first + r;
+        const int64_t row = r >= count ? 0 : view.row(first + r);
         const uint64_t* words = view.bits.words + row * n_words;
         for (int64_t k = 0; k < n_words; ++k) packed[k * Width + r] = r < count ? words[k] : 0;
     }

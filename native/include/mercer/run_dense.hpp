@@ -10,12 +10,13 @@ namespace mercer::MERCER_ISA {
 
 constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
 
-// Rows as the numbers that they are; WholePanels (whole_panels.hpp) has them as whole ones.
+// Rows as the numbers that they are; IntegerPanels (integer_panels.hpp) has them as integers.
 template <class Real>
 struct NumberPanels {
     using Unit = Real;
 
-    static int64_t units(const RowsView& rows) { return rows.n_features; }
+    // Units that a packed row takes.
+    static int64_t size(const RowsView& rows) { return rows.n_features; }
 
     template <int Width>
     static void pack(const TileRequest& request, bool is_left, int64_t first, int count, const double* centre_norms,
@@ -46,10 +47,10 @@ template <class Panels, class Real, class Stored>
 void pack_panel_task(void* context, int64_t panel) {
     constexpr int kColumns = kTileColumns<Real>;
     const auto& job = *static_cast<const DenseJob<Panels, Real, Stored>*>(context);
-    const int64_t units = Panels::units(job.request.right), first = panel * kColumns;
+    const int64_t row_size = Panels::size(job.request.right), first = panel * kColumns;
     const int count = static_cast<int>(min64(kColumns, job.n_columns - first));
     Panels::template pack<kColumns>(job.request, false, job.first_column + first, count, job.centre_norms,
-                                    job.panels + first * units, job.norms + first, job.offsets + first, job.stride);
+                                    job.panels + first * row_size, job.norms + first, job.offsets + first, job.stride);
 }
 
 template <class Panels, class Real, class Stored>
@@ -59,10 +60,10 @@ void dense_rows(const DenseJob<Panels, Real, Stored>& job, int64_t first_row, in
     constexpr int kColumns = kTileColumns<Real>, kTileSize = kTileRows * kColumns;
     const RowsView& left = job.request.left;
     const Program& program = job.request.program;
-    const int64_t units = Panels::units(left), n_groups = divide_up(last_row - first_row, kTileRows);
+    const int64_t row_size = Panels::size(left), n_groups = divide_up(last_row - first_row, kTileRows);
     const int64_t n_rows = n_groups * kTileRows, n_passes = program.n_passes;
     const bool centred = job.request.centre != nullptr;
-    Scratch packed_memory(sizeof(Unit) * static_cast<std::size_t>(n_rows * units));
+    Scratch packed_memory(sizeof(Unit) * static_cast<std::size_t>(n_rows * row_size));
     Scratch scratch(sizeof(Real) *
                     static_cast<std::size_t>(n_rows * 2 * n_passes + (kMaxStack + n_passes) * kTileSize));
     Unit* packed = packed_memory.as<Unit>();
@@ -72,7 +73,7 @@ void dense_rows(const DenseJob<Panels, Real, Stored>& job, int64_t first_row, in
     for (int64_t g = 0; g < n_groups; ++g) {
         const int64_t row = first_row + g * kTileRows;
         Panels::template pack<kTileRows>(job.request, true, row, static_cast<int>(min64(kTileRows, last_row - row)),
-                                         job.centre_norms, packed + g * kTileRows * units, norms + g * kTileRows,
+                                         job.centre_norms, packed + g * kTileRows * row_size, norms + g * kTileRows,
                                          offsets + g * kTileRows, n_rows);
     }
     for (int64_t panel = 0; panel * kColumns < job.n_columns; ++panel) {
@@ -81,8 +82,8 @@ void dense_rows(const DenseJob<Panels, Real, Stored>& job, int64_t first_row, in
             const int64_t row = first_row + g * kTileRows;
             if (job.request.symmetric && job.first_column + column + kColumns <= row) continue;
             for (int q = 0; q < program.n_passes; ++q)
-                Panels::tile(job.request, program.passes[q], packed + g * kTileRows * units,
-                             job.panels + column * units, tiles + q * kTileSize);
+                Panels::tile(job.request, program.passes[q], packed + g * kTileRows * row_size,
+                             job.panels + column * row_size, tiles + q * kTileSize);
             run_program<Real>(
                 program,
                 {norms + g * kTileRows, centred ? offsets + g * kTileRows : nullptr, n_rows, job.norms + column,
@@ -123,14 +124,14 @@ void run_dense(const TileRequest& request, const Sink<Stored>& sink) {
             centre_norms[q] += value * value;
         }
     }
-    const int64_t units = Panels::units(request.right),
-                  row_bytes = static_cast<int64_t>(sizeof(Unit)) * max64(units, 1);
+    const int64_t row_size = Panels::size(request.right),
+                  row_bytes = static_cast<int64_t>(sizeof(Unit)) * max64(row_size, 1);
     const int64_t near = kPanelBytes / row_bytes;
     const int64_t most = sink.adds_mirrored(request) ? min64(near, kSymmetricColumns) : near;
     const int64_t chunk = min64(divide_up(m, kColumns), max64(1, most / kColumns)) * kColumns;
     const int64_t most_groups = sink.stored == nullptr ? kMaxGroups : kStoredGroups;
     const int64_t groups = min64(most_groups, max64(1, kLeftBytes / (row_bytes * kTileRows)));
-    Scratch panels(sizeof(Unit) * static_cast<std::size_t>(chunk * units));
+    Scratch panels(sizeof(Unit) * static_cast<std::size_t>(chunk * row_size));
     Scratch sides(sizeof(Real) * static_cast<std::size_t>(chunk * 2 * n_passes));
     const Tasks<Stored> tasks(request, sink, chunk, kTileRows, kTileRows, groups * kTileRows);
     for (int64_t first = 0; first < m; first += chunk) {
@@ -145,7 +146,7 @@ void run_dense(const TileRequest& request, const Sink<Stored>& sink) {
                                            sides.as<Real>() + chunk * n_passes,
                                            chunk,
                                            groups};
-        const int packers = job.n_columns * units < kPackedAlone ? 1 : request.n_threads;
+        const int packers = job.n_columns * row_size < kPackedAlone ? 1 : request.n_threads;
         parallel_for(divide_up(job.n_columns, kColumns), packers, pack_panel_task<Panels, Real, Stored>, &job);
         parallel_for(tasks.count, request.n_threads, dense_rows_task<Panels, Real, Stored>, &job);
         tasks.add_mirrored(sink, first, job.n_columns);

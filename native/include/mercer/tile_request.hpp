@@ -35,8 +35,6 @@ inline bool is_exponent(double x) { return x >= 0.0 && x <= 2147483647.0 && x ==
 // every column, one of a rare one some cycles for each column that has it: the two cost the same at 1/25 to 1/50.
 inline constexpr int64_t kCommonShare = 32;
 
-inline constexpr double kLeastStep = 0x1p-40;  // of whole numbers: squares are far from the ends of single precision
-
 // The user's table; keeps the arrays alive and checks once what the tiles then rely on.
 class Table {
   public:
@@ -45,15 +43,15 @@ class Table {
         view_.dense = {array.data(), scalar_of(array.dtype()), array.stride(0), array.stride(1)};
     }
 
-    // The same, with its multiples of a step as units (whole_rows).
+    // The same, with its multiples of a step as units (integer_rows).
     Table(AnyMatrix array, ConstUnits units, double step, bool bytes) : Table(array) {
         const int64_t n_units = units_of(p_, bytes);
-        require(static_cast<int64_t>(units.shape(0)) == n_ &&
-                    static_cast<int64_t>(units.shape(1)) == n_units + kWholeNumbers,
-                "units must have a row per row, of as many as its features fill and what it says of itself");
-        require(kLeastStep <= step && step <= 1.0 / kLeastStep, "the step must be between 2^-40 and 2^40");
+        require(
+            static_cast<int64_t>(units.shape(0)) == n_ && static_cast<int64_t>(units.shape(1)) == n_units + kRowSums,
+            "units must have a row per row, of as many as its features fill and what it says of itself");
+        require(is_step(step), kStepProblem);
         units_ = units;
-        view_.whole = {units.data(), n_units, bytes, step};
+        view_.integers = {units.data(), n_units, bytes, step};
     }
 
     Table(ConstWords words, int64_t n_features, double step)
@@ -119,7 +117,7 @@ class Table {
     RowsKind kind() const { return view_.kind; }
     double step() const { return view_.bits.step; }
     bool has_steps_of(const Table& other) const {
-        const WholeView &own = view_.whole, &others = other.view_.whole;
+        const IntegerView &own = view_.integers, &others = other.view_.integers;
         return own.units && others.units && own.step == others.step && own.bytes == others.bytes;
     }
 
@@ -268,7 +266,7 @@ inline TileRequest make_request(const Implementation& native, const CompiledKern
     // By identity: what two arrays of indices hold is not compared.
     const bool symmetric = &left == &right && left_view.rows == right_view.rows && left_view.count == right_view.count;
     return {program,   left_view, right_view,      centred ? centre->data() : nullptr,
-            symmetric, n_threads, native.bit_tile, left.has_steps_of(right) ? native.whole_tile : nullptr};
+            symmetric, n_threads, native.bit_tile, left.has_steps_of(right) ? native.integer_tile : nullptr};
 }
 
 }  // namespace mercer

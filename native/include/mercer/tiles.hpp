@@ -2,9 +2,9 @@
 #pragma once
 
 #include "mercer/bit_tile.hpp"
+#include "mercer/integer_tile.hpp"
 #include "mercer/program.hpp"
 #include "mercer/view.hpp"
-#include "mercer/whole_tile.hpp"
 
 namespace mercer {
 
@@ -15,9 +15,9 @@ struct TileRequest {
                            // that are neither products nor differences
     bool symmetric;        // left and right are the same rows: one triangle may be evaluated and stand for both
     int n_threads;
-    BitTile bit_tile = nullptr;      // of rows of bits
-    WholeTile whole_tile = nullptr;  // of rows of whole numbers, where both sides have the same step
-    int64_t part = 0, parts = 1;     // of sums: which of so many summands is wanted; together they are the product
+    BitTile bit_tile = nullptr;          // of rows of bits
+    IntegerTile integer_tile = nullptr;  // of rows of integers, where both sides have the same step
+    int64_t part = 0, parts = 1;         // of sums: which of so many summands is wanted; together they are the product
 };
 
 // out[i * out_stride + j] = k(left_i, right_j)

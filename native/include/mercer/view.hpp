@@ -30,10 +30,10 @@ struct BitsView {
     double step;
 };
 
-// Dense rows whose numbers are whole multiples of `step`: the multiples, packed into units of 32 bits (whole_tile.hpp).
-struct WholeView {
+// Dense rows whose numbers are multiples of `step`: the multiples, packed into units of 32 bits (integer_tile.hpp).
+struct IntegerView {
     const int32_t* units;  // null where they are not
-    int64_t n_units;       // of a row, behind which come its WholeNumbers
+    int64_t n_units;       // of a row, behind which come its RowSums
     bool bytes;            // from 0 to 255, four a unit; otherwise 16-bit numbers, two a unit
     double step;
 };
@@ -46,10 +46,12 @@ struct RowsView {
     DenseView dense;
     CsrView csr;
     BitsView bits;
-    WholeView whole;  // of dense rows
+    IntegerView integers;  // of dense rows
     const int64_t* rows;
     int64_t count;
     int64_t n_features;
+
+    int64_t row(int64_t i) const { return rows ? rows[i] : i; }
 };
 
 }  // namespace mercer

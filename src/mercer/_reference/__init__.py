@@ -11,6 +11,7 @@ from mercer._reference.ends import LIMIT as LIMIT
 from mercer._reference.ends import SOLVED as SOLVED
 from mercer._reference.ends import STALLED as STALLED
 from mercer._reference.held import solve_held as solve_held
+from mercer._reference.integers import integer_rows as integer_rows
 from mercer._reference.joint import joint_face as joint_face
 from mercer._reference.joint import joint_steps as joint_steps
 from mercer._reference.kept_rows import combine_rows as combine_rows
@@ -35,7 +36,6 @@ from mercer._reference.strings import subsequences as subsequences
 from mercer._reference.tiles import block as block
 from mercer._reference.tiles import matvec as matvec
 from mercer._reference.vertex import find_vertex as find_vertex
-from mercer._reference.whole import whole_rows as whole_rows
 from mercer._reference.working_set import select_working_set as select_working_set
 from mercer._reference.working_set import survey as survey
 from mercer._reference.working_set import without_partners as without_partners

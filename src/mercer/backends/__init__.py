@@ -12,25 +12,25 @@ from mercer.backends.bit_form import bit_form
 from mercer.backends.blocks import BlockBackend as BlockBackend
 from mercer.backends.held import HeldRows as HeldRows
 from mercer.backends.held import HeldValues as HeldValues
+from mercer.backends.integer_form import IntegerForm as IntegerForm
+from mercer.backends.integer_form import integer_form
 from mercer.backends.layout import Layout as Layout
 from mercer.backends.native import MAX_PROGRAM, MAX_STACK
 from mercer.backends.native import NativeBackend as NativeBackend
 from mercer.backends.native import exponent_reach as exponent_reach
+from mercer.backends.rounding import Sums, integers_reach, sq_distance_error
 from mercer.backends.sparse_form import SparseForm as SparseForm
 from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
-from mercer.backends.whole_form import WholeForm as WholeForm
-from mercer.backends.whole_form import whole_form
 from mercer.data import Data, Dense, Precomputed
 from mercer.isa import select_isa
 from mercer.kernels import Kernel, stack_depth
 from mercer.kernels.held import Held
-from mercer.kernels.program import Program
+from mercer.kernels.program import Op, Program
 
 _REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
-
-
-_WHOLE_SHARE = 0.2  # an entry of a sparse row takes as long as so many multiplications of whole numbers
+_ENTRY_LENGTH = 5  # multiplications in integers that take as long as an entry of a sparse row
+_LOOSER = 2.0  # bounds for integers, at most, than those for numbers
 
 
 def select_backend(
@@ -88,8 +88,8 @@ def _of_numbers(
     memory_limit: int | None,
 ) -> tuple[Backend, str]:
     """The backend for a program on rows of any numbers."""
-    whole = whole_form(program, data, n_jobs=n_jobs, memory_limit=memory_limit)
-    entries = None if whole is None else _WHOLE_SHARE * whole.row_length
+    integers = integer_form(program, data, select_isa(), n_threads(n_jobs), memory_limit=memory_limit)
+    entries = None if integers is None else integers.row_length / _ENTRY_LENGTH
     shift = prevailing_values(program, data, memory_limit, most_entries=entries)
     if shift is not None:
         assert isinstance(data, Dense)
@@ -107,7 +107,19 @@ def _of_numbers(
     direct = not reach <= _REACH
     if direct and not isinstance(layout.rows(data), Dense):
         return by_python(), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
-    whole = None if direct else whole
-    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, whole=whole, n_jobs=n_jobs)
-    how = "; numbers are multiples of a step, and single precision takes them as whole ones" if whole else ""
+    if direct or (integers and _are_far(integers, program, data, layout)):
+        integers = None
+    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, integers=integers, n_jobs=n_jobs)
+    how = "; numbers are multiples of a step, integers to single precision" if integers else ""
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads){how}"
+
+
+def _are_far(integers: IntegerForm, program: Program, data: Data, layout: Layout) -> bool:
+    """Whether rows are so much further from 0 than from each other that bounds for integers would settle little."""
+    distances = [step for step in program if step[0] is Op.SQDIST]
+    if not distances:
+        return False
+    reach, norm = layout.sq_reach(distances[0]) ** 0.5, float(integers.norms(data).max())
+    far = reach + integers_reach(norm, centred=True)
+    of_integers, of_numbers = Sums.of_integers(data.p, centred=True), Sums.of_dense(data.p)
+    return sq_distance_error(of_integers, far, far) > _LOOSER * sq_distance_error(of_numbers, reach, reach)

@@ -9,10 +9,18 @@ import numpy as np
 
 from mercer._core import CompiledKernel, Table
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.backends.integer_form import IntegerForm
 from mercer.backends.layout import Layout
-from mercer.backends.rounding import NormClasses, Sums, bound_combination, bound_magnitudes, norm_groups, value_bound
+from mercer.backends.rounding import (
+    NormClasses,
+    Sums,
+    bound_combination,
+    bound_magnitudes,
+    integers_reach,
+    norm_groups,
+    value_bound,
+)
 from mercer.backends.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
-from mercer.backends.whole_form import WholeForm
 from mercer.data import CSR, Data, Dense
 from mercer.kernels.program import PASSES, Op, Program, Step
 
@@ -43,8 +51,8 @@ class NativeBackend(Backend):
         Of the program on these rows; see :func:`exponent_reach`.
     layout : Layout, optional
         Of the program on the training rows, where it is known.
-    whole : WholeForm, optional
-        The training rows, where they are multiples of a step.
+    integers : IntegerForm, optional
+        The training rows as multiples of a step, for single precision.
     n_jobs : int, optional
         See :func:`mercer.backends.threads.n_threads`.
     """
@@ -57,13 +65,14 @@ class NativeBackend(Backend):
         direct: bool = False,
         reach: float = 0.0,
         layout: Layout | None = None,
-        whole: WholeForm | None = None,
+        integers: IntegerForm | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._layout, self._whole = layout or Layout(program, data), whole
+        self._layout, self._integers = layout or Layout(program, data), integers
         rows = self._layout.rows(data)
-        length = whole.row_length if whole else _row_length(rows) * self._layout.n_passes
-        self.values_are_dear = length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
+        length = _row_length(rows) * self._layout.n_passes
+        single_length = integers.row_length if integers else length
+        self.values_are_dear = single_length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
         kernel = CompiledKernel([int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns)
         self._centre = None if direct else self._layout.centre
         self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
@@ -75,10 +84,10 @@ class NativeBackend(Backend):
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
-        form = whole.nbytes if whole else rows.nbytes if rows is not data else 0
+        form = integers.nbytes if integers else rows.nbytes if rows is not data else 0
         self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + form
         self.thread_bytes = min(_LEFT_BYTES, packed)
-        self._tables: dict[int, tuple[Data, Table]] = {}
+        self._tables: dict[tuple[int, bool], tuple[Data, Table]] = {}
         self._norms: dict[tuple[int, bool], tuple[Data, NormClasses]] = {}
         self._table(data)
 
@@ -93,7 +102,9 @@ class NativeBackend(Backend):
         rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        self._calls.block(self._table(left), left_rows, self._table(right), right_rows, out, rounded=rounded)
+        single = out.dtype == np.float32 and not rounded
+        one, two = self._table(left, single=single), self._table(right, single=single)
+        self._calls.block(one, left_rows, two, right_rows, out, rounded=rounded)
 
     def matvec(
         self,
@@ -107,7 +118,7 @@ class NativeBackend(Backend):
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
         n = left.n if left_rows is None else left_rows.size
-        one, two = self._table(left), self._table(right)
+        one, two = self._table(left, single=single), self._table(right, single=single)
         return self._calls.matvec(one, left_rows, two, right_rows, vectors, n, single=single)
 
     def matvec_part(
@@ -121,11 +132,11 @@ class NativeBackend(Backend):
         single: bool = False,
     ) -> FloatArray:
         """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
-        return self._calls.matvec_part(self._table(data), rows, vectors, part, parts, single=single)
+        return self._calls.matvec_part(self._table(data, single=single), rows, vectors, part, parts, single=single)
 
     def tiles(self, data: Data) -> Tiles:
         """Return what native code needs; see :class:`Backend`."""
-        return self._calls.tiles(self._table(data))
+        return self._calls.tiles(self._table(data, single=True))
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
@@ -162,39 +173,44 @@ class NativeBackend(Backend):
         return value_bound(self._program, sums, float(classes.largest[0]), far)
 
     def _rounding(self, left: Data, right: Data) -> tuple[Sums, NormClasses, NormClasses, float]:
-        """How inner products of these rows are added up, the norms as they are packed, and that of the centre."""
+        """How inner products of these rows are added up, bounds on the rows as they are packed, and on the centre."""
         one, other = self._layout.rows(left), self._layout.rows(right)
         longest = max(_longest_row(one), _longest_row(other))
-        if self._whole and self._whole.norms(left) is not None and self._whole.norms(right) is not None:
-            return Sums.of_whole(longest), self._norm_classes(left, True), self._norm_classes(right, True), 0.0
+        if self._integers and self._integers.has(one) and self._integers.has(other):
+            sums = Sums.of_integers(longest, centred=self._centre is not None)
+            return sums, self._norm_classes(left, are_integers=True), self._norm_classes(right, are_integers=True), 0.0
         sums = Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
         centre = 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
         return sums, self._norm_classes(left), self._norm_classes(right), centre
 
-    def _norm_classes(self, data: Data, are_whole: bool = False) -> NormClasses:
-        held = self._norms.get((id(data), are_whole))
+    def _norm_classes(self, data: Data, *, are_integers: bool = False) -> NormClasses:
+        held = self._norms.get((id(data), are_integers))
         if held is not None:
             return held[1]
-        norms = self._whole.norms(data) if are_whole and self._whole else None
+        rows, centred = self._layout.rows(data), self._centre is not None
+        norms = np.zeros(rows.n)
         with np.errstate(over="ignore", invalid="ignore"):
-            if norms is None:
-                norms = np.sqrt(self._layout.rows(data).sq_norms(self._centre))
+            if centred or not are_integers:
+                norms += np.sqrt(rows.sq_norms(self._centre))
+            if are_integers and self._integers:
+                norms += integers_reach(self._integers.norms(rows), centred=centred)
             classes = NormClasses(norms * _NORM_ROUNDING)
-        self._norms[id(data), are_whole] = (data, classes)
+        self._norms[id(data), are_integers] = (data, classes)
         return classes
 
-    def _table(self, data: Data) -> Table:
-        held = self._tables.get(id(data))
+    def _table(self, data: Data, *, single: bool = False) -> Table:
+        are_integers = single and self._integers is not None
+        held = self._tables.get((id(data), are_integers))
         if held is not None:
             return held[1]
         rows = self._layout.rows(data)
         if isinstance(rows, Dense):
-            table = self._whole.table(rows) if self._whole else Table(rows.array)
+            table = self._integers.table(rows) if are_integers and self._integers else Table(rows.array)
         else:
             assert isinstance(rows, CSR)
             m = rows.matrix
             table = Table(m.data, m.indices, m.indptr, rows.p)
-        self._tables[id(data)] = (data, table)
+        self._tables[id(data), are_integers] = (data, table)
         return table
 
 

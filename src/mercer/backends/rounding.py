@@ -6,7 +6,7 @@ The proof is in docs/concepts/certificate.md; each line of :func:`_follow` is on
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,13 @@ from mercer.kernels.program import PASSES, Op, Program
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+Norms = TypeVar("Norms", float, FloatArray)
+
 Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Least value, largest value, and bound on the error, of a tile on the stack."""
 
 _TERMS_PER_SUM = 64  # of dense rows (native/include/mercer/dense_panels.hpp)
+_OF_INTEGERS = 8  # roundings of a distance, at least 4; the fewer they are, the more counts how far 0 is
 _U = 1.01 * 2.0**-24  # unit roundoff of float32, with a hundredth for the double precision beside it
 _TINY = 2.0**-147  # more than any product or conversion loses below the normal range of float32
 _CUT = 2.0**-123  # exponentials below are cut off to 0
@@ -43,14 +46,27 @@ class Sums(NamedTuple):
         return cls(p, min(p, _TERMS_PER_SUM) + max(0, n_sums - 1))
 
     @classmethod
-    def of_whole(cls, p: int) -> Sums:
-        """Return how tiles of whole numbers add: exactly; what is rounded are numbers, and the sum."""
-        return cls(p, 2)
+    def of_integers(cls, p: int, *, centred: bool) -> Sums:
+        """Return how tiles of integers add: exactly; see :func:`integers_reach` for what `centred` means."""
+        return cls(p, _OF_INTEGERS - 4 if centred else 2)
 
     @classmethod
     def in_turn(cls, n_terms: int) -> Sums:
         """Return how one term after the other is added."""
         return cls(n_terms, n_terms)
+
+
+def integers_reach(norms: Norms, *, centred: bool) -> Norms:
+    """Return what norms of rows of integers count for in bounds, beside those of rows minus a centre if there is one.
+
+    A multiple is off by a share of the number as it is given, wherever the centre is.
+    """
+    return norms / _OF_INTEGERS if centred else norms
+
+
+def sq_distance_error(sums: Sums, left: Norms, right: Norms) -> Norms:
+    """Return a bound on the error of squared distances in single precision, but for what underflows."""
+    return _gamma(sums.depth + 4) * (left + right) ** 2
 
 
 def single_precision_error(
@@ -114,7 +130,7 @@ def _follow(
                 offsets = _gamma(5) * centre * (left + right + 3.0 * centre)
                 stack.append((-size, size, _gamma(sums.depth + 3) * product + offsets + lost))
             elif op is Op.SQDIST:
-                stack.append((np.zeros_like(squares), squares, _gamma(sums.depth + 4) * squares + lost))
+                stack.append((np.zeros_like(squares), squares, sq_distance_error(sums, left, right) + lost))
             elif op in (Op.L1, Op.CHI2):
                 off = (2.0 if op is Op.L1 else 3.0) * _gamma(sums.depth + 9) * absolute
                 stack.append((np.zeros_like(absolute), absolute, off + 8.0 * lost))

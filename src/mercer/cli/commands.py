@@ -363,7 +363,7 @@ def doctor_command() -> None:
         import platform
 
         from mercer.backends import n_threads
-        from mercer.isa import counts_bits, multiplies_whole, select_isa
+        from mercer.isa import counts_bits, multiplies_integers, select_isa
         from mercer.study import versions
 
     for name, version in versions().items():
@@ -371,7 +371,7 @@ def doctor_command() -> None:
     click.echo(f"{'processor':<20}{platform.machine()}, native code for {select_isa()}")
     tiles = "bits" if counts_bits() else "numbers, for this instruction set does not count bits"
     click.echo(f"{'rows of two values':<20}{tiles}")
-    tiles = "whole numbers" if multiplies_whole() else "numbers, for this instruction set multiplies no others faster"
+    tiles = "integers" if multiplies_integers() else "numbers, for this instruction set multiplies no others faster"
     click.echo(f"{'multiples of a step':<20}{tiles}")
     click.echo(f"{'threads':<20}{n_threads()}")
 

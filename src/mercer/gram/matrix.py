@@ -456,7 +456,7 @@ class Gram:
             view, which = self.folded
             bound = view.single_precision_bound(sums_of(which, vector, view.n))
             return None if bound is None else bound[which]
-        used = np.flatnonzero(vector)
+        used = np.flatnonzero(vector != 0.0)
         columns = self._translate(used)
         return self._store.backend.single_precision_bound(
             self.data, self._idx, self.data, columns, np.ascontiguousarray(vector[used])
@@ -474,7 +474,7 @@ class Gram:
             wanted, repeats = fold(which[rows], view.n)
             found = view.matvec_bounded(sums_of(which, vector, view.n), wanted, check)
             return found[0][repeats], found[1][repeats]
-        used = np.flatnonzero(vector)
+        used = np.flatnonzero(vector != 0.0)
         columns, coefficients = self._translate(used), np.ascontiguousarray(vector[used, None])
         values, bounds = np.empty(rows.size), np.empty(rows.size)
         height = max(64, 4 * self.values_per_call // max(1, used.size))

@@ -162,7 +162,7 @@ class BatchSMO(Solver[BatchState]):
         """Begin where the machine of a part of the rows would have all, if that pays, and make the gradient true."""
         if state.begins_anew and _asks_for_a_start(state):
             yield from self._guess(state)
-        moved = np.flatnonzero(state.beta)
+        moved = np.flatnonzero(state.beta != 0.0)
         if moved.size:
             single = state.single and state.begins_anew
             yield from state.gram.accumulate(state.gradient, moved, state.beta[moved], single=single)
@@ -190,7 +190,7 @@ class BatchSMO(Solver[BatchState]):
         gain = part.dual - least
         if not (gain > 0.0 and found - least >= _AGREED * gain):  # nor where they are no numbers
             return
-        gradient, used = problem.linear.copy(), np.flatnonzero(part.beta)
+        gradient, used = problem.linear.copy(), np.flatnonzero(part.beta != 0.0)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
         state.beta[:] = problem.vertex(gradient, problem.totals)
         state.ledger = Ledger(state.values, state.rows, state.beta)
@@ -329,7 +329,7 @@ class BatchSMO(Solver[BatchState]):
 
 def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, float]:
     """The dual objective at another point than the state's."""
-    gradient, used = state.problem.linear.copy(), np.flatnonzero(point)
+    gradient, used = state.problem.linear.copy(), np.flatnonzero(point != 0.0)
     yield from state.gram.accumulate(gradient, used, point[used], single=state.single)
     return -0.5 * inner(point, gradient + state.problem.linear)
 

@@ -97,7 +97,7 @@ class Ledger:
         since = last[speaker[wanted_rows]]
         by_age = np.argsort(-since.astype(np.min_scalar_type(-len(moves) - 1)), kind="stable")  # the latest first
         wanted_rows, since = wanted_rows[by_age], since[by_age]
-        edges = [0, *(np.flatnonzero(np.diff(since)) + 1).tolist(), since.size] if since.size else [0]
+        edges = [0, *(np.flatnonzero(since[1:] != since[:-1]) + 1).tolist(), since.size] if since.size else [0]
         steps: list[tuple[IndexArray, IndexArray, FloatArray, int]] = []
         net, end, n_values = np.zeros(self._gram.n), len(moves), 0
         for first, beyond in pairwise(edges):
@@ -105,7 +105,7 @@ class Ledger:
             for cols, change in moves[began:end]:
                 add_at(net, self._rows[cols], change)
             end = began
-            moved = np.flatnonzero(net)
+            moved = np.flatnonzero(net != 0.0)
             if moved.size:
                 rows = wanted_rows[first:beyond]
                 steps.append((rows, moved, net[moved], began))

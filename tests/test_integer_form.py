@@ -1,4 +1,4 @@
-"""Tables of multiples of a step as whole numbers: proved bounds, certificates, and only where it pays."""
+"""Tables of multiples of a step as integers: proved bounds, certificates, and only where it pays."""
 
 import pickle
 
@@ -12,18 +12,18 @@ from sklearn.datasets import load_digits
 from mercer import SVC, SVR
 from mercer.backends import NativeBackend, SparseForm, select_backend
 from mercer.data import as_data
-from mercer.isa import multiplies_whole
+from mercer.isa import multiplies_integers
 from mercer.kernels import RBF, Laplacian, Linear, Polynomial
 from mercer.status import Status
 
-pytestmark = pytest.mark.skipif(not multiplies_whole(), reason="this processor multiplies no whole numbers in vectors")
+pytestmark = pytest.mark.skipif(not multiplies_integers(), reason="this processor multiplies no integers in vectors")
 
 
 def pixels(n=900, p=100, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (n, p))
 
 
-def is_whole(kernel, X, **options):
+def are_integers(kernel, X, **options):
     backend, reason = select_backend(kernel, as_data(X), **options)
     assert isinstance(backend, NativeBackend | SparseForm)
     return "multiples of a step" in reason
@@ -43,7 +43,7 @@ def is_whole(kernel, X, **options):
 )
 def test_multiples_are_found_and_values_are_those_of_the_rows_given(given_, kernel):
     X = given_(pixels())
-    assert is_whole(kernel, X)
+    assert are_integers(kernel, X)
     data = as_data(X)
     backend, _ = select_backend(kernel, data)
     exact = kernel.block(data, data)
@@ -72,28 +72,28 @@ def test_multiples_are_found_and_values_are_those_of_the_rows_given(given_, kern
     ],
 )
 def test_other_tables_stay_numbers(given_):
-    assert not is_whole(RBF(gamma=1e-3), given_(pixels(p=99)))
+    assert not are_integers(RBF(gamma=1e-3), given_(pixels(p=99)))
 
 
 def test_only_where_it_pays():
     K = pixels(2_000, 400) * 1.0
-    assert is_whole(RBF(gamma=1e-5), K)
-    assert not is_whole(Laplacian(gamma=1e-5), K)
-    assert not is_whole(RBF(gamma=1e-5) + Linear(), K)
-    assert not is_whole(RBF(gamma=1e-5), K, memory_limit=K.size)
-    assert not is_whole(RBF(gamma=1e-5), sp.csr_array(K))
+    assert are_integers(RBF(gamma=1e-5), K)
+    assert not are_integers(Laplacian(gamma=1e-5), K)
+    assert not are_integers(RBF(gamma=1e-5) + Linear(), K)
+    assert not are_integers(RBF(gamma=1e-5), K, memory_limit=K.size)
+    assert not are_integers(RBF(gamma=1e-5), sp.csr_array(K))
     rng = np.random.default_rng(0)
     some, few = (np.where(rng.random(K.shape) < share, K, 0.0) for share in (0.2, 0.02))
-    assert is_whole(RBF(gamma=1e-5), some)
+    assert are_integers(RBF(gamma=1e-5), some)
     assert isinstance(select_backend(RBF(gamma=1e-5), as_data(few))[0], SparseForm)
     late = K.copy()
     late[1_001, 3] = 0.5  # where no sample looks
-    assert not is_whole(RBF(gamma=1e-5), late)
+    assert not are_integers(RBF(gamma=1e-5), late)
 
 
 def test_instruction_sets_without_it_have_numbers(monkeypatch):
     monkeypatch.setenv("MERCER_ISA", "avx2")
-    assert not is_whole(RBF(gamma=1e-3), pixels() * 1.0)
+    assert not are_integers(RBF(gamma=1e-3), pixels() * 1.0)
 
 
 def test_new_rows_that_are_no_multiples_are_numbers():
@@ -122,7 +122,7 @@ def test_bounds_hold_wherever_rows_lie(p, far, step, log_gamma, dtype, seed):
     n = 50_000 // p + 2
     K = far + rng.integers(0, rng.choice([2, 5, 256]), (n, p))
     X = (K * step).astype(dtype)
-    X *= 1.0 + 2.0**-25 * (dtype is np.float64) * rng.choice([-1.0, 1.0], X.shape)  # as far as they may be
+    X *= 1.0 + 2.0**-24 * (dtype is np.float64) * rng.choice([-1.0, 1.0], X.shape)  # as far as they may be
     data = as_data(X)
     apart = np.square(X[0].astype(float) - X[1]).sum() + step**2
     kernel = RBF(gamma=float(np.exp(log_gamma) / apart))
@@ -139,6 +139,48 @@ def test_bounds_hold_wherever_rows_lie(p, far, step, log_gamma, dtype, seed):
     assert (np.abs(closer[0][:, 0] - exact) <= closer[1] + 1e-12).all()
 
 
+def test_rows_far_from_0_stay_numbers():
+    K = np.random.default_rng(0).integers(0, 4, (2_600, 20))
+    assert are_integers(RBF(gamma=0.1), K * 1.0 + np.eye(20)[0])
+    assert not are_integers(RBF(gamma=0.1), K + 5_000.0)
+    assert are_integers(Linear(), K + 5_000.0)  # where products have no centre
+
+
+@pytest.mark.parametrize("far", [0, 150])
+def test_bounds_are_nearly_reached(far):
+    """Numbers that are all as far above their multiples as they may be."""
+    rng = np.random.default_rng(0)
+    X = (far + rng.integers(1, 100, (1_000, 100))) * (1.0 + 2.0**-24)
+    data = as_data(X)
+    for kernel, least in ((Linear(), 0.3), (RBF(gamma=1e-7), 0.03)):
+        assert are_integers(kernel, X)
+        backend, _ = select_backend(kernel, data)
+        one, weight = np.array([7]), np.ones(1)
+        exact = kernel.block(data, data.rows(one))[:, 0]
+        found = backend.matvec(data, None, data, one, weight[:, None], single=True)[:, 0]
+        bound = backend.single_precision_bound(data, None, data, one, weight)
+        assert least < (np.abs(found - exact) / bound).max() <= 1.0
+
+
+def test_instruction_sets_that_change_meanwhile_change_nothing(monkeypatch):
+    X = pixels() * 1.0
+    data, new = as_data(X), as_data(X[:50].copy())
+    backend, _ = select_backend(RBF(gamma=1e-5), data)
+    weights = np.ones((900, 1))
+    before = backend.matvec(new, None, data, None, weights, single=True)
+    other = as_data(X[:50].copy())
+    monkeypatch.setenv("MERCER_ISA", "avx2")
+    after = backend.matvec(other, None, data, None, weights, single=True)
+    assert before.tobytes() == after.tobytes()
+
+
+def test_sparse_rows_are_refused_as_by_other_dense_tables():
+    backend, _ = select_backend(RBF(gamma=1e-5), as_data(pixels() * 1.0))
+    rows = as_data(sp.csr_array(pixels(20) * 1.0))
+    with pytest.raises(ValueError, match="sparse rows have no centre"):
+        backend.matvec_bounded(rows, None, as_data(pixels() * 1.0), None, np.ones((900, 1)))
+
+
 def test_threads_leave_the_bits_alone():
     data = as_data(pixels(1_500, 200) / 255)
     weights = np.random.default_rng(1).normal(size=(1_500, 2))
@@ -149,7 +191,7 @@ def test_threads_leave_the_bits_alone():
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
 
 
-def test_machines_of_whole_numbers_are_certified_and_answer_as_before(monkeypatch):
+def test_machines_of_integers_are_certified_and_answer_as_before(monkeypatch):
     X, y = load_digits(return_X_y=True)
     for machine in (SVC(C=10.0, gamma=1e-3), SVR(C=1.0, gamma=1e-3, epsilon=0.3)):
         model = machine.fit(X, y)
