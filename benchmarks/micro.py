@@ -30,6 +30,7 @@ FEATURES = (8, 20, 54, 123, 784)
 BLOCKS = (256, 512, 1024, 2048, 4096)
 _SHARE = 0.11  # of entries that are stored, in the sparse tables: that of a9a
 _SECONDS = 0.3  # to measure one number
+_MULTIPLES = {"bytes": (0, 256), "16 bits": (-700, 701)}  # of 1/255: from, and below
 
 HERE = Path(__file__).parent
 
@@ -77,6 +78,8 @@ def _rows(n: int, p: int, kind: str) -> Any:
     rng = np.random.default_rng(0)
     if kind == "dense":
         return rng.standard_normal((n, p)).astype(np.float32)
+    if kind in _MULTIPLES:
+        return rng.integers(*_MULTIPLES[kind], (n, p)).astype(np.float32) / 255
     rows = sp.random_array((n, p), density=_SHARE, dtype=np.float32, format="csr", rng=rng)
     if kind == "bits":
         rows.data[:] = 1.0
@@ -86,7 +89,7 @@ def _rows(n: int, p: int, kind: str) -> Any:
 def tiles() -> str:
     """Million kernel values a second: mercer's tiles, stored and applied to a vector, beside a matrix product."""
     lines = []
-    for kind in ("dense", "CSR", "bits"):
+    for kind in ("dense", *_MULTIPLES, "CSR", "bits"):
         for p in FEATURES:
             for threads in (1, 2):
                 rates = [*_tile_rates(p, kind, threads), *(_blas_rates(p, threads) if kind == "dense" else [])]
@@ -114,6 +117,10 @@ def _tile_rates(p: int, kind: str, threads: int) -> Iterator[float]:
     if kind == "bits":
         backend, _ = select_backend(kernel, data, n_jobs=threads)
         if not isinstance(backend, BitForm):  # where numbers are faster, or bits are not counted
+            return
+    elif kind in _MULTIPLES:
+        backend, reason = select_backend(kernel, data, n_jobs=threads)
+        if "integers" not in reason:
             return
     else:
         backend = NativeBackend(program, data, n_jobs=threads)
