@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{2}, kRest{500}, kLongestRest{16000};
-constexpr int kPauses = 256;  // between looks at the clock
+constexpr int kPauses = 256;  // between looks at the clock, and before the processor is given away
 constexpr uint32_t kEnd = ~uint32_t{0};
 
 Clock::rep now() { return Clock::now().time_since_epoch().count(); }

@@ -78,6 +78,7 @@ class PairSteps {
         Partner partner;
         GroupExtremes extremes[2];
     };
+    static_assert(sizeof(Question) <= Companion::kMessageBytes && sizeof(Answer) <= Companion::kMessageBytes);
 
   public:
     explicit PairSteps(const BlockProblem<Real>& block)
