@@ -110,7 +110,7 @@ def _of_numbers(
     if direct or (integers and _are_far(integers, program, data, layout)):
         integers = None
     backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, integers=integers, n_jobs=n_jobs)
-    how = "; numbers are multiples of a step, integers to single precision" if integers else ""
+    how = "; numbers are multiples of a step, which single precision multiplies as integers" if integers else ""
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads){how}"
 
 
