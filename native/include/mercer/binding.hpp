@@ -71,6 +71,7 @@ void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
 void bind_bit_form(nb::module_& module);
 void bind_block(nb::module_& module);
 void bind_gather(nb::module_& module);
+void bind_integer_form(nb::module_& module);
 void bind_leave_out(nb::module_& module);
 void bind_lists(nb::module_& module);
 void bind_machines(nb::module_& module);
@@ -80,6 +81,5 @@ void bind_sparse_form(nb::module_& module);
 void bind_spread(nb::module_& module);
 void bind_strings(nb::module_& module);
 void bind_tiles(nb::module_& module);
-void bind_integer_form(nb::module_& module);
 
 }  // namespace mercer

@@ -213,7 +213,7 @@ def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
         return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
     if not isinstance(data, Dense) or data.n * data.p < _LEAST_ENTRIES:
         return None
-    sample = data.array[np.linspace(0, data.n - 1, _SAMPLE).astype(np.int64)]
+    sample = data.spread(_SAMPLE)
     if len(_steps(*_extremes(sample))) > 1:
         return None
     low, high = _extremes(data.array)

@@ -94,9 +94,9 @@ def integer_form(
         return None
     if data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
         return None
-    if _step_of(_spread(data, _FIRST)) is None:
+    if _step_of(data.spread(_FIRST)) is None:
         return None
-    sample = _spread(data, _SAMPLE)
+    sample = data.spread(_SAMPLE)
     step = _step_of(sample)
     if step is None:
         return None
@@ -107,15 +107,9 @@ def integer_form(
     return None if units is None else IntegerForm(data, step, is_bytes, units, isa, n_threads)
 
 
-def _spread(data: Dense, count: int) -> FloatArray:
-    """So many rows, or all, from first to last."""
-    rows = np.linspace(0, data.n - 1, min(count, data.n)).astype(np.int64)
-    return data.array[rows].astype(np.float64)
-
-
-def _step_of(rows: FloatArray) -> float | None:
+def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
     """The largest step that all numbers are multiples of, as far as what is between neighbours tells; None without."""
-    sizes = np.unique(np.abs(rows))
+    sizes = np.unique(np.abs(rows)).astype(np.float64)
     sizes = sizes[sizes > 0.0]
     if not sizes.size or not np.isfinite(sizes[-1]):
         return None

@@ -128,7 +128,7 @@ def prevailing_values(
         return None
     if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
         return None
-    sample = data.array[np.linspace(0, data.n - 1, _SAMPLE).astype(np.int64)]
+    sample = data.spread(_SAMPLE)
     middle = _SAMPLE // 2
     stays = all(op in (Op.SQDIST, Op.L1) for op, _ in passes)
     values = np.partition(sample, middle, axis=0)[middle] if stays else np.zeros(data.p)

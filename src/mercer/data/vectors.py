@@ -58,6 +58,10 @@ class Dense(Vectors):
         """The array itself."""
         return self.array
 
+    def spread(self, count: int) -> npt.NDArray[np.floating]:
+        """Return so many rows, (count, p), from the first to the last; of fewer rows some are there again."""
+        return self.array[np.linspace(0, self.n - 1, count).astype(np.int64)]
+
     def float64(self) -> FloatArray:
         """Return the rows in float64: the stored array itself where it is float64."""
         return self.array.astype(np.float64, copy=False)

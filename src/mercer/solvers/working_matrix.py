@@ -7,7 +7,7 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import complete_square, gather_rows
+from mercer._core import complete_square, gather_rows, without
 from mercer.gram import padded_block, padded_width
 from mercer.solvers.batch_state import BatchState, WorkingMatrix
 
@@ -26,16 +26,12 @@ def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, Non
     if state.working is not None and state.working.values.dtype == _dtype(state):
         if state.takes_everything:
             return state.working
-        stay = np.flatnonzero(_flags(chosen, state.problem.n)[state.working.variables])
+        is_chosen = np.zeros(state.problem.n, dtype=bool)
+        is_chosen[chosen] = True
+        stay = np.flatnonzero(is_chosen[state.working.variables])
         if stay.size == chosen.size or _staying_pays(state, state.working.whole, stay.size, chosen):
             return (yield from _exchanged(state, state.working, stay, chosen))
     return (yield from _evaluated(state, chosen))
-
-
-def _flags(chosen: IndexArray, n: int) -> npt.NDArray[np.bool_]:
-    flags = np.zeros(n, dtype=bool)
-    flags[chosen] = True
-    return flags
 
 
 def _dtype(state: BatchState) -> np.dtype[np.floating]:
@@ -60,7 +56,7 @@ def _exchanged(
 ) -> Generator[None, None, WorkingMatrix]:
     """Those who stay, in their order and in the place of the matrix, and then those who are new."""
     state.working = None  # while rows move, they are nobody's
-    new = chosen[~_flags(last.variables, state.problem.n)[chosen]]
+    new = without(last.variables, chosen, state.problem.n)
     chosen, n_stay, size = np.concatenate((last.variables[stay], new)), stay.size, chosen.size
     padded = _compacted(last.whole, stay, size, state.gram.n_threads)
     if new.size:
