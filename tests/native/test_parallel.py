@@ -4,6 +4,7 @@ import ctypes
 import platform
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -58,6 +59,14 @@ def test_threads_at_once_share_helpers_and_have_their_own_results():
         found = list(pool.map(product, range(8)))
     for k in range(8):
         assert all(result.tobytes() == expected[k].tobytes() for result in found[k])
+
+
+def test_helpers_sleep_between_calls():
+    gram = Gram(RBF(gamma=0.1), as_data(np.random.default_rng(0).normal(size=(1_200, 20))), n_jobs=4)
+    gram.matvec(np.ones((1_200, 1)))
+    before = time.process_time()  # of all threads
+    time.sleep(0.4)
+    assert time.process_time() - before < 0.1
 
 
 @pytest.mark.skipif(
