@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -62,6 +63,7 @@ class Board {
         {
             std::lock_guard lock(mutex_);
             loops_.push_back(loop);
+            n_put_up_.fetch_add(1);
             int wanted = 0;
             for (const auto& open : loops_) wanted += open->wanted;
             try {
@@ -83,7 +85,7 @@ class Board {
         for (std::unique_lock lock(mutex_);;) {
             const auto loop = next_loop();
             if (loop == nullptr) {
-                has_loops_.wait(lock);
+                rest(lock);
                 continue;
             }
             --loop->wanted, --n_idle_;
@@ -95,14 +97,28 @@ class Board {
         }
     }
 
+    // Until another loop is put up: the next one of a fit mostly comes sooner than a sleeping thread would wake.
+    void rest(std::unique_lock<std::mutex>& lock) {
+        using Clock = std::chrono::steady_clock;
+        const int64_t seen = n_put_up_.load();
+        lock.unlock();
+        for (const auto until = Clock::now() + kLook; n_put_up_.load() == seen && Clock::now() < until;)
+            std::this_thread::yield();
+        lock.lock();
+        if (n_put_up_.load() == seen) has_loops_.wait(lock);
+    }
+
     std::shared_ptr<Loop> next_loop() const {
         for (const auto& loop : loops_)
             if (loop->wanted > 0 && loop->next.load() < loop->count) return loop;
         return nullptr;
     }
 
+    static constexpr std::chrono::microseconds kLook{100};  // before they sleep; whoever needs the processor has it
+
     std::mutex mutex_;
     std::condition_variable has_loops_;
+    std::atomic<int64_t> n_put_up_{0};
     std::vector<std::shared_ptr<Loop>> loops_;
     int n_idle_ = 0;  // helpers without a loop
 };

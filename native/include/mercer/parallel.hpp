@@ -1,6 +1,6 @@
-// Threads that help with one parallel loop after the other, and sleep between them: nothing to shut down, nothing that
-// spins, safe after fork. Nobody waits for one that the system has not let begin: beside busy processes the caller does
-// the work alone.
+// Threads that help with one parallel loop after the other, and sleep where none follows at once: nothing to shut down,
+// safe after fork. Nobody waits for one that the system has not let begin: beside busy processes the caller does the
+// work alone.
 #pragma once
 
 #include <cstdint>
