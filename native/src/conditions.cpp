@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace mercer {
@@ -41,7 +42,68 @@ struct Group {
     }
 };
 
+// What the gradients of a group, each between two ends, say of its multiplier.
+class Levels {
+  public:
+    void see(bool can_grow, bool can_shrink, double low, double high) {
+        if (can_grow) lowest_ = std::min(lowest_, low), above_ = std::min(above_, high);
+        if (can_shrink) highest_ = std::max(highest_, high), below_ = std::max(below_, low);
+        if (can_grow && can_shrink) sum_low_ += low, sum_high_ += high, ++n_free_;
+        unknown_ |= std::isnan(low) || std::isnan(high);
+    }
+
+    // Between these, nothing is settled.
+    std::pair<double, double> ends() const {
+        if (unknown_) return {-kInfinity, kInfinity};
+        const auto n_free = static_cast<double>(n_free_);
+        if (n_free_ > 0) return {sum_low_ / n_free, sum_high_ / n_free};
+        return std::minmax({middle(lowest_, below_), middle(above_, highest_), above_, below_});
+    }
+
+  private:
+    static double middle(double least, double most) {
+        if (std::isinf(least) || std::isinf(most)) return std::isinf(least) ? most : least;
+        return 0.5 * (least + most);
+    }
+
+    double above_ = kInfinity, lowest_ = kInfinity;     // of those that can grow: the true m is no larger, no smaller
+    double below_ = -kInfinity, highest_ = -kInfinity;  // of those that can shrink: the true M is no smaller, no larger
+    double sum_low_ = 0.0, sum_high_ = 0.0;
+    int64_t n_free_ = 0;
+    bool unknown_ = false;
+};
+
 }  // namespace
+
+void find_settled(const DoubtfulPoint& point, bool* settled) {
+    const auto at = [&](int64_t u) {
+        struct {
+            bool can_grow, can_shrink;
+            double low, high;
+        } const found{point.beta[u]<point.upper[u], point.beta[u]> point.lower[u],
+                      point.gradient[u] - point.margin * point.doubt[u],
+                      point.gradient[u] + point.margin * point.doubt[u]};
+        return found;
+    };
+    const auto group_of = [&](int64_t u) {
+        return point.groups == nullptr ? std::size_t{0} : static_cast<std::size_t>(point.groups[u]);
+    };
+    std::vector<std::pair<double, double>> ends{{0.0, 0.0}};  // without groups every multiplier is 0
+    if (point.n_groups > 0) {
+        std::vector<Levels> levels(static_cast<std::size_t>(point.n_groups));
+        for (int64_t u = 0; u < point.size; ++u) {
+            const auto [can_grow, can_shrink, low, high] = at(u);
+            levels[group_of(u)].see(can_grow, can_shrink, low, high);
+        }
+        ends.clear();
+        for (const Levels& level : levels) ends.push_back(level.ends());
+    }
+    for (int64_t u = 0; u < point.size; ++u) {
+        const auto [can_grow, can_shrink, low, high] = at(u);
+        const auto [least, most] = ends[group_of(u)];
+        settled[u] = (!can_shrink && low > most) || (!can_grow && high < least);
+    }
+}
 
 Conditions find_conditions(const Point& point, double* multipliers) {
     const bool grouped = point.n_groups > 0;

@@ -168,6 +168,16 @@ def conditions(
     groups: _Index | None,
     n_groups: int,
 ) -> tuple[_Float, tuple[float, float, float, float, float, int, int]]: ...
+def settled(
+    beta: _Float,
+    lower: _Float,
+    upper: _Float,
+    gradient: _Float,
+    doubt: _Float,
+    margin: float,
+    groups: _Index | None,
+    n_groups: int,
+) -> npt.NDArray[np.bool_]: ...
 def sparse_rows(table: _Real, shift: _Float) -> tuple[_Index, npt.NDArray[np.int32], _Float]: ...
 def column_means(table: _Real) -> _Float: ...
 def sq_norms(table: _Real, centre: _Float) -> _Float: ...

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mercer._core import settled
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem
@@ -180,30 +181,8 @@ def settle(
 
 def _settled(problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0) -> Flags:
     """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
-    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
-    low, high = gradient - margin * doubt, gradient + margin * doubt
-    settled = np.empty(problem.n, dtype=bool)
-    for members in problem.members or [slice(None)]:
-        grow, shrink, least, most = can_grow[members], can_shrink[members], low[members], high[members]
-        free = grow & shrink
-        if problem.groups is None:
-            levels = np.zeros(1)
-        elif free.any():  # they can move both ways, so m is at most their mean and M at least
-            levels = np.array([least[free].mean(), most[free].mean()])
-        else:
-            above = float(most[grow].min(initial=np.inf))  # the true m is no larger
-            below = float(least[shrink].max(initial=-np.inf))  # the true M is no smaller
-            lowest = float(least[grow].min(initial=np.inf))
-            highest = float(most[shrink].max(initial=-np.inf))
-            levels = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
-        settled[members] = (~shrink & (least > levels.max())) | (~grow & (most < levels.min()))
-    return settled
-
-
-def _midpoint(least: float, most: float) -> float:
-    if np.isinf(least) or np.isinf(most):  # no variable of the group can move one way: the other end decides
-        return most if np.isinf(least) else least
-    return 0.5 * (least + most)
+    bounds = problem.lower, problem.upper
+    return settled(beta, *bounds, gradient, doubt, margin, problem.groups, problem.n_groups)
 
 
 def product_of(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:

@@ -108,6 +108,10 @@ def test_what_does_not_fit_is_refused():
         _core.balance(np.ones(2), np.zeros(2), np.ones(2), np.array([0, 3, 2]), np.zeros(2))
     with pytest.raises(ValueError, match="must have the same length"):
         _core.conditions(np.ones(2), np.ones(3), *[np.ones(2)] * 4, None, None, 1)
+    with pytest.raises(ValueError, match="must have the same length"):
+        _core.settled(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
+    with pytest.raises(ValueError, match="row indices must lie between"):
+        settled([0.0, 1.0], 0.0, 0.0, groups=[0, 2], n_groups=2)
     with pytest.raises(ValueError, match="groups must tell several groups apart"):
         conditions([0.0, 1.0], 0.0, linear=0.0, n_groups=2)
     with pytest.raises(ValueError, match="row indices must lie between"):
@@ -135,6 +139,51 @@ def test_the_twin_says_the_same(n, n_groups, with_ridge, seed):
     ours, twin = (conditions(beta, values, **options, of=module) for module in (_core, _reference))
     np.testing.assert_allclose(ours[0], twin[0], rtol=1e-14, atol=1e-15)
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-14, atol=1e-14)
+
+
+def settled(beta, gradient, doubt, *, n_groups=1, groups=None, lower=0.0, upper=1.0, margin=1.0, of=_core):
+    beta = np.asarray(beta, dtype=float)
+    full = [np.broadcast_to(np.asarray(given, float), beta.shape).copy() for given in (lower, upper, gradient, doubt)]
+    groups = None if groups is None else np.asarray(groups, dtype=np.int64)
+    return of.settled(beta, *full, margin, groups, n_groups).tolist()
+
+
+def test_what_is_settled_by_hand():
+    # The free one has the multiplier between 1 and 3: who can only grow must be above, who can only shrink below.
+    beta, gradient = [0.5, 0.0, 0.0, 1.0, 1.0], [2.0, 4.5, 3.5, -0.5, 0.5]
+    assert settled(beta, gradient, 1.0) == [False, True, False, True, False]
+    assert settled(beta, gradient, 1.0, margin=0.5) == [False, True, True, True, True]
+    # Without groups the multiplier is 0, and who is between bounds is never settled.
+    assert settled([0.0, 0.0, 1.0, 0.5], [1.5, 0.5, -1.5, 0.0], 1.0, n_groups=0) == [True, False, True, False]
+    # Nobody is free: the best of either side stay open. Then nobody can shrink, and nobody knows the multiplier.
+    assert settled([0.0, 0.0, 1.0], [5.0, 9.0, 1.0], 0.5) == [False, True, False]
+    assert settled([0.0, 0.0], [5.0, 9.0], 0.5) == [False, True]
+    assert settled([0.5, 0.0], [np.nan, 9.0], 0.5) == [False, False]
+    assert settled([0.5, 0.0, 0.5, 0.0], [0.0, 2.0, 1.5, 2.0], 0.5, groups=[0, 0, 1, 1], n_groups=2)[1::2] == [
+        True,
+        False,
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    n=st.integers(0, 40),
+    n_groups=st.integers(0, 3),
+    free=st.sampled_from([0.0, 0.1, 0.5]),
+    bad=st.sampled_from([None, np.nan, np.inf]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_twin_settles_the_same(n, n_groups, free, bad, seed):
+    rng = np.random.default_rng(seed)
+    lower, upper = -rng.uniform(0, 2, n).round(1), rng.uniform(0, 2, n).round(1)
+    beta = np.where(rng.random(n) < free, 0.5 * (lower + upper), np.where(rng.random(n) < 0.5, lower, upper))
+    gradient, doubt = rng.normal(size=n) + np.where(beta > 0.0, -2.0, 2.0), rng.exponential(0.5, size=n)
+    if bad is not None and n:
+        gradient[rng.integers(n)] = bad
+    some = {"lower": lower, "upper": upper, "margin": 0.75, "n_groups": n_groups}
+    some["groups"] = rng.integers(n_groups, size=n) if n_groups > 1 else None
+    ours, twin = (settled(beta, gradient, doubt, **some, of=module) for module in (_core, _reference))
+    assert ours == twin
 
 
 @settings(max_examples=300)

@@ -28,6 +28,20 @@ struct Conditions {
 // that the conditions leave.
 Conditions find_conditions(const Point& point, double* multipliers);
 
+// A point whose gradient may be off by `margin` times `doubt`.
+struct DoubtfulPoint {
+    int64_t size;
+    const double *beta, *lower, *upper, *gradient, *doubt;
+    double margin;
+    const int64_t* groups;  // as of a Point
+    int64_t n_groups;
+};
+
+// Says of each variable whether it is at a bound, and on the right side of its group's multiplier whatever the true
+// gradient is: of the mean of those that can move both ways, for m is at most that and M at least; without any, of the
+// best gradients of those that can move the other way, and of where the multiplier may be between these.
+void find_settled(const DoubtfulPoint& point, bool* settled);
+
 // The sum of numbers, in twice the precision of double but for the last rounding.
 double find_sum(int64_t size, const double* values);
 

@@ -21,6 +21,7 @@ from mercer._reference.kept_rows import scatter_rows as scatter_rows
 from mercer._reference.kkt import balance as balance
 from mercer._reference.kkt import conditions as conditions
 from mercer._reference.kkt import largest_violation as largest_violation
+from mercer._reference.kkt import settled as settled
 from mercer._reference.kkt import twofold_sum as twofold_sum
 from mercer._reference.left_out import leave_out as leave_out
 from mercer._reference.lists import add_at as add_at

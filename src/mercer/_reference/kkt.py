@@ -110,3 +110,44 @@ def conditions(
         int(np.count_nonzero(free)),
         int(np.count_nonzero(~free & (beta != 0.0))),
     )
+
+
+def settled(
+    beta: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    gradient: FloatArray,
+    doubt: FloatArray,
+    margin: float,
+    groups: IndexArray | None,
+    n_groups: int,
+) -> BoolArray:
+    """Which variables at a bound are on the right side whatever the true gradient is (conditions.hpp)."""
+    can_grow, can_shrink = beta < upper, beta > lower
+    low, high = gradient - margin * doubt, gradient + margin * doubt
+    found = np.empty(beta.size, dtype=bool)
+    group = np.zeros(beta.size, dtype=np.int64) if groups is None else groups
+    for g in range(max(1, n_groups)):
+        members = group == g
+        grow, shrink, least, most = can_grow[members], can_shrink[members], low[members], high[members]
+        free = grow & shrink
+        if n_groups == 0:
+            levels = np.zeros(1)
+        elif free.any():  # they can move both ways, so m is at most their mean and M at least
+            levels = np.array([least[free].mean(), most[free].mean()])
+        else:
+            above = float(most[grow].min(initial=np.inf))  # the true m is no larger
+            below = float(least[shrink].max(initial=-np.inf))  # the true M is no smaller
+            lowest = float(least[grow].min(initial=np.inf))
+            highest = float(most[shrink].max(initial=-np.inf))
+            levels = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
+        found[members] = (~shrink & (least > levels.max())) | (~grow & (most < levels.min()))
+        if n_groups and np.isnan(low[members] + high[members]).any():  # nobody knows the multiplier
+            found[members] = False
+    return found
+
+
+def _midpoint(least: float, most: float) -> float:
+    if np.isinf(least) or np.isinf(most):  # no variable of the group can move one way: the other end decides
+        return most if np.isinf(least) else least
+    return 0.5 * (least + most)

@@ -11,15 +11,7 @@ from mercer._core import CompiledKernel, Table
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray, Tiles
 from mercer.backends.integer_form import IntegerForm
 from mercer.backends.layout import Layout
-from mercer.backends.rounding import (
-    NormClasses,
-    Sums,
-    bound_combination,
-    bound_magnitudes,
-    integers_reach,
-    norm_groups,
-    value_bound,
-)
+from mercer.backends.rounding import NormClasses, Rounding, Sums, integers_reach
 from mercer.backends.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.data import CSR, Data, Dense
 from mercer.kernels.program import PASSES, Op, Program, Step
@@ -89,6 +81,7 @@ class NativeBackend(Backend):
         self.thread_bytes = min(_LEFT_BYTES, packed)
         self._tables: dict[tuple[int, bool], tuple[Data, Table]] = {}
         self._norms: dict[tuple[int, bool], tuple[Data, NormClasses]] = {}
+        self._roundings: dict[tuple[int, int], tuple[Data, Data, Rounding]] = {}
         self._table(data)
 
     def block(
@@ -146,17 +139,14 @@ class NativeBackend(Backend):
         bound = self.single_precision_bound(left, left_rows, right, right_rows, sizes)
         if bound is None:
             return None
-        if self._program[-1][0] is not Op.EXP:
+        rounding = self._rounding(left, right)
+        if not rounding.is_relative:
             return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
-        sums, ours, theirs, far = self._rounding(left, right)
-        groups = norm_groups(self._program, sums, theirs, right_rows, sizes, far)
+        groups = self._rounding(right, right).groups(right_rows, sizes)
         parts = [np.where(groups == group, sizes, 0.0) for group in range(int(groups.max(initial=0)) + 1)]
         both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, *parts]), single=True)
         found, magnitudes = np.split(both, [vectors.shape[1]], axis=1)
-        sides = ours, left_rows, theirs, right_rows
-        closer = bound_magnitudes(self._program, sums, *sides, sizes, groups, magnitudes, centre=far)
-        assert closer is not None
-        return found, np.fmin(bound, closer)
+        return found, np.fmin(bound, rounding.closer_bound(left_rows, right_rows, sizes, groups, magnitudes))
 
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
@@ -164,26 +154,29 @@ class NativeBackend(Backend):
         """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
         if self._direct:
             return None
-        sums, ours, theirs, far = self._rounding(left, right)
-        return bound_combination(self._program, sums, ours, left_rows, theirs, right_rows, weights, far)
+        return self._rounding(left, right).bound(left_rows, right_rows, weights)
 
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
-        sums, classes, _, far = self._rounding(data, data)
-        return value_bound(self._program, sums, float(classes.largest[0]), far)
+        return self._rounding(data, data).value_bound
 
-    def _rounding(self, left: Data, right: Data) -> tuple[Sums, NormClasses, NormClasses, float]:
-        """How inner products of these rows are added up, bounds on the rows as they are packed, and on the centre."""
+    def _rounding(self, left: Data, right: Data) -> Rounding:
+        held = self._roundings.get((id(left), id(right)))
+        if held is not None:
+            return held[2]
         one, other = self._layout.rows(left), self._layout.rows(right)
         longest = max(_longest_row(one), _longest_row(other))
-        if self._integers and self._integers.has(one) and self._integers.has(other):
-            sums = Sums.of_integers(longest, centred=self._centre is not None)
-            return sums, self._norm_classes(left, are_integers=True), self._norm_classes(right, are_integers=True), 0.0
         sums = Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
         centre = 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
-        return sums, self._norm_classes(left), self._norm_classes(right), centre
+        are_integers = self._integers is not None and self._integers.has(one) and self._integers.has(other)
+        if are_integers:
+            sums, centre = Sums.of_integers(longest, centred=self._centre is not None), 0.0
+        ours, theirs = (self._norm_classes(some, are_integers=are_integers) for some in (left, right))
+        rounding = Rounding(self._program, sums, ours, theirs, centre)
+        self._roundings[id(left), id(right)] = (left, right, rounding)
+        return rounding
 
-    def _norm_classes(self, data: Data, *, are_integers: bool = False) -> NormClasses:
+    def _norm_classes(self, data: Data, *, are_integers: bool) -> NormClasses:
         held = self._norms.get((id(data), are_integers))
         if held is not None:
             return held[1]

@@ -88,30 +88,13 @@ def single_precision_error(
     error, size : ndarray
         Of the shape of `left` times `right`. Infinite where nothing can be said; neither falls where a norm rises.
     """
-    largest, size, error = _follow(program, sums, left, right, centre)
+    return _where_known(*_follow(program, sums, left, right, centre))
+
+
+def _where_known(largest: FloatArray, size: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The error and the size, infinite where something on the way may overflow."""
     known = largest < _LARGEST  # False for NaN
     return np.where(known, error, np.inf), np.where(known, size, np.inf)
-
-
-def relative_error(
-    program: Program, sums: Sums, left: FloatArray, right: FloatArray, centre: float = 0.0
-) -> FloatArray | None:
-    """Return a bound on the error of kernel values as a share of the values found; None unless they are exponentials.
-
-    Beside it, a value can be off by 2^-121. See :func:`single_precision_error` for the arguments.
-    """
-    if program[-1][0] is not Op.EXP:
-        return None
-    largest, _, error = _follow(program[:-1], sums, left, right, centre)
-    with np.errstate(over="ignore", invalid="ignore"):
-        relative = np.expm1(error + 4.0 * _U)
-        return np.where((largest < _LARGEST) & (relative < 0.5), relative / (1.0 - relative), np.inf)
-
-
-def value_bound(program: Program, sums: Sums, norm: float, centre: float = 0.0) -> float:
-    """Return a bound on |k(x, z)| over rows of at most this norm, as they are packed."""
-    norms = np.array([norm])
-    return float(_follow(program, sums, norms, norms, centre)[1][0])
 
 
 def _follow(
@@ -236,80 +219,101 @@ class NormClasses:
         """Return the classes of chosen rows; None means all."""
         return self.of_row if rows is None else self.of_row[rows]
 
+    def masses(self, rows: IndexArray | None, weights: FloatArray) -> FloatArray:
+        """Return the sizes of weights of chosen rows, added up by class."""
+        return np.bincount(self.of(rows), np.abs(weights), _CLASSES).astype(np.float64, copy=False)
 
-def bound_combination(
-    program: Program,
-    sums: Sums,
-    left: NormClasses,
-    left_rows: IndexArray | None,
-    right: NormClasses,
-    right_rows: IndexArray | None,
-    weights: FloatArray,
-    centre: float = 0.0,
-) -> FloatArray:
-    """Return a bound on the error of sum_j weights_j k(x_i, z_j) where the kernel values are in single precision, (m,).
 
-    `weights` belong to `right_rows`; see :func:`single_precision_error` for the other arguments.
+class Rounding:
+    """How far sums of kernel values in single precision may be off, between rows of two tables in classes of norm.
+
+    Parameters
+    ----------
+    program : Program
+    sums : Sums
+    left, right : NormClasses
+        Of rows as they are packed: minus the centre, if there is one.
+    centre : float
+        Norm of the centre.
+
+    Attributes
+    ----------
+    value_bound : float
+        A bound on |k(x, z)|.
     """
-    mass = np.bincount(right.of(right_rows), weights=np.abs(weights), minlength=_CLASSES)
-    used = np.flatnonzero(mass)
-    error, size = single_precision_error(program, sums, left.largest[:, None], right.largest[used], centre)
-    with np.errstate(over="ignore", invalid="ignore"):
-        of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # rounded once more for each that is added
-        bound = np.nan_to_num(of_value @ mass[used], nan=np.inf, posinf=np.inf) + _SMALLEST
-    return bound[left.of(left_rows)]
 
+    def __init__(
+        self, program: Program, sums: Sums, left: NormClasses, right: NormClasses, centre: float = 0.0
+    ) -> None:
+        self._left, self._right = left, right
+        norms = left.largest[:, None], right.largest
+        largest, size, error = _follow(program, sums, *norms, centre)
+        self.value_bound = float(size[0, 0])
+        self._error, self._size = _where_known(largest, size, error)
+        # As a share of the values found, beside 2^-121; only of exponentials.
+        self._relative: FloatArray | None = None
+        if program[-1][0] is Op.EXP:
+            largest, _, error = _follow(program[:-1], sums, *norms, centre)
+            with np.errstate(over="ignore", invalid="ignore"):
+                relative = np.expm1(error + 4.0 * _U)
+                known = (largest < _LARGEST) & (relative < 0.5)
+                self._relative = np.where(known, relative / (1.0 - relative), np.inf)
 
-def norm_groups(
-    program: Program,
-    sums: Sums,
-    right: NormClasses,
-    right_rows: IndexArray | None,
-    weights: FloatArray,
-    centre: float = 0.0,
-) -> IndexArray:
-    """Return a group for each of `right_rows`, by norm, that :func:`bound_magnitudes` is closest with: 0, or 0 and 1.
+    @property
+    def is_relative(self) -> bool:
+        """Whether bounds from the values that were found are closer where these are small."""
+        return self._relative is not None
 
-    A few rows far out would have the bound of all others be theirs: they come into a group of their own.
-    """
-    own = right.of(right_rows)
-    mass = np.bincount(own, weights=np.abs(weights), minlength=_CLASSES)
-    outside = np.cumsum(mass) - mass  # of larger norm than a class has
-    typical = right.largest[np.searchsorted(np.cumsum(mass), 0.5 * mass.sum())]
-    relative = relative_error(program, sums, np.asarray(typical), right.largest, centre)
-    first = int(own.min(initial=_CLASSES - 1))  # no row is of a larger norm
-    if relative is None or not np.isfinite(relative[first:]).all():
-        return np.zeros(own.size, dtype=np.int64)
-    bound = relative[first] * outside[first:] + relative[first:] * (mass.sum() - outside[first:])
-    best = int(bound.argmin())
-    return (own < first + best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[0] else np.zeros_like(own)
+    def bound(self, left_rows: IndexArray | None, right_rows: IndexArray | None, weights: FloatArray) -> FloatArray:
+        """Return a bound on the error of sum_j weights_j k(x_i, z_j) where the kernel values are in single precision.
 
-
-def bound_magnitudes(
-    program: Program,
-    sums: Sums,
-    left: NormClasses,
-    left_rows: IndexArray | None,
-    right: NormClasses,
-    right_rows: IndexArray | None,
-    weights: FloatArray,
-    groups: IndexArray,
-    magnitudes: FloatArray,
-    centre: float = 0.0,
-) -> FloatArray | None:
-    """Return what :func:`bound_combination` does, from the values that were found: closer where they are small.
-
-    `magnitudes` are the sums of |weights_j| k(x_i, z_j) over each of the `groups`, (m, n_groups), by values in single
-    precision. None unless these are exponentials.
-    """
-    added = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
-    bound = np.full(magnitudes.shape[0], 4.0 * _CUT * float(np.abs(weights).sum()) + _SMALLEST)
-    classes = right.of(right_rows)
-    for group, found in enumerate(magnitudes.T):
-        furthest = right.largest[classes[groups == group].min(initial=_CLASSES - 1)]
-        relative = relative_error(program, sums, left.largest, np.asarray(furthest), centre)
-        if relative is None:
-            return None
+        `weights` belong to `right_rows`; there is a bound for each of `left_rows`.
+        """
+        mass = self._right.masses(right_rows, weights)
+        used = np.flatnonzero(mass)
+        error, size = self._error[:, used], self._size[:, used]
         with np.errstate(over="ignore", invalid="ignore"):
-            bound += (relative[left.of(left_rows)] + added) * found * (1.0 + added)
-    return bound
+            of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # rounded once more for each that is added
+            bound = of_value @ mass[used] + _SMALLEST
+        bound[np.isnan(bound)] = np.inf
+        return bound[self._left.of(left_rows)]
+
+    def groups(self, right_rows: IndexArray | None, weights: FloatArray) -> IndexArray:
+        """Return a group for each of `right_rows`, by norm, that :meth:`closer_bound` is closest with: 0, or 0 and 1.
+
+        A few rows far out would have the bound of all others be theirs: they come into a group of their own.
+        """
+        assert self._relative is not None
+        own, mass = self._right.of(right_rows), self._right.masses(right_rows, weights)
+        inside = np.cumsum(mass)
+        typical = np.searchsorted(inside, 0.5 * inside[-1])
+        first = int(own.min(initial=_CLASSES - 1))  # no row is of a larger norm
+        relative, outside = self._relative[typical, first:], (inside - mass)[first:]
+        if not np.isfinite(relative).all():
+            return np.zeros(own.size, dtype=np.int64)
+        bound = relative[0] * outside + relative * (inside[-1] - outside)
+        best = int(bound.argmin())
+        return (own < first + best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[0] else np.zeros_like(own)
+
+    def closer_bound(
+        self,
+        left_rows: IndexArray | None,
+        right_rows: IndexArray | None,
+        weights: FloatArray,
+        groups: IndexArray,
+        magnitudes: FloatArray,
+    ) -> FloatArray:
+        """Return what :meth:`bound` does, from the values that were found: closer where they are small.
+
+        `magnitudes` are the sums of |weights_j| k(x_i, z_j) over each of the `groups`, (m, n_groups), by values in
+        single precision.
+        """
+        assert self._relative is not None
+        added = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
+        bound = np.full(magnitudes.shape[0], 4.0 * _CUT * float(np.abs(weights).sum()) + _SMALLEST)
+        ours, theirs = self._left.of(left_rows), self._right.of(right_rows)
+        for group, found in enumerate(magnitudes.T):
+            furthest = theirs[groups == group].min(initial=_CLASSES - 1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                bound += (self._relative[ours, furthest] + added) * found * (1.0 + added)
+        return bound
