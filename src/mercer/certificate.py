@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from mercer.backends import BlockBackend
+from mercer.backends import Backend, BlockBackend
 from mercer.data import Data
 from mercer.evaluation import Evaluation, at_bias, conditions_of, evaluate, relative_gap
 from mercer.gram import Gram
@@ -52,7 +52,7 @@ class Evidence:
 
     `bias` is that of the machine, where it is not the one that the evaluation finds. `in_double` are the support
     vectors, as variables, whose values K beta were evaluated in double precision, and these values, both of shape
-    (n_known,), where those of others were not.
+    (n_known,), where those of others were not. `backend` is what has evaluated the kernel, if it takes little memory.
     """
 
     problem: Problem
@@ -65,14 +65,24 @@ class Evidence:
     memory_limit: int | None
     bias: float | None = None
     in_double: tuple[IndexArray, FloatArray] | None = None
+    backend: Backend | None = None
 
     @classmethod
     def of(
         cls, problem: Problem, gram: Gram, beta: FloatArray, *, convex: bool, idx: IndexArray | None = None
     ) -> Evidence:
         """Return the evidence of a point of a problem on `gram`, or on its rows `idx` as the origin numbers them."""
-        rows = gram.idx if idx is None else idx
-        return cls(problem, gram.kernel, gram.data, rows, beta, convex, gram.n_threads, gram.memory_limit)
+        return cls(
+            problem,
+            gram.kernel,
+            gram.data,
+            gram.idx if idx is None else idx,
+            beta,
+            convex,
+            gram.n_threads,
+            gram.memory_limit,
+            backend=gram.lasting_backend,
+        )
 
     def dual(self, rounding: float, whole: Gram | None = None) -> float:
         """Return the dual objective in double precision, on a Gram matrix of all rows where one is at hand.
@@ -98,7 +108,7 @@ class Evidence:
 
     def whole(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
-        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
+        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else self.backend
         return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
 
     def gram(self, whole: Gram | None = None) -> Gram:

@@ -46,6 +46,8 @@ class Backend(ABC):
         About how large the relative error of a kernel value is, in units of roundoff.
     scratch_bytes, thread_bytes : int
         Most memory that one call takes beside its operands and its result: in all, and for each thread besides.
+    form_bytes : int
+        Of `scratch_bytes`, what another form of the rows takes as long as the backend lives.
     """
 
     values_per_call: int
@@ -55,6 +57,7 @@ class Backend(ABC):
     roundoff: float = 1.0
     scratch_bytes: int = 0
     thread_bytes: int = 0
+    form_bytes: int = 0
 
     @abstractmethod
     def block(

@@ -76,7 +76,8 @@ class BitForm(Backend):
         self.values_per_call = self._calls.values_per_call
         self.values_are_dear = False  # a kept row is read in about the time that bits take, and takes memory
         packed = 8 * words.shape[1] * (data.n + 32)
-        self.scratch_bytes = words.nbytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
+        self.form_bytes = words.nbytes
+        self.scratch_bytes = self.form_bytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
         self.thread_bytes = 8 * _THREAD_ROWS * words.shape[1]
         self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
 

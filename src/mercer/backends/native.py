@@ -76,8 +76,8 @@ class NativeBackend(Backend):
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
-        form = integers.nbytes if integers else rows.nbytes if rows is not data else 0
-        self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + form
+        self.form_bytes = integers.nbytes if integers else rows.nbytes if rows is not data else 0
+        self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + self.form_bytes
         self.thread_bytes = min(_LEFT_BYTES, packed)
         self._tables: dict[tuple[int, bool], tuple[Data, Table]] = {}
         self._norms: dict[tuple[int, bool], tuple[Data, NormClasses]] = {}

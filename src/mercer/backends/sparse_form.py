@@ -44,6 +44,7 @@ class SparseForm(Backend):
         self.n_threads = native.n_threads
         self.values_per_call, self.values_are_dear = native.values_per_call, native.values_are_dear
         self.roundoff = native.roundoff
+        self.form_bytes = native.form_bytes + form.nbytes
         self.scratch_bytes = native.scratch_bytes + form.nbytes
         self.thread_bytes = native.thread_bytes
 

@@ -31,6 +31,7 @@ DEFAULT_MEMORY_LIMIT = 1 << 30
 STATE_ARRAYS = 16
 """Arrays of length n that problem, state, selection and evaluation hold at a time."""
 
+_LASTING_BYTES = 16 << 20  # that another form of the rows may take as long as the training data are at hand
 _SQUARE = 512  # columns, at which it pays to evaluate half of what is between them
 _LEAST_ROWS = 64  # of a piece of a product
 _COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
@@ -116,6 +117,12 @@ class Gram:
     def backend_reason(self) -> str:
         """Which backend evaluates the kernel, and why."""
         return self._store.backend_reason
+
+    @property
+    def lasting_backend(self) -> Backend | None:
+        """The backend, for who wants the same values later; None where the form of the rows that it has is large."""
+        backend = self._store.backend
+        return backend if backend.form_bytes <= _LASTING_BYTES else None
 
     @property
     def n_values(self) -> int:
