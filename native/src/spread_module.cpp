@@ -15,18 +15,17 @@ namespace {
 constexpr int64_t kBlockEntries = 1 << 18;  // added up by themselves: long columns lose fewer digits
 constexpr int64_t kChains = 8;              // sums of a row that do not wait for each other
 
-// Calls `visit` with the elements of each row, from `first` to `last`, as an accessor of columns.
-template <class Real, class Visit>
-void each_row(const AnyMatrix& table, int64_t first, int64_t last, Visit visit) {
+// Calls `visit` with the elements of rows side by side, each as an accessor of columns.
+template <class Real, class... Rows, class Visit>
+void visit_rows(const AnyMatrix& table, Visit visit, Rows... rows) {
     const auto* data = static_cast<const Real*>(table.data());
     const int64_t row_stride = table.stride(0), column_stride = table.stride(1);
-    for (int64_t i = first; i < last; ++i) {
-        const Real* row = data + i * row_stride;
-        if (column_stride == 1)
-            visit([row](int64_t j) { return static_cast<double>(row[j]); });
-        else
-            visit([row, column_stride](int64_t j) { return static_cast<double>(row[j * column_stride]); });
-    }
+    if (column_stride == 1)
+        visit([row = data + rows * row_stride](int64_t j) { return static_cast<double>(row[j]); }...);
+    else
+        visit([row = data + rows * row_stride, column_stride](int64_t j) {
+            return static_cast<double>(row[j * column_stride]);
+        }...);
 }
 
 template <class Real>
@@ -36,10 +35,13 @@ std::vector<double> means_of(const AnyMatrix& table) {
     const int64_t height = std::max<int64_t>(1, kBlockEntries / p);
     for (int64_t first = 0; first < n; first += height) {
         std::fill(sums.begin(), sums.end(), 0.0);
-        each_row<Real>(table, first, std::min(first + height, n), [&](auto element) {
+        const int64_t last = std::min(first + height, n), in_fours = first + (last - first) / 4 * 4;
+        const auto add = [&](auto... elements) {
             double* sum = sums.data();
-            for (int64_t j = 0; j < p; ++j) sum[j] += element(j);
-        });
+            for (int64_t j = 0; j < p; ++j) sum[j] += (elements(j) + ...);
+        };
+        for (int64_t i = first; i < in_fours; i += 4) visit_rows<Real>(table, add, i, i + 1, i + 2, i + 3);
+        for (int64_t i = in_fours; i < last; ++i) visit_rows<Real>(table, add, i);
         for (int64_t j = 0; j < p; ++j) means[j] += sums[j];
     }
     for (double& mean : means) mean /= static_cast<double>(n);
@@ -51,7 +53,7 @@ std::vector<double> sq_norms_of(const AnyMatrix& table, const double* centre) {
     const auto p = static_cast<int64_t>(table.shape(1));
     std::vector<double> norms;
     norms.reserve(table.shape(0));
-    each_row<Real>(table, 0, static_cast<int64_t>(table.shape(0)), [&](auto element) {
+    const auto measure = [&](auto element) {
         double sums[kChains] = {};
         int64_t j = 0;
         for (; j + kChains <= p; j += kChains)
@@ -66,7 +68,8 @@ std::vector<double> sq_norms_of(const AnyMatrix& table, const double* centre) {
         double sum = 0.0;
         for (double some : sums) sum += some;
         norms.push_back(sum);
-    });
+    };
+    for (int64_t i = 0; i < static_cast<int64_t>(table.shape(0)); ++i) visit_rows<Real>(table, measure, i);
     return norms;
 }
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import final
 
-from mercer._core import column_means
 from mercer.backends.base import FloatArray
 from mercer.data import Data, Dense, Vectors
 from mercer.kernels.base import refuse_negative
@@ -103,7 +102,7 @@ class Layout:
         """
         if not isinstance(self._rows, Dense) or not any(op in (Op.SQDIST, Op.L1) for op, _ in self.program):
             return None
-        centre = column_means(self._rows.array)
+        centre = self._rows.column_means.copy()
         for (op, _), argument in zip(self.program, self.arguments, strict=True):
             if op in PASSES and op not in _MOVABLE:
                 centre[self._chosen(argument)] = 0.0

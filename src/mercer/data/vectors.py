@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from mercer._core import sq_norms
+from mercer._core import column_means, sq_norms
 from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
 
@@ -92,18 +92,17 @@ class Dense(Vectors):
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
+        if self.array.size and np.isfinite(self.column_means).all():  # whose sums would not be if an entry were not
+            return None
         return dense_problem(self.array, column_names)
+
+    @cached_property
+    def column_means(self) -> FloatArray:
+        """The mean of each column, (p,); there must be a row and a column."""
+        return column_means(self.array)
 
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
         return sq_norms(self.array, np.zeros(self.p) if centre is None else centre)
-
-    @cached_property
-    def _plain_mean(self) -> FloatArray:
-        self.row_weights()
-        sums = np.zeros(self.p)
-        for part in parts(self.n, self.p):
-            sums += np.einsum("ij->j", self.array[part].astype(np.float64, copy=False))
-        return sums / self.n
 
     def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
         deviations = self.float64() - centre
