@@ -233,8 +233,8 @@ class BatchSMO(Solver[BatchState]):
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
             if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
-            chosen = self._everything(state) if everything else self._select(state)
-            chosen, matrix, _ = yield from working_matrix(state, chosen)
+            state.previous = self._everything(state) if everything else self._select(state)
+            chosen, matrix, _ = yield from working_matrix(state, state.previous)
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # the next may take its place, once the block is gone
             stuck = everything or not (yield from self._follow(state, chosen, block))
@@ -244,8 +244,6 @@ class BatchSMO(Solver[BatchState]):
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
             del block
-            # In the order of the table, which is the next set's where not all free variables find room.
-            state.previous = np.sort(chosen) if state.problem.n_groups < 2 else chosen
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""

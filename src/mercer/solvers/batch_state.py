@@ -65,7 +65,7 @@ class BatchState(State):
     holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether pair steps have given way to Newton steps
     at_zero: float = math.inf  # the violation of beta = 0, where that is known
-    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # set, as it was chosen
     n_moved: int | None = None  # in the last round
     ledger: Ledger | None = None  # until the first true gradient
     isa: str = field(default_factory=select_isa)  # of the native code

@@ -67,7 +67,7 @@ class Ledger:
         self.beta[cols] = beta
         self._moves.append((cols, change))
         self._bytes_of_moves += cols.nbytes + change.nbytes
-        self.travelled[cols] += np.abs(change)
+        add_at(self.travelled, cols, np.abs(change))
         self.n_terms += cols.size + 1
 
     def leave_out(self, dropped: IndexArray) -> None:

@@ -26,11 +26,9 @@ def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, Non
     if state.working is not None and state.working.values.dtype == _dtype(state):
         if state.takes_everything:
             return state.working
-        is_chosen = np.zeros(state.problem.n, dtype=bool)
-        is_chosen[chosen] = True
-        stay = np.flatnonzero(is_chosen[state.working.variables])
-        if stay.size == chosen.size or _staying_pays(state, state.working.whole, stay.size, chosen):
-            return (yield from _exchanged(state, state.working, stay, chosen))
+        new = without(state.working.variables, chosen, state.problem.n)
+        if not new.size or _staying_pays(state, state.working.whole, new.size, chosen):
+            return (yield from _exchanged(state, state.working, chosen, new))
     return (yield from _evaluated(state, chosen))
 
 
@@ -38,9 +36,9 @@ def _dtype(state: BatchState) -> np.dtype[np.floating]:
     return np.dtype(np.float32 if state.single else np.float64)
 
 
-def _staying_pays(state: BatchState, whole: Array, n_stay: int, chosen: IndexArray) -> bool:
+def _staying_pays(state: BatchState, whole: Array, n_new: int, chosen: IndexArray) -> bool:
     """Whether to evaluate the rows of those who are new, and move the rest, instead of evaluating the whole square."""
-    size, n_new = chosen.size, chosen.size - n_stay
+    size, n_stay = chosen.size, chosen.size - n_new
     if not state.gram.values_are_dear:  # to move them takes as long
         return False
     if not state.single or state.problem.n_groups >= 2:  # nothing mirrors double values, nor may groups be mixed
@@ -52,11 +50,13 @@ def _staying_pays(state: BatchState, whole: Array, n_stay: int, chosen: IndexArr
 
 
 def _exchanged(
-    state: BatchState, last: WorkingMatrix, stay: IndexArray, chosen: IndexArray
+    state: BatchState, last: WorkingMatrix, chosen: IndexArray, new: IndexArray
 ) -> Generator[None, None, WorkingMatrix]:
     """Those who stay, in their order and in the place of the matrix, and then those who are new."""
     state.working = None  # while rows move, they are nobody's
-    new = without(last.variables, chosen, state.problem.n)
+    is_chosen = np.zeros(state.problem.n, dtype=bool)
+    is_chosen[chosen] = True
+    stay = np.flatnonzero(is_chosen[last.variables])
     chosen, n_stay, size = np.concatenate((last.variables[stay], new)), stay.size, chosen.size
     padded = _compacted(last.whole, stay, size, state.gram.n_threads)
     if new.size:
