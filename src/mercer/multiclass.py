@@ -111,6 +111,11 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
     return Tasks([np.arange(codes.size)], np.array([[0, -1]] * len(positive)), positive, signs)  # type: ignore[arg-type]
 
 
+def _by_class(rows: IndexArray, codes: IndexArray) -> IndexArray:
+    classes = codes[rows]
+    return rows[classes.astype(np.min_scalar_type(classes.max(initial=0))).argsort(kind="stable")]  # short: by radix
+
+
 def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
     """Return the rows of each class, in order."""
     order = codes.argsort(kind="stable")
@@ -152,12 +157,39 @@ class Machines:
         if self.scheme == JOINT:
             by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
             return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
-        n_machines = len(self.tasks)
-        beta = np.zeros((self.n, n_machines))
-        beta.ravel()[n_machines * self.tasks.rows + np.arange(n_machines).repeat(self.tasks.sizes)] = (
-            self.solutions.beta
-        )
-        return self._as_they_predict(beta)
+        rows, found = self.support(np.zeros(self.n, dtype=np.int64))
+        beta = np.zeros((self.n, len(self.tasks)))
+        beta[rows] = found
+        return beta
+
+    def support(self, codes: IndexArray) -> tuple[IndexArray, FloatArray]:
+        """Return the rows with a coefficient other than 0, by class and in order, and these coefficients.
+
+        Parameters
+        ----------
+        codes : ndarray of int64 of shape (n,)
+            The class of each row.
+
+        Returns
+        -------
+        rows : ndarray of int64 of shape (n_SV,)
+        coefficients : ndarray of shape (n_SV, n_machines)
+            Signed, of every decision value.
+        """
+        if self.scheme == JOINT:
+            of_all = self.coefficients
+            rows = _by_class(np.flatnonzero(of_all.any(axis=1)), codes)
+            return rows, of_all[rows]
+        used = np.flatnonzero(self.solutions.beta)
+        of_used = self.tasks.rows[used]
+        is_support = np.zeros(self.n, dtype=bool)
+        is_support[of_used] = True
+        rows = _by_class(np.flatnonzero(is_support), codes)
+        places = np.empty(self.n, dtype=np.int64)
+        places[rows] = np.arange(rows.size)
+        found = np.zeros((rows.size, len(self.tasks)))
+        found[places[of_used], np.arange(len(self.tasks)).repeat(self.tasks.sizes)[used]] = self.solutions.beta[used]
+        return rows, self._as_they_predict(found)
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:
         """Decision values without biases at rows of a held matrix, (m, n_machines), where solvers have kept them."""

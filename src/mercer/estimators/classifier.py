@@ -180,11 +180,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
     ) -> None:
         """Store the trained machines under scikit-learn's names."""
         self.machines_, self._rows, self._codes = machines, rows, codes
-        coefficients = machines.coefficients
-        chosen = np.flatnonzero(coefficients.any(axis=1))
-        numbers = codes[rows[chosen]].astype(np.min_scalar_type(machines.n_classes))  # short ones are sorted sooner
-        chosen = chosen[numbers.argsort(kind="stable")]  # by class, as scikit-learn has them
-        self._keep(machines.solutions, coefficients[chosen], machines.biases, data, rows[chosen])
+        chosen, coefficients = machines.support(codes[rows])  # by class, as scikit-learn has them
+        self._keep(machines.solutions, coefficients, machines.biases, data, rows[chosen])
         steps = machines.solutions.n_iter
         self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
         self._arrange(machines.scheme, codes[self.support_])
