@@ -37,7 +37,7 @@ _FEW_STEPS, _MANY_STEPS = 10.0, 300.0
 _ALWAYS = 512  # variables, whose matrix fits into any memory limit
 _SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
 _VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
-_WORK_LIMIT = 1.5e7  # such variables in a native call: some 20 ms; the machine begun last may take 100 ms more
+_WORK_LIMIT = 5e7  # such variables in a native call: some 20 ms on two threads; who is begun last may take 100 ms more
 _WHOLE_MATRIX = 1024  # variables: 8 MB; beyond, working sets pay, which ask for the rows of who moves
 _TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
 
