@@ -149,12 +149,12 @@ def test_a_first_true_gradient_ends_it():
 def test_working_sets_have_room_for_what_moves():
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(np.vstack([X, X + 0.01, X - 0.01, X + 0.02])))
-    problem = c_svc(np.tile(np.where(problem.linear < 0.0, 1.0, -1.0), 4), 1.0)
-    solver = BatchSMO()
-    sizes = []
-    for n_moved in (600, 100, 600):
-        state = solver.init(problem, gram, 1e-3, None)
-        solver._survey(state)
-        state.n_moved = n_moved
-        sizes.append(solver._select(state).size)
-    assert sizes == [1024, 512, 1024]
+    solver, sizes = BatchSMO(), []
+    for C in (1.0, 100.0):
+        problem = c_svc(np.tile(np.where(problem.linear[: len(X)] < 0.0, 1.0, -1.0), 4), C)
+        for n_moved in (600, 100, 600):
+            state = solver.init(problem, gram, 1e-3, None)
+            solver._survey(state)
+            state.n_moved = n_moved
+            sizes.append(solver._select(state).size)
+    assert sizes == [2048, 512, 2048, 1024, 512, 1024]

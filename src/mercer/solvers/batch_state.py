@@ -58,6 +58,7 @@ class BatchState(State):
     covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
     single: bool = False  # whether kernel values are evaluated in single precision
     sizes: tuple[int, ...] = ()  # of working sets
+    least_share: float = 0.0  # of all rows, in these
     largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
