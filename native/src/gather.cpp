@@ -1,6 +1,7 @@
 #include "mercer/gather.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@ namespace mercer {
 namespace {
 
 constexpr int64_t kRowsPerTask = 16;
+constexpr int64_t kRowsMoved = 256;  // at a time: they stay in the second cache
 constexpr int64_t kColumnsAtATime = 64;
 constexpr int64_t kColumnsAhead = 24;
 constexpr int64_t kAskedApart = 4;  // of 16 rows that lie side by side or some way apart
@@ -34,6 +36,21 @@ void gather_task(void* context, int64_t task) {
         else
             for (int64_t j = 0; j < job.kept.n_columns; ++j) out[j] = static_cast<Real>(row[job.kept.columns[j]]);
     }
+}
+
+template <class Real>
+struct MoveJob {
+    const Real* from;
+    Real* to;
+    int64_t stride, n_columns, n_rows;
+};
+
+template <class Real>
+void move_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const MoveJob<Real>*>(context);
+    const int64_t last = std::min((task + 1) * kRowsPerTask, job.n_rows);
+    for (int64_t i = task * kRowsPerTask; i < last; ++i)
+        std::copy_n(job.from + i * job.n_columns, job.n_columns, job.to + i * job.stride);
 }
 
 struct CompleteJob {
@@ -104,6 +121,21 @@ void gather(const KeptRows<Kept>& kept, Real* out, int64_t out_stride, int n_thr
     parallel_for((kept.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, gather_task<Kept, Real>, &job);
 }
 
+template <class Real>
+void compact(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, int n_threads) {
+    if (n_stay == 0 || stay[n_stay - 1] == n_stay - 1) return;  // none but the last ones leave
+    const auto height = std::min(kRowsMoved, n_stay);
+    const auto moved = std::make_unique_for_overwrite<Real[]>(static_cast<std::size_t>(height * n_stay));
+    for (int64_t first = 0; first < n_stay; first += height) {  // no row moves downwards
+        const int64_t count = std::min(height, n_stay - first);
+        gather(KeptRows<Real>{matrix, stride, stay + first, count, stay, n_stay}, moved.get(), n_stay, n_threads);
+        MoveJob<Real> job{moved.get(), matrix + first * stride, stride, n_stay, count};
+        parallel_for((count + kRowsPerTask - 1) / kRowsPerTask, n_threads, move_task<Real>, &job);
+    }
+}
+
+template void compact(float*, int64_t, const int64_t*, int64_t, int);
+template void compact(double*, int64_t, const int64_t*, int64_t, int);
 template void gather(const KeptRows<double>&, double*, int64_t, int);
 template void gather(const KeptRows<double>&, float*, int64_t, int);
 template void gather(const KeptRows<float>&, double*, int64_t, int);

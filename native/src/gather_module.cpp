@@ -32,6 +32,17 @@ void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<cons
              n_threads);
 }
 
+template <class Real>
+void compact_square(MatrixOf<Real> matrix, ConstIndices stay, int n_threads) {
+    const auto n_stay = static_cast<int64_t>(stay.shape(0));
+    require(matrix.shape(1) <= 1 || matrix.stride(1) == 1, "the matrix must have contiguous rows");
+    check_indices(stay.data(), n_stay, static_cast<int64_t>(std::min(matrix.shape(0), matrix.shape(1))));
+    require(std::adjacent_find(stay.data(), stay.data() + n_stay, std::greater_equal<>()) == stay.data() + n_stay,
+            "those who stay must rise");
+    nb::gil_scoped_release release;
+    compact(matrix.data(), matrix.stride(0), stay.data(), n_stay, n_threads);
+}
+
 template <class Kept>
 KeptRows<Kept> make_kept(const MatrixOf<const Kept>& values, const ConstIndices& slots,
                          const std::optional<ConstIndices>& columns, int64_t least_slot) {
@@ -107,9 +118,17 @@ void bind_combine_rows(nb::module_& m) {
           nb::arg("out").noconvert(), nb::arg("n_threads"));
 }
 
+template <class Real>
+void bind_compact_square(nb::module_& m) {
+    m.def("compact_square", &compact_square<Real>, nb::arg("matrix").noconvert(), nb::arg("stay").noconvert(),
+          nb::arg("n_threads"));
+}
+
 }  // namespace
 
 void bind_gather(nb::module_& m) {
+    bind_compact_square<double>(m);
+    bind_compact_square<float>(m);
     bind_gather_rows<double, double>(m);
     bind_gather_rows<float, double>(m);
     bind_gather_rows<double, float>(m);

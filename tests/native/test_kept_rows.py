@@ -150,8 +150,31 @@ def test_the_square_may_be_where_it_belongs(n, n_known, threads):
     np.testing.assert_array_equal(matrix, whole)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "n_stay"), [(0, 0), (1, 1), (5, 0), (5, 2), (70, 70), (70, 33), (700, 610), (700, 300)])
+def test_compact_square(n, n_stay, dtype, threads):
+    rng = np.random.default_rng(n)
+    wide = rng.normal(size=(n + 2, n + 16)).astype(dtype)
+    matrix, stay = wide[:, : n + 3], np.sort(rng.permutation(n)[:n_stay])
+    expected = matrix.copy()
+    _reference.compact_square(expected, stay)
+    beside = wide[:, n + 3 :].copy()
+    _core.compact_square(matrix, stay, threads)
+    np.testing.assert_array_equal(matrix[:n_stay, :n_stay], expected[:n_stay, :n_stay])
+    np.testing.assert_array_equal(wide[:, n + 3 :], beside)
+    first = np.arange(n_stay)
+    before = matrix.copy()
+    _core.compact_square(matrix, first, threads)  # the last ones leave
+    np.testing.assert_array_equal(matrix, before)
+
+
 @pytest.mark.parametrize("missing", [[1, 0], [1, 1]])
 def test_missing_rows_must_rise(missing):
+    with pytest.raises(ValueError, match="must rise"):
+        _core.compact_square(np.zeros((3, 3), np.float32), np.array(missing), 1)
+    with pytest.raises(ValueError, match="must lie between"):
+        _core.compact_square(np.zeros((3, 2), np.float32), np.array([0, 2]), 1)
     with pytest.raises(ValueError, match="must rise"):
         _core.complete_square(np.zeros((3, 3), np.float32), np.array(missing), np.zeros((2, 2), np.float32), 1)
 

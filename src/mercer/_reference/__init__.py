@@ -15,6 +15,7 @@ from mercer._reference.integers import integer_rows as integer_rows
 from mercer._reference.joint import joint_face as joint_face
 from mercer._reference.joint import joint_steps as joint_steps
 from mercer._reference.kept_rows import combine_rows as combine_rows
+from mercer._reference.kept_rows import compact_square as compact_square
 from mercer._reference.kept_rows import complete_square as complete_square
 from mercer._reference.kept_rows import gather_rows as gather_rows
 from mercer._reference.kept_rows import scatter_rows as scatter_rows

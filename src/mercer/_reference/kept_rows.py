@@ -26,6 +26,11 @@ def scatter_rows(values: FloatArray, slots: IndexArray, columns: IndexArray, out
     return spread
 
 
+def compact_square(matrix: FloatArray, stay: IndexArray) -> None:
+    """Move the rows and columns of those who stay to the front, in place."""
+    matrix[: stay.size, : stay.size] = matrix[np.ix_(stay, stay)]
+
+
 def complete_square(matrix: FloatArray, missing: IndexArray, square: FloatArray) -> FloatArray:
     """Return a symmetric matrix whose missing rows come from its columns and, among themselves, from `square`."""
     complete = matrix.copy()

@@ -7,14 +7,12 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import complete_square, gather_rows, without
+from mercer._core import compact_square, complete_square, without
 from mercer.gram import padded_block, padded_width
 from mercer.solvers.batch_state import BatchState, WorkingMatrix
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
-
-_MOVED_ROWS = 256  # of a matrix that is compacted, at a time
 
 
 def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
@@ -58,7 +56,9 @@ def _exchanged(
     is_chosen[chosen] = True
     stay = np.flatnonzero(is_chosen[last.variables])
     chosen, n_stay, size = np.concatenate((last.variables[stay], new)), stay.size, chosen.size
-    padded = _compacted(last.whole, stay, size, state.gram.n_threads)
+    compact_square(last.whole, stay, state.gram.n_threads)
+    padded = last.whole[:size, : padded_width(size)]
+    padded[:, size:] = 0.0
     if new.size:
         matrix, rows, fresh = padded[:, :size], state.rows_of(chosen[:n_stay]), state.rows_of(new)
         square = matrix[n_stay:, n_stay:]  # is in its place
@@ -66,19 +66,6 @@ def _exchanged(
         yield from state.values.fill_block(square, fresh, fresh)
         complete_square(matrix, np.arange(n_stay, size), square, state.gram.n_threads)
     return _held(state, chosen, padded, last.whole, n_stay)
-
-
-def _compacted(matrix: Array, stay: IndexArray, size: int, n_threads: int) -> Array:
-    """Move K of those who stay to the front of the matrix, which then has room for `size` variables."""
-    if stay.size and stay[-1] >= stay.size:  # others than the last ones leave
-        for first in range(0, stay.size, _MOVED_ROWS):  # no row moves downwards
-            part = stay[first : first + _MOVED_ROWS]
-            rows = np.empty((part.size, stay.size), dtype=matrix.dtype)
-            gather_rows(matrix, part, stay, rows, n_threads)
-            matrix[first : first + part.size, : stay.size] = rows
-    padded = matrix[:size, : padded_width(size)]
-    padded[:, size:] = 0.0
-    return padded
 
 
 def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
