@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kRowsPerTask = 16;
 constexpr int64_t kRowsMoved = 256;  // at a time: they stay in the second cache
 constexpr int64_t kColumnsAtATime = 64;
-constexpr int64_t kColumnsAhead = 24;
-constexpr int64_t kAskedApart = 4;  // of 16 rows that lie side by side or some way apart
+constexpr int64_t kRowsAhead = 24;
 
 template <class Kept, class Real>
 struct GatherJob {
@@ -24,18 +23,19 @@ struct GatherJob {
 };
 
 template <class Kept, class Real>
+void gather_row(const KeptRows<Kept>& kept, int64_t i, Real* out) {
+    const Kept* row = kept.values + kept.slots[i] * kept.stride;
+    if (kept.columns == nullptr)
+        for (int64_t j = 0; j < kept.n_columns; ++j) out[j] = static_cast<Real>(row[j]);
+    else
+        for (int64_t j = 0; j < kept.n_columns; ++j) out[j] = static_cast<Real>(row[kept.columns[j]]);
+}
+
+template <class Kept, class Real>
 void gather_task(void* context, int64_t task) {
     const auto& job = *static_cast<const GatherJob<Kept, Real>*>(context);
     const int64_t last = std::min((task + 1) * kRowsPerTask, job.kept.n_slots);
-    for (int64_t i = task * kRowsPerTask; i < last; ++i) {
-        if (job.kept.slots[i] < 0) continue;
-        const Kept* row = job.kept.values + job.kept.slots[i] * job.kept.stride;
-        Real* out = job.out + i * job.out_stride;
-        if (job.kept.columns == nullptr)
-            for (int64_t j = 0; j < job.kept.n_columns; ++j) out[j] = static_cast<Real>(row[j]);
-        else
-            for (int64_t j = 0; j < job.kept.n_columns; ++j) out[j] = static_cast<Real>(row[job.kept.columns[j]]);
-    }
+    for (int64_t i = task * kRowsPerTask; i < last; ++i) gather_row(job.kept, i, job.out + i * job.out_stride);
 }
 
 template <class Real>
@@ -53,58 +53,75 @@ void move_task(void* context, int64_t task) {
         std::copy_n(job.from + i * job.n_columns, job.n_columns, job.to + i * job.stride);
 }
 
-struct CompleteJob {
-    const SymmetricMatrix& matrix;
-    const int64_t* missing;
-    int64_t n_missing;
+// K of chosen variables, of which some have rows that are kept.
+struct SquareJob {
+    const KeptRows<float>& kept;
     const float* square;
     int64_t square_stride;
-    std::vector<int64_t> known;  // all variables that are not missing
+    float* out;
+    int64_t out_stride;
+    std::vector<int64_t> places;   // of those without a row
+    std::vector<int64_t> numbers;  // among those, of each variable
 };
 
-void complete_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const CompleteJob*>(context);
-    const int64_t first = task * kRowsPerTask, n = std::min(kRowsPerTask, job.n_missing - first);
-    const int64_t* missing = job.missing + first;
-    const auto n_known = static_cast<int64_t>(job.known.size());
-    float turned[kRowsPerTask][kColumnsAtATime];  // rows of the matrix may all fall into the same places of the cache
-    for (int64_t left = 0; left < n_known; left += kColumnsAtATime) {
-        const int64_t* columns = job.known.data() + left;
-        const int64_t width = std::min(kColumnsAtATime, n_known - left);
-        for (int64_t c = 0; c < width; ++c) {  // columns outside: a cache line of row j serves several rows
-            const float* column = job.matrix.values + columns[c] * job.matrix.stride;
-            if (left + c + kColumnsAhead < n_known) {  // which no processor foresees
-                const float* far = job.matrix.values + columns[c + kColumnsAhead] * job.matrix.stride;
-                for (int64_t a = 0; a < n; a += kAskedApart) __builtin_prefetch(far + missing[a]);
-                __builtin_prefetch(far + missing[n - 1]);
-            }
-            for (int64_t a = 0; a < n; ++a) turned[a][c] = column[missing[a]];
-        }
-        for (int64_t a = 0; a < n; ++a) {
-            float* row = job.matrix.values + missing[a] * job.matrix.stride;
-            for (int64_t c = 0; c < width; ++c) row[columns[c]] = turned[a][c];
+void square_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const SquareJob*>(context);
+    const int64_t first = task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.kept.n_slots);
+    const auto n_missing = static_cast<int64_t>(job.places.size());
+    int64_t found[kRowsPerTask], n_found = 0;
+    for (int64_t i = first; i < last; ++i) {
+        float* out = job.out + i * job.out_stride;
+        if (job.kept.slots[i] >= 0) {
+            found[n_found++] = i;
+            gather_row(job.kept, i, out);
+        } else {
+            const float* values = job.square + job.numbers[static_cast<std::size_t>(i)] * job.square_stride;
+            for (int64_t b = 0; b < n_missing; ++b) out[job.places[static_cast<std::size_t>(b)]] = values[b];
         }
     }
-    for (int64_t a = 0; a < n; ++a) {
-        float* row = job.matrix.values + missing[a] * job.matrix.stride;
-        const float* values = job.square + (first + a) * job.square_stride;
-        for (int64_t b = 0; b < job.n_missing; ++b) row[job.missing[b]] = values[b];
+    for (const int64_t m : job.places) {  // while the rows are near: side by side, they fill a line of the cache
+        float* out = job.out + m * job.out_stride;
+        for (int64_t a = 0; a < n_found; ++a) out[found[a]] = job.out[found[a] * job.out_stride + m];
+    }
+}
+
+struct MirrorJob {
+    float* matrix;
+    int64_t stride, size, n_known;
+};
+
+void mirror_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const MirrorJob*>(context);
+    const int64_t first = job.n_known + task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.size);
+    float turned[kRowsPerTask][kColumnsAtATime];  // rows of the matrix may all fall into the same places of the cache
+    for (int64_t left = 0; left < job.n_known; left += kColumnsAtATime) {
+        const int64_t width = std::min(kColumnsAtATime, job.n_known - left);
+        for (int64_t c = 0; c < width; ++c) {
+            const float* row = job.matrix + (left + c) * job.stride;
+            if (left + c + kRowsAhead < job.n_known)  // which no processor foresees
+                __builtin_prefetch(row + kRowsAhead * job.stride + first);
+            for (int64_t i = first; i < last; ++i) turned[i - first][c] = row[i];
+        }
+        for (int64_t i = first; i < last; ++i)
+            std::copy_n(turned[i - first], width, job.matrix + i * job.stride + left);
     }
 }
 
 }  // namespace
 
-void complete(const SymmetricMatrix& matrix, const int64_t* missing, int64_t n_missing, const float* square,
-              int64_t square_stride, int n_threads) {
-    std::vector<int64_t> known;
-    known.reserve(static_cast<std::size_t>(matrix.size - n_missing));
-    for (int64_t j = 0, a = 0; j < matrix.size; ++j)
-        if (a < n_missing && missing[a] == j)
-            ++a;
-        else
-            known.push_back(j);
-    CompleteJob job{matrix, missing, n_missing, square, square_stride, std::move(known)};
-    parallel_for((n_missing + kRowsPerTask - 1) / kRowsPerTask, n_threads, complete_task, &job);
+void gather_square(const KeptRows<float>& kept, const float* square, int64_t square_stride, float* out,
+                   int64_t out_stride, int n_threads) {
+    SquareJob job{kept, square, square_stride, out, out_stride, {}, {}};
+    for (int64_t i = 0; i < kept.n_slots; ++i) {
+        job.numbers.push_back(static_cast<int64_t>(job.places.size()));
+        if (kept.slots[i] < 0) job.places.push_back(i);
+    }
+    parallel_for((kept.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, square_task, &job);
+}
+
+void mirror_rows(float* matrix, int64_t stride, int64_t size, int64_t n_known, int n_threads) {
+    MirrorJob job{matrix, stride, size, n_known};
+    parallel_for((size - n_known + kRowsPerTask - 1) / kRowsPerTask, n_threads, mirror_task, &job);
 }
 
 void scatter(const KeptRows<float>& kept, const int64_t* places, float* out, int64_t out_stride) {

@@ -16,20 +16,13 @@
 namespace mercer {
 namespace {
 
-void complete_square(MatrixOf<float> matrix, ConstIndices missing, MatrixOf<const float> square, int n_threads) {
-    const auto size = static_cast<int64_t>(matrix.shape(0)), n_missing = static_cast<int64_t>(missing.shape(0));
+void mirror_rows_of(MatrixOf<float> matrix, int64_t n_known, int n_threads) {
+    const auto size = static_cast<int64_t>(matrix.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == size && (size <= 1 || matrix.stride(1) == 1),
             "the matrix must be square, with contiguous rows");
-    require(static_cast<int64_t>(square.shape(0)) == n_missing && static_cast<int64_t>(square.shape(1)) == n_missing &&
-                (n_missing <= 1 || square.stride(1) == 1),
-            "the square must have a row and a column per missing row, with contiguous rows");
-    check_indices(missing.data(), n_missing, size);
-    require(std::adjacent_find(missing.data(), missing.data() + n_missing, std::greater_equal<>()) ==
-                missing.data() + n_missing,
-            "missing rows must rise");
+    require(n_known >= 0 && n_known <= size, "there must be from 0 to all known rows");
     nb::gil_scoped_release release;
-    complete({matrix.data(), matrix.stride(0), size}, missing.data(), n_missing, square.data(), square.stride(0),
-             n_threads);
+    mirror_rows(matrix.data(), matrix.stride(0), size, n_known, n_threads);
 }
 
 template <class Real>
@@ -59,12 +52,26 @@ KeptRows<Kept> make_kept(const MatrixOf<const Kept>& values, const ConstIndices&
 template <class Kept, class Real>
 void gather_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<ConstIndices> columns,
                  MatrixOf<Real> out, int n_threads) {
-    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, -1);
+    const KeptRows<Kept> kept = make_kept<Kept>(values, slots, columns, 0);
     require(static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
                 static_cast<int64_t>(out.shape(1)) == kept.n_columns && (out.shape(1) <= 1 || out.stride(1) == 1),
             "out must have a row per slot, a column per column and contiguous rows");
     nb::gil_scoped_release release;
     gather(kept, out.data(), out.stride(0), n_threads);
+}
+
+void square_of_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices columns,
+                    MatrixOf<const float> square, MatrixOf<float> out, int n_threads) {
+    const KeptRows<float> kept = make_kept<float>(values, slots, columns, -1);
+    const auto n_missing = std::count(kept.slots, kept.slots + kept.n_slots, int64_t{-1});
+    require(kept.n_columns == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
+                static_cast<int64_t>(out.shape(1)) == kept.n_slots && (out.shape(1) <= 1 || out.stride(1) == 1),
+            "out must have a row and a column per slot and contiguous rows, and there must be a column per slot");
+    require(static_cast<int64_t>(square.shape(0)) == n_missing && static_cast<int64_t>(square.shape(1)) == n_missing &&
+                (n_missing <= 1 || square.stride(1) == 1),
+            "the square must have a row and a column per variable without a slot, with contiguous rows");
+    nb::gil_scoped_release release;
+    gather_square(kept, square.data(), square.stride(0), out.data(), out.stride(0), n_threads);
 }
 
 void scatter_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices columns, MatrixOf<float> out) {
@@ -137,8 +144,10 @@ void bind_gather(nb::module_& m) {
     bind_combine_rows<float>(m);
     m.def("scatter_rows", &scatter_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
           nb::arg("columns").noconvert(), nb::arg("out").noconvert());
-    m.def("complete_square", &complete_square, nb::arg("matrix").noconvert(), nb::arg("missing").noconvert(),
-          nb::arg("square").noconvert(), nb::arg("n_threads"));
+    m.def("gather_square", &square_of_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+          nb::arg("columns").noconvert(), nb::arg("square").noconvert(), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("mirror_rows", &mirror_rows_of, nb::arg("matrix").noconvert(), nb::arg("n_known"), nb::arg("n_threads"));
 }
 
 }  // namespace mercer

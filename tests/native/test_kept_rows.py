@@ -29,8 +29,6 @@ def test_gather_rows(sizes, threads, dtypes, every):
     values, columns = values.astype(dtypes[0]), None if every else columns
     expected = _reference.gather_rows(values, slots, columns).astype(dtypes[1])
     out = np.full(expected.shape, np.nan, dtype=dtypes[1])
-    slots[::3] = -1  # left alone
-    expected[::3] = np.nan
     _core.gather_rows(values, slots, columns, out, threads)
     np.testing.assert_array_equal(out, expected)
 
@@ -124,30 +122,36 @@ def test_sums_of_another_shape_are_refused(weights):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("n", "n_missing"), [(0, 0), (1, 1), (5, 0), (5, 2), (70, 33), (70, 70)])
-def test_complete_square(n, n_missing, threads):
+@pytest.mark.parametrize(("n", "n_missing"), [(0, 0), (1, 1), (5, 0), (5, 2), (70, 33), (70, 70), (500, 3)])
+def test_gather_square(n, n_missing, threads):
     rng = np.random.default_rng(n)
-    whole = rng.normal(size=(n, n)).astype(np.float32)
+    whole = rng.normal(size=(n + 9, n + 9)).astype(np.float32)
     whole += whole.T
-    missing = np.sort(rng.permutation(n)[:n_missing])
-    matrix = whole.copy()
-    matrix[missing] = np.nan
-    square = np.ascontiguousarray(whole[np.ix_(missing, missing)])
-    expected = _reference.complete_square(matrix, missing, square)
-    _core.complete_square(matrix, missing, square, threads)
-    np.testing.assert_array_equal(matrix, whole)
-    np.testing.assert_array_equal(expected, whole)
+    chosen, missing = rng.permutation(n + 9)[:n], np.sort(rng.permutation(n)[:n_missing])
+    slots = np.full(n, -1)
+    known = np.setdiff1d(np.arange(n), missing)
+    slots[known] = rng.permutation(known.size)
+    values = np.full((n + 3, n + 9), np.nan, dtype=np.float32)
+    values[slots[known]] = whole[chosen[known]]
+    square = np.ascontiguousarray(whole[np.ix_(chosen[missing], chosen[missing])])
+    out = np.full((n, n + 5), np.nan, dtype=np.float32)[:, :n]
+    _core.gather_square(values, slots, chosen, square, out, threads)
+    np.testing.assert_array_equal(out, whole[np.ix_(chosen, chosen)])
+    np.testing.assert_array_equal(_reference.gather_square(values, slots, chosen, square), out)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("n", "n_known"), [(1, 0), (5, 4), (70, 0), (70, 37), (200, 130)])
-def test_the_square_may_be_where_it_belongs(n, n_known, threads):
+@pytest.mark.parametrize(("n", "n_known"), [(0, 0), (1, 0), (5, 4), (70, 0), (70, 37), (200, 130), (200, 200)])
+def test_mirror_rows(n, n_known, threads):
     whole = np.random.default_rng(n).normal(size=(n, n)).astype(np.float32)
     whole += whole.T
     matrix = np.full((n, n + 3), np.nan, dtype=np.float32)[:, :n]
     matrix[:n_known], matrix[n_known:, n_known:] = whole[:n_known], whole[n_known:, n_known:]
-    _core.complete_square(matrix, np.arange(n_known, n), matrix[n_known:, n_known:], threads)
+    twin = matrix.copy()
+    _core.mirror_rows(matrix, n_known, threads)
+    _reference.mirror_rows(twin, n_known)
     np.testing.assert_array_equal(matrix, whole)
+    np.testing.assert_array_equal(twin, whole)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -169,21 +173,34 @@ def test_compact_square(n, n_stay, dtype, threads):
     np.testing.assert_array_equal(matrix, before)
 
 
-@pytest.mark.parametrize("missing", [[1, 0], [1, 1]])
-def test_missing_rows_must_rise(missing):
-    with pytest.raises(ValueError, match="must rise"):
-        _core.compact_square(np.zeros((3, 3), np.float32), np.array(missing), 1)
+def test_squares_are_checked():
+    square, two = np.zeros((3, 3), np.float32), np.zeros((2, 2), np.float32)
+    for stay in ([1, 0], [1, 1]):
+        with pytest.raises(ValueError, match="must rise"):
+            _core.compact_square(square, np.array(stay), 1)
     with pytest.raises(ValueError, match="must lie between"):
         _core.compact_square(np.zeros((3, 2), np.float32), np.array([0, 2]), 1)
-    with pytest.raises(ValueError, match="must rise"):
-        _core.complete_square(np.zeros((3, 3), np.float32), np.array(missing), np.zeros((2, 2), np.float32), 1)
+    for n_known in (-1, 4):
+        with pytest.raises(ValueError, match="from 0 to all known rows"):
+            _core.mirror_rows(square, n_known, 1)
+    with pytest.raises(ValueError, match="must be square"):
+        _core.mirror_rows(square[:2], 1, 1)
+    slots, columns = np.array([0, -1, 2]), np.arange(3)
+    for bad in (two, square[:2]):
+        with pytest.raises(ValueError, match="the square must have"):
+            _core.gather_square(square, slots, columns, bad, square.copy(), 1)
+    for bad_columns, out in ((columns[:2], square), (columns, two)):
+        with pytest.raises(ValueError, match="out must have a row and a column per slot"):
+            _core.gather_square(square, slots, bad_columns, square[:1, :1], out, 1)
+    with pytest.raises(ValueError, match="slots must be those of kept rows"):
+        _core.gather_square(square, np.array([0, -2, 3]), columns, square[:1, :1], square.copy(), 1)
 
 
 @pytest.mark.parametrize("slot", [-2, 3])
 def test_slots_are_checked(slot):
     out = np.zeros((1, 4))
     with pytest.raises(ValueError, match="slots must be those of kept rows"):
-        _core.gather_rows(np.zeros((3, 4)), np.array([slot]), None, out, 1)
+        _core.gather_rows(np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, out, 1)
     with pytest.raises(ValueError, match="slots must be those of kept rows"):
         _core.combine_rows(ISAS[0], np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, np.ones(1), np.zeros(4), 1)
 

@@ -15,7 +15,7 @@ struct KeptRows {
     int64_t n_columns;
 };
 
-// out[i][j] = kept[slots[i]][columns[j]]; rows without a slot (-1) are left as they are.
+// out[i][j] = kept[slots[i]][columns[j]].
 template <class Kept, class Real>
 void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads);
 
@@ -27,14 +27,12 @@ void compact(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, 
 // may be the beginning of the same memory.
 void scatter(const KeptRows<float>&, const int64_t* places, float* out, int64_t out_stride);
 
-// Completes a symmetric matrix that lacks some rows, which rise: square[a][b] = matrix[missing[a]][missing[b]], and
-// what is left of these rows is copied from their columns. The square may be where it belongs, in the matrix.
-struct SymmetricMatrix {
-    float* values;
-    int64_t stride;
-    int64_t size;
-};
-void complete(const SymmetricMatrix&, const int64_t* missing, int64_t n_missing, const float* square,
-              int64_t square_stride, int n_threads);
+// A symmetric matrix of variables that have slots and columns: out[i][j] = kept[slots[i]][columns[j]] where i has a row
+// (slots from 0 on), its mirror where only j has one, and where neither has one, what `square` has of these, in order.
+void gather_square(const KeptRows<float>&, const float* square, int64_t square_stride, float* out, int64_t out_stride,
+                   int n_threads);
+
+// matrix[i][j] = matrix[j][i] for rows i from n_known on and columns j before.
+void mirror_rows(float* matrix, int64_t stride, int64_t size, int64_t n_known, int n_threads);
 
 }  // namespace mercer

@@ -16,8 +16,9 @@ from mercer._reference.joint import joint_face as joint_face
 from mercer._reference.joint import joint_steps as joint_steps
 from mercer._reference.kept_rows import combine_rows as combine_rows
 from mercer._reference.kept_rows import compact_square as compact_square
-from mercer._reference.kept_rows import complete_square as complete_square
 from mercer._reference.kept_rows import gather_rows as gather_rows
+from mercer._reference.kept_rows import gather_square as gather_square
+from mercer._reference.kept_rows import mirror_rows as mirror_rows
 from mercer._reference.kept_rows import scatter_rows as scatter_rows
 from mercer._reference.kkt import balance as balance
 from mercer._reference.kkt import conditions as conditions

@@ -31,9 +31,15 @@ def compact_square(matrix: FloatArray, stay: IndexArray) -> None:
     matrix[: stay.size, : stay.size] = matrix[np.ix_(stay, stay)]
 
 
-def complete_square(matrix: FloatArray, missing: IndexArray, square: FloatArray) -> FloatArray:
-    """Return a symmetric matrix whose missing rows come from its columns and, among themselves, from `square`."""
-    complete = matrix.copy()
-    complete[missing] = matrix[:, missing].T
-    complete[np.ix_(missing, missing)] = square
-    return complete
+def gather_square(values: FloatArray, slots: IndexArray, columns: IndexArray, square: FloatArray) -> FloatArray:
+    """Return a symmetric matrix: from kept rows, by symmetry where a row has no slot (-1), or else from `square`."""
+    missing = slots < 0
+    found = values[np.ix_(slots, columns)]
+    found[missing] = found[:, missing].T
+    found[np.ix_(missing, missing)] = square
+    return found
+
+
+def mirror_rows(matrix: FloatArray, n_known: int) -> None:
+    """Copy what rows from `n_known` on lack from their columns, in place."""
+    matrix[n_known:, :n_known] = matrix[:n_known, n_known:].T

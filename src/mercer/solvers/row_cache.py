@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import complete_square, gather_rows, scatter_rows, without
+from mercer._core import gather_square, scatter_rows, without
 from mercer.gram import Gram, add_to, claimed, combined
 from mercer.solvers.sizes import MANY_ROWS
 
@@ -98,14 +98,11 @@ class RowCache:
             yield from self._gram.fill_block(out, chosen, chosen)
             return
         slots = self._slots[chosen]
-        new = np.flatnonzero(slots < 0)
-        gather_rows(self._values, slots, chosen, out, self._gram.n_threads)
-        yield
+        new = chosen[slots < 0]
         square = claimed((new.size, new.size), np.float32)
         self._count(square.nbytes)
-        fresh = chosen[new]
-        yield from self._gram.fill_block(square, fresh, fresh)
-        complete_square(out, new, square, self._gram.n_threads)
+        yield from self._gram.fill_block(square, new, new)
+        gather_square(self._values, slots, chosen, square, out, self._gram.n_threads)
 
     def _add(
         self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, kept: Flags

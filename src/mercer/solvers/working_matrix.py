@@ -7,7 +7,7 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import compact_square, complete_square, without
+from mercer._core import compact_square, mirror_rows, without
 from mercer.gram import padded_block, padded_width
 from mercer.solvers.batch_state import BatchState, WorkingMatrix
 
@@ -61,10 +61,9 @@ def _exchanged(
     padded[:, size:] = 0.0
     if new.size:
         matrix, rows, fresh = padded[:, :size], state.rows_of(chosen[:n_stay]), state.rows_of(new)
-        square = matrix[n_stay:, n_stay:]  # is in its place
         yield from state.values.fill_block(matrix[:n_stay, n_stay:], rows, fresh)
-        yield from state.values.fill_block(square, fresh, fresh)
-        complete_square(matrix, np.arange(n_stay, size), square, state.gram.n_threads)
+        yield from state.values.fill_block(matrix[n_stay:, n_stay:], fresh, fresh)
+        mirror_rows(matrix, n_stay, state.gram.n_threads)
     return _held(state, chosen, padded, last.whole, n_stay)
 
 
