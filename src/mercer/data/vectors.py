@@ -145,18 +145,23 @@ class CSR(Vectors):
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
-        self.matrix = csr
-        self.shape, self.dtype = csr.shape, csr.dtype
-        buffers = (csr.data, csr.indices, csr.indptr)
-        self.nbytes = sum(buffer.nbytes for buffer in buffers)
+        self._hold(csr)
         theirs = (matrix.data, matrix.indices, matrix.indptr) if source is matrix else ()
         self.copied_bytes = sum(
-            buffer.nbytes for buffer in buffers if not any(np.may_share_memory(buffer, one) for one in theirs)
+            buffer.nbytes for buffer in _buffers(csr) if not any(np.may_share_memory(buffer, one) for one in theirs)
         )
+
+    def _hold(self, csr: Any) -> None:
+        self.matrix = csr
+        self.shape, self.dtype = csr.shape, csr.dtype
+        self.nbytes = sum(buffer.nbytes for buffer in _buffers(csr))
 
     def rows(self, idx: Rows) -> CSR:
         """Return the chosen rows, a copied block."""
-        return CSR(self.matrix[row_index(idx)])
+        block = CSR.__new__(CSR)  # of rows that have been checked
+        block._hold(self.matrix[row_index(idx)])
+        block.copied_bytes = 0  # for a caller
+        return block
 
     def like(self, other: Data) -> Vectors:
         """Return these rows stored in the way that `other` is (dense or CSR)."""
@@ -275,6 +280,10 @@ def as_data(X: Any) -> Dense | CSR:
     Dense(n=2, p=2, dtype=float64)
     """
     return CSR(X) if sp.issparse(X) else Dense(X)
+
+
+def _buffers(csr: Any) -> tuple[Any, Any, Any]:
+    return csr.data, csr.indices, csr.indptr
 
 
 def _converted(data: Vectors) -> Vectors:
