@@ -624,6 +624,27 @@ def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
     assert (tmp_path / "t-study" / "model.mercer").exists()
 
 
+def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 4))
+    pd.DataFrame(X).assign(y=rng.integers(0, 2, 2500)).to_csv(tmp_path / "t.csv", index=False)
+    table, path = str(tmp_path / "t.csv"), tmp_path / "m.mercer"
+    monkeypatch.setattr("mercer.cli.progress.ConsoleProgress.__call__", lambda self, progress: True)  # as Ctrl-C does
+    command = ["fit", table, "--target", "y", "--C", "1000", "--out", str(path)]
+    assert cli.run(command) == 130
+    out, err = capsys.readouterr()
+    assert "hint: run the command again and let it finish" in err
+    assert path.exists()
+    path.write_bytes(b"a good model")
+    assert cli.run(command) == 130
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"error: interrupted; {path} is as it was\n")
+    assert path.read_bytes() == b"a good model"
+    monkeypatch.undo()
+    assert cli.run(command) == 0
+    assert path.read_bytes() != b"a good model"
+
+
 def test_two_ctrl_c_end_everything_and_leave_nothing_behind(tmp_path):
     process = long_running(tmp_path)
     process.send_signal(signal.SIGINT)

@@ -172,8 +172,11 @@ def fit_command(
     keep: tuple[str, ...],
     missing: Any,
     **parameters: Any,
-) -> None:
-    """Train one machine on all rows of a TABLE, certify it, and write it to a file."""
+) -> int:
+    """Train one machine on all rows of a TABLE, certify it, and write it to a file.
+
+    Ctrl-C ends the training early: the machine so far is written, unless there is a file of that name already.
+    """
     with ended_by_ctrl_c():
         from mercer import SVC, SVR, InseparableError
         from mercer.cli.output import print_fit
@@ -218,6 +221,9 @@ def fit_command(
             )
         except InseparableError as error:
             raise _inseparable(error) from error
+    interrupted = model.certificate.status == "interrupted"
+    if interrupted and path.exists():
+        raise Failure("interrupted", f"{path} is as it was", INTERRUPTED)
     save_model(path, model)
     for column, reason in left_out(intake, model):
         if reason != DATES:  # of which there has been a warning
@@ -226,6 +232,7 @@ def fit_command(
     if model.certificate.status in _WHAT_NEXT:
         say("hint", _WHAT_NEXT[model.certificate.status])
     _say_written(path)
+    return INTERRUPTED if interrupted else 0
 
 
 def _check_options(task: str) -> None:
