@@ -624,6 +624,16 @@ def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
     assert (tmp_path / "t-study" / "model.mercer").exists()
 
 
+def test_columns_that_are_left_out_for_one_reason_share_a_line(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({f"p{k}": np.full(60, float(k)) for k in range(9)})
+    table.assign(x=rng.standard_normal(60), y=rng.integers(0, 2, 60)).to_csv(tmp_path / "t.csv", index=False)
+    _, _, err = mercer("fit", str(tmp_path / "t.csv"), "--target", "y", "--out", str(tmp_path / "m.mercer"))
+    reason = "one value only in the training rows"
+    assert f"note: 9 columns were left out ('p0', 'p1', 'p2', 'p3', 'p4' and 4 more): {reason}\n" in err
+    assert err.count("left out") == 1
+
+
 def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2500, 4))

@@ -61,8 +61,8 @@ def print_study(study: Study) -> None:
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
-    for name, reason in prose.left_out(study.intake, study.model):
-        out.print(f"Column {name!r} was left out: {reason}.")
+    for clause in prose.told_left_out(prose.left_out(study.intake, study.model)):
+        out.print(f"{clause[0].upper()}{clause[1:]}.")
 
 
 def print_fit(model: Model) -> None:

@@ -35,6 +35,9 @@ VOICES: dict[str, Voice] = {"classification": OfClasses(), "regression": OfNumbe
 """What there is to say of each task."""
 
 
+_MOST_NAMES = 6  # of columns, in a line
+
+
 def voice_of(study: Study) -> Voice:
     """What there is to say of a study's task."""
     return VOICES[study.goal.task]
@@ -251,6 +254,23 @@ def left_out(intake: Intake, model: Model) -> list[tuple[str, str]]:
     """Columns that are not used, with reasons."""
     constant = dict.fromkeys(model.encoder.constant_, "one value only in the training rows")
     return list((intake.left_out | constant).items())
+
+
+def told_left_out(left_out: list[tuple[str, str]]) -> list[str]:
+    """A clause for each reason, with the columns that are left out for it; a table of pictures has hundreds."""
+    columns: dict[str, list[str]] = {}
+    for column, reason in left_out:
+        columns.setdefault(reason, []).append(repr(column))
+    return [
+        f"column {names[0]} was left out: {reason}"
+        if len(names) == 1
+        else f"{len(names)} columns were left out ({_and(_few(names))}): {reason}"
+        for reason, names in columns.items()
+    ]
+
+
+def _few(names: list[str]) -> list[str]:
+    return names if len(names) <= _MOST_NAMES else [*names[: _MOST_NAMES - 1], f"{len(names) - _MOST_NAMES + 1} more"]
 
 
 def looked_at(opening: Opening) -> str:
