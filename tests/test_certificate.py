@@ -18,7 +18,7 @@ from mercer.backends import NativeBackend
 from mercer.certificate import Certificate, combine, conclude, worst_status
 from mercer.data import as_data
 from mercer.evaluation import evaluate, relative_gap
-from mercer.gram import Gram
+from mercer.gram import Gram, matrix
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, epsilon_svr, nearest_points
 from mercer.settled import Kept, Plan
@@ -461,12 +461,57 @@ def test_objectives_go_with_a_solution_that_is_pickled():
     assert again.certificate.dual == solution.certificate.dual
 
 
-def test_training_data_that_change_after_the_fit_are_found_out():
-    X, _, solution = soft()
+@pytest.mark.parametrize("rows", ["numbers", "integers"])
+def test_training_data_that_change_after_the_fit_are_found_out(rows):
+    X, y = blobs(3000, 16, distance=1.0)
+    X = X if rows == "numbers" else np.round(20.0 * X)
+    solution = solved(X, y, 0.1, RBF(gamma=0.1 if rows == "numbers" else 2e-4))
+    assert solution.certified.objective_doubt > 0.0
     X *= 1.5
     with pytest.warns(RuntimeWarning, match="the training data have changed since the fit"):
         certificate = solution.certificate
     assert certificate is solution.certified
+
+
+def test_whose_values_a_late_look_has(monkeypatch):
+    X, y, solution = soft()
+    made = []
+    select = matrix.select_backend
+    monkeypatch.setattr(matrix, "select_backend", lambda *some, **others: made.append(0) or select(*some, **others))
+    assert solution.certificate.objective_doubt == 0.0
+    assert not made  # those of the fit
+    solution.certificate.examples()
+    assert made  # of the data as they are
+    for data in (sp.csr_array(X), X):
+        monkeypatch.setattr(matrix, "_LASTING_BYTES", -1 if data is X else 16 << 20)
+        made.clear()
+        again = solved(data, y, 0.1, RBF(gamma=0.1))
+        before = len(made)
+        assert again.certificate.dual == pytest.approx(solution.certificate.dual, rel=1e-4)
+        assert len(made) == before + 1  # who reads a sparse matrix in place, or takes much memory, does not last
+
+
+def test_a_sparse_matrix_that_is_no_longer_one_is_refused():
+    X, y, _ = soft()
+    data = sp.csr_array(X)
+    solution = solved(data, y, 0.1, RBF(gamma=0.1))
+    assert solution.certified.objective_doubt > 0.0
+    data.indices[:] = 2**31 - 1
+    with pytest.raises(ValueError, match="indices"):
+        _ = solution.certificate
+
+
+@pytest.mark.parametrize("form", ["bits", "sparse form"])
+def test_a_form_of_the_rows_is_as_the_fit_had_it(form):
+    rng = np.random.default_rng(0)
+    X = (rng.random((3000, 60)) < 0.1).astype(float)
+    X = X if form == "bits" else X * rng.normal(size=X.shape)
+    y = np.where(X[:, :5].sum(axis=1) + rng.normal(0.0, 2.0, 3000) > 0.3, 1.0, -1.0)
+    solutions = [solved(X, y, 0.1, RBF(gamma=0.1)) for _ in range(2)]
+    assert 0.0 < solutions[0].certified.objective_doubt == solutions[1].certified.objective_doubt
+    before = solutions[0].certificate
+    X *= 1.5
+    assert solutions[1].certificate.dual == before.dual
 
 
 def test_objectives_are_true_at_once_where_they_decide_about_the_gap():

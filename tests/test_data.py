@@ -255,6 +255,7 @@ def test_finite_problem_names_rows_and_columns(make):
     )
     assert "row 2, column 'age' is nan" in make(X).finite_problem(["id", "age", "a", "b"])
     assert make(np.full((4, 4), 1e308)).finite_problem() is None  # though no sum of them is finite
+    assert make(np.array([[1.0], [np.inf]])).finite_problem().startswith("1 of the entries")
     assert make(np.array([[np.inf], [-np.inf]])).finite_problem().startswith("2 of the entries")
     assert make(X[:3]).finite_problem().startswith("1 of the entries is NaN or infinity")
     X[:, 0] = np.inf

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cases import ISAS, KERNELS, takes_no_negative
 from mercer._reference.tiles import TERMS
 from mercer.backends import NativeBackend
-from mercer.backends.rounding import Sums, single_precision_error
+from mercer.backends.rounding import NormClasses, Rounding, Sums, single_precision_error
 from mercer.data import as_data
 from mercer.kernels import (
     RBF,
@@ -240,3 +240,32 @@ def test_no_climb_reaches_the_bound(isa, stored, program):
 def test_the_bound_is_nearly_reached(isa, stored, kernel, share):
     rng = np.random.default_rng(1)
     assert climb(kernel.lower(), rng.normal(size=(4, 1)), stored, isa, rng, 150) > share
+
+
+def test_bounds_by_classes_are_those_of_the_rows():
+    """Sides of very different norms, one by one."""
+    rng = np.random.default_rng(0)
+    program = RBF(gamma=1e-3).lower()
+    left, right = NormClasses(rng.uniform(20.0, 40.0, 7)), NormClasses(rng.uniform(0.1, 2.0, 9))
+    weights, sums = rng.normal(size=9), Sums.of_dense(11)
+    for one, other, w in ((left, right, weights), (right, left, weights[:7])):
+        rounding = Rounding(program, sums, one, other)
+        norms = one.largest[one.of_row][:, None], other.largest[other.of_row]
+        error, size = single_precision_error(program, sums, *norms)
+        expected = (error + (w.size + 2) * 2.0**-52 * (size + error)) @ np.abs(w)
+        np.testing.assert_allclose(rounding.bound(None, None, w), expected, rtol=1e-12)
+        exponent, _ = single_precision_error(program[:-1], sums, *norms)
+        share = np.expm1(exponent.max(axis=1) + 4.0 * 1.01 * 2.0**-24)
+        magnitudes = rng.uniform(1.0, 2.0, (one.of_row.size, 1))
+        found = rounding.closer_bound(None, None, w, np.zeros(w.size, dtype=np.int64), magnitudes)
+        np.testing.assert_allclose(found, share / (1.0 - share) * magnitudes[:, 0], rtol=1e-6)
+        assert (found >= share / (1.0 - share) * magnitudes[:, 0]).all()
+
+
+def test_nothing_is_said_where_numbers_may_overflow():
+    far = NormClasses(np.array([1e19, 1.0]))
+    rounding = Rounding(RBF(gamma=1e-45).lower(), Sums.of_dense(4), far, far)
+    none = np.zeros(1, dtype=np.int64)
+    bound = rounding.closer_bound(None, none, np.ones(1), none, np.ones((2, 1)))
+    assert np.isinf(bound).all()
+    assert np.isinf(rounding.bound(None, none, np.ones(1))).all()

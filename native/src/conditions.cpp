@@ -29,6 +29,12 @@ class TwofoldSum {
     double high_ = 0.0, low_ = 0.0;
 };
 
+// Between the best gradients of either side.
+double middle(double least, double most) {
+    if (std::isinf(least)) return most;  // no variable can move one way: the other end decides
+    return std::isinf(most) ? least : 0.5 * (least + most);
+}
+
 struct Group {
     double least = kInfinity;  // m: smallest gradient among the variables that can grow
     double most = -kInfinity;  // M: largest among those that can shrink
@@ -36,9 +42,7 @@ struct Group {
     int64_t n_free = 0;
 
     double multiplier() const {
-        if (n_free > 0) return free_gradients.value() / static_cast<double>(n_free);
-        if (std::isinf(least)) return most;  // no variable can move one way: the other end decides
-        return std::isinf(most) ? least : 0.5 * (least + most);
+        return n_free > 0 ? free_gradients.value() / static_cast<double>(n_free) : middle(least, most);
     }
 };
 
@@ -48,27 +52,22 @@ class Levels {
     void see(bool can_grow, bool can_shrink, double low, double high) {
         if (can_grow) lowest_ = std::min(lowest_, low), above_ = std::min(above_, high);
         if (can_shrink) highest_ = std::max(highest_, high), below_ = std::max(below_, low);
-        if (can_grow && can_shrink) sum_low_ += low, sum_high_ += high, ++n_free_;
-        unknown_ |= std::isnan(low) || std::isnan(high);
+        if (can_grow && can_shrink) low_sum_.add(low), high_sum_.add(high), ++n_free_;
+        unknown_ |= !std::isfinite(low) || !std::isfinite(high);
     }
 
     // Between these, nothing is settled.
     std::pair<double, double> ends() const {
         if (unknown_) return {-kInfinity, kInfinity};
         const auto n_free = static_cast<double>(n_free_);
-        if (n_free_ > 0) return {sum_low_ / n_free, sum_high_ / n_free};
+        if (n_free_ > 0) return {low_sum_.value() / n_free, high_sum_.value() / n_free};
         return std::minmax({middle(lowest_, below_), middle(above_, highest_), above_, below_});
     }
 
   private:
-    static double middle(double least, double most) {
-        if (std::isinf(least) || std::isinf(most)) return std::isinf(least) ? most : least;
-        return 0.5 * (least + most);
-    }
-
     double above_ = kInfinity, lowest_ = kInfinity;     // of those that can grow: the true m is no larger, no smaller
     double below_ = -kInfinity, highest_ = -kInfinity;  // of those that can shrink: the true M is no smaller, no larger
-    double sum_low_ = 0.0, sum_high_ = 0.0;
+    TwofoldSum low_sum_, high_sum_;
     int64_t n_free_ = 0;
     bool unknown_ = false;
 };
@@ -76,14 +75,15 @@ class Levels {
 }  // namespace
 
 void find_settled(const DoubtfulPoint& point, bool* settled) {
+    struct Ends {
+        bool can_grow, can_shrink;
+        double low, high;
+    };
     const auto at = [&](int64_t u) {
-        struct {
-            bool can_grow, can_shrink;
-            double low, high;
-        } const found{point.beta[u]<point.upper[u], point.beta[u]> point.lower[u],
-                      point.gradient[u] - point.margin * point.doubt[u],
-                      point.gradient[u] + point.margin * point.doubt[u]};
-        return found;
+        const double beta = point.beta[u], gradient = point.gradient[u], off = point.margin * point.doubt[u];
+        const bool can_grow = beta < point.upper[u];
+        const bool can_shrink = beta > point.lower[u];
+        return Ends{can_grow, can_shrink, gradient - off, gradient + off};
     };
     const auto group_of = [&](int64_t u) {
         return point.groups == nullptr ? std::size_t{0} : static_cast<std::size_t>(point.groups[u]);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "mercer/parallel.hpp"
@@ -139,7 +138,7 @@ void gather(const KeptRows<Kept>& kept, Real* out, int64_t out_stride, int n_thr
 }
 
 template <class Real>
-void compact(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, int n_threads) {
+void compact_square(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, int n_threads) {
     if (n_stay == 0 || stay[n_stay - 1] == n_stay - 1) return;  // none but the last ones leave
     const auto height = std::min(kRowsMoved, n_stay);
     const auto moved = std::make_unique_for_overwrite<Real[]>(static_cast<std::size_t>(height * n_stay));
@@ -151,8 +150,8 @@ void compact(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, 
     }
 }
 
-template void compact(float*, int64_t, const int64_t*, int64_t, int);
-template void compact(double*, int64_t, const int64_t*, int64_t, int);
+template void compact_square(float*, int64_t, const int64_t*, int64_t, int);
+template void compact_square(double*, int64_t, const int64_t*, int64_t, int);
 template void gather(const KeptRows<double>&, double*, int64_t, int);
 template void gather(const KeptRows<double>&, float*, int64_t, int);
 template void gather(const KeptRows<float>&, double*, int64_t, int);

@@ -1,4 +1,4 @@
-// Bindings of what is read of kept rows.
+// Bindings of what is read of kept rows, and of matrices of working sets that come from them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -26,14 +26,14 @@ void mirror_rows_of(MatrixOf<float> matrix, int64_t n_known, int n_threads) {
 }
 
 template <class Real>
-void compact_square(MatrixOf<Real> matrix, ConstIndices stay, int n_threads) {
+void compact_square_of(MatrixOf<Real> matrix, ConstIndices stay, int n_threads) {
     const auto n_stay = static_cast<int64_t>(stay.shape(0));
     require(matrix.shape(1) <= 1 || matrix.stride(1) == 1, "the matrix must have contiguous rows");
     check_indices(stay.data(), n_stay, static_cast<int64_t>(std::min(matrix.shape(0), matrix.shape(1))));
     require(std::adjacent_find(stay.data(), stay.data() + n_stay, std::greater_equal<>()) == stay.data() + n_stay,
             "those who stay must rise");
     nb::gil_scoped_release release;
-    compact(matrix.data(), matrix.stride(0), stay.data(), n_stay, n_threads);
+    compact_square(matrix.data(), matrix.stride(0), stay.data(), n_stay, n_threads);
 }
 
 template <class Kept>
@@ -60,8 +60,8 @@ void gather_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<
     gather(kept, out.data(), out.stride(0), n_threads);
 }
 
-void square_of_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices columns,
-                    MatrixOf<const float> square, MatrixOf<float> out, int n_threads) {
+void gather_square_of(MatrixOf<const float> values, ConstIndices slots, ConstIndices columns,
+                      MatrixOf<const float> square, MatrixOf<float> out, int n_threads) {
     const KeptRows<float> kept = make_kept<float>(values, slots, columns, -1);
     const auto n_missing = std::count(kept.slots, kept.slots + kept.n_slots, int64_t{-1});
     require(kept.n_columns == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
@@ -127,7 +127,7 @@ void bind_combine_rows(nb::module_& m) {
 
 template <class Real>
 void bind_compact_square(nb::module_& m) {
-    m.def("compact_square", &compact_square<Real>, nb::arg("matrix").noconvert(), nb::arg("stay").noconvert(),
+    m.def("compact_square", &compact_square_of<Real>, nb::arg("matrix").noconvert(), nb::arg("stay").noconvert(),
           nb::arg("n_threads"));
 }
 
@@ -144,7 +144,7 @@ void bind_gather(nb::module_& m) {
     bind_combine_rows<float>(m);
     m.def("scatter_rows", &scatter_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
           nb::arg("columns").noconvert(), nb::arg("out").noconvert());
-    m.def("gather_square", &square_of_rows, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
+    m.def("gather_square", &gather_square_of, nb::arg("values").noconvert(), nb::arg("slots").noconvert(),
           nb::arg("columns").noconvert(), nb::arg("square").noconvert(), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
     m.def("mirror_rows", &mirror_rows_of, nb::arg("matrix").noconvert(), nb::arg("n_known"), nb::arg("n_threads"));

@@ -39,6 +39,11 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
             n_active};
 }
 
+void check_groups(const std::optional<ConstIndices>& groups, int64_t n, int64_t n_groups) {
+    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must tell several groups apart");
+    if (groups) check_indices(groups->data(), n, n_groups);
+}
+
 // A survey, and the arrays that it goes on reading.
 class SurveyOfArrays {
   public:
@@ -91,8 +96,7 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
     require(fits(values) && fits(linear) && fits(lower) && fits(upper) && fits(start) && (!ridge || fits(*ridge)) &&
                 (!groups || static_cast<int64_t>(groups->shape(0)) == n),
             "beta, values, linear, lower, upper, start, ridge and groups must have the same length");
-    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must tell several groups apart");
-    if (groups) check_indices(groups->data(), n, n_groups);
+    check_groups(groups, n, n_groups);
     auto multipliers = owned(std::vector<double>(static_cast<std::size_t>(n_groups)));
     const Conditions c =
         find_conditions({n, beta.data(), values.data(), linear.data(), lower.data(), upper.data(), start.data(),
@@ -101,20 +105,18 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
     return {multipliers, {c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded}};
 }
 
-auto settled(ConstDoubles beta, ConstDoubles lower, ConstDoubles upper, ConstDoubles gradient, ConstDoubles doubt,
-             double margin, std::optional<ConstIndices> groups, int64_t n_groups) {
+auto settled_of(ConstDoubles beta, ConstDoubles lower, ConstDoubles upper, ConstDoubles gradient, ConstDoubles doubt,
+                double margin, std::optional<ConstIndices> groups, int64_t n_groups) {
     const auto n = static_cast<int64_t>(beta.shape(0));
     auto fits = [n](const auto& array) { return static_cast<int64_t>(array.shape(0)) == n; };
     require(fits(lower) && fits(upper) && fits(gradient) && fits(doubt) && (!groups || fits(*groups)),
             "beta, lower, upper, gradient, doubt and groups must have the same length");
-    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must tell several groups apart");
-    if (groups) check_indices(groups->data(), n, n_groups);
-    auto* flags = new bool[static_cast<std::size_t>(n)];
-    nb::capsule owner(flags, [](void* p) noexcept { delete[] static_cast<bool*>(p); });
-    find_settled({n, beta.data(), lower.data(), upper.data(), gradient.data(), doubt.data(), margin,
-                  groups ? groups->data() : nullptr, n_groups},
-                 flags);
-    return nb::ndarray<nb::numpy, bool, nb::ndim<1>>(flags, {static_cast<std::size_t>(n)}, owner);
+    check_groups(groups, n, n_groups);
+    return owned_flags(static_cast<std::size_t>(n), [&](bool* flags) {
+        find_settled({n, beta.data(), lower.data(), upper.data(), gradient.data(), doubt.data(), margin,
+                      groups ? groups->data() : nullptr, n_groups},
+                     flags);
+    });
 }
 
 double twofold_sum(ConstDoubles values) { return find_sum(static_cast<int64_t>(values.shape(0)), values.data()); }
@@ -147,9 +149,9 @@ void bind_points(nb::module_& m) {
           nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
-    m.def("settled", &settled, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
-          nb::arg("gradient").noconvert(), nb::arg("doubt").noconvert(), nb::arg("margin"),
-          nb::arg("groups").noconvert().none(), nb::arg("n_groups"));
+    m.def("find_settled", &settled_of, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(),
+          nb::arg("upper").noconvert(), nb::arg("gradient").noconvert(), nb::arg("doubt").noconvert(),
+          nb::arg("margin"), nb::arg("groups").noconvert().none(), nb::arg("n_groups"));
     m.def("twofold_sum", &twofold_sum, nb::arg("values").noconvert());
     m.def("find_vertex", &vertex_of, nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("total"));

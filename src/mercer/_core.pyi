@@ -172,7 +172,7 @@ def conditions(
     groups: _Index | None,
     n_groups: int,
 ) -> tuple[_Float, tuple[float, float, float, float, float, int, int]]: ...
-def settled(
+def find_settled(
     beta: _Float,
     lower: _Float,
     upper: _Float,

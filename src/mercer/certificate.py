@@ -90,7 +90,7 @@ class Evidence:
         What is known is taken as known, but for a few values, which are evaluated again: NaN where they are off by more
         than `rounding` allows, for then the training data are others by now.
         """
-        beta, gram, quadratic = self.beta, self.gram(whole), 0.0
+        beta, gram, quadratic = self.beta, self.gram(whole or self.whole_again()), 0.0
         open_beta = beta
         if self.in_double is not None:
             rows, values = self.in_double
@@ -108,7 +108,16 @@ class Evidence:
 
     def whole(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
-        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else self.backend
+        return self._whole(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
+
+    def whole_again(self) -> Gram:
+        """Return the Gram matrix of all rows as the fit evaluated it, where its backend is still there.
+
+        For who notices, by what is known, whether the training data are what they were.
+        """
+        return self._whole(self.backend)
+
+    def _whole(self, backend: Backend | None) -> Gram:
         return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
 
     def gram(self, whole: Gram | None = None) -> Gram:
@@ -187,12 +196,14 @@ class Certificate:
         Costs half of the kernel values among the support vectors at a bound, and half of those among the others. What a
         fit has proved is held against them: where a value is not what it was, or the objectives are not within
         `objective_doubt`, the training data are others by now, which a warning says, and nothing changes. Changes that
-        neither tells are not noticed.
+        neither tells are not noticed; nor are any where the fit had the rows in a form of its own (bits, sparse form)
+        that is still there, for that is as it was.
 
         Parameters
         ----------
         whole : Gram, optional
-            Of all rows of the training data; one is made where none is at hand, once for each call.
+            Of all rows of the training data, as the fit evaluated it; one is made where none is at hand, once for each
+            call.
         """
         if self.evidence is None or not self.objective_doubt:
             return self

@@ -111,16 +111,19 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
     return Tasks([np.arange(codes.size)], np.array([[0, -1]] * len(positive)), positive, signs)  # type: ignore[arg-type]
 
 
-def _by_class(rows: IndexArray, codes: IndexArray) -> IndexArray:
-    classes = codes[rows]
-    return rows[classes.astype(np.min_scalar_type(classes.max(initial=0))).argsort(kind="stable")]  # short: by radix
-
-
 def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
     """Return the rows of each class, in order."""
-    order = codes.argsort(kind="stable")
+    order = _by_class(np.arange(codes.size), codes)
     edges = accumulate(np.bincount(codes, minlength=n_classes).tolist(), initial=0)
     return [order[first:end] for first, end in pairwise(edges)]
+
+
+def _by_class(rows: IndexArray, codes: IndexArray | None) -> IndexArray:
+    """These rows by class, in order within each."""
+    if codes is None:
+        return rows
+    classes = codes[rows]
+    return rows[classes.astype(np.min_scalar_type(classes.max(initial=0))).argsort(kind="stable")]  # short: by radix
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,20 +158,26 @@ class Machines:
     def coefficients(self) -> FloatArray:
         """Signed dual coefficients of every decision value over all training rows, (n, n_machines)."""
         if self.scheme == JOINT:
-            by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
-            return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
-        rows, found = self.support(np.zeros(self.n, dtype=np.int64))
+            return self._joint_coefficients
+        rows, found = self.support()
         beta = np.zeros((self.n, len(self.tasks)))
         beta[rows] = found
         return beta
 
-    def support(self, codes: IndexArray) -> tuple[IndexArray, FloatArray]:
-        """Return the rows with a coefficient other than 0, by class and in order, and these coefficients.
+    @property
+    def _joint_coefficients(self) -> FloatArray:
+        by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
+        return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
+
+    def support(self, codes: IndexArray | None = None) -> tuple[IndexArray, FloatArray]:
+        """Return the rows with a coefficient other than 0, in order or by class, and these coefficients.
+
+        Costs what they take: n_SV times n_machines numbers.
 
         Parameters
         ----------
-        codes : ndarray of int64 of shape (n,)
-            The class of each row.
+        codes : ndarray of int64 of shape (n,), optional
+            The class of each row, by which they are sorted.
 
         Returns
         -------
@@ -177,7 +186,7 @@ class Machines:
             Signed, of every decision value.
         """
         if self.scheme == JOINT:
-            of_all = self.coefficients
+            of_all = self._joint_coefficients
             rows = _by_class(np.flatnonzero(of_all.any(axis=1)), codes)
             return rows, of_all[rows]
         used = np.flatnonzero(self.solutions.beta)
@@ -189,7 +198,11 @@ class Machines:
         places[rows] = np.arange(rows.size)
         found = np.zeros((rows.size, len(self.tasks)))
         found[places[of_used], np.arange(len(self.tasks)).repeat(self.tasks.sizes)[used]] = self.solutions.beta[used]
-        return rows, self._as_they_predict(found)
+        if self.margins is not None or self.leanings is not None:
+            found = self._as_they_predict(found)
+            kept = found.any(axis=1)  # a constant machine has no support vectors
+            rows, found = rows[kept], found[kept]
+        return rows, found
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:
         """Decision values without biases at rows of a held matrix, (m, n_machines), where solvers have kept them."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import settled
+from mercer._core import find_settled
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem
@@ -182,7 +182,7 @@ def settle(
 def _settled(problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0) -> Flags:
     """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
     bounds = problem.lower, problem.upper
-    return settled(beta, *bounds, gradient, doubt, margin, problem.groups, problem.n_groups)
+    return find_settled(beta, *bounds, gradient, doubt, margin, problem.groups, problem.n_groups)
 
 
 def product_of(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:

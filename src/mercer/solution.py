@@ -315,7 +315,7 @@ class Solutions(Sequence[Solution]):
         for one in self:
             evidence = one.open_evidence
             if evidence is not None:
-                whole = whole or evidence.whole()
+                whole = whole or evidence.whole_again()
                 one.complete(whole)
         return combine([one.certificate for one in self])
 

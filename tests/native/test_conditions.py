@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="must have the same length"):
         _core.conditions(np.ones(2), np.ones(3), *[np.ones(2)] * 4, None, None, 1)
     with pytest.raises(ValueError, match="must have the same length"):
-        _core.settled(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
+        _core.find_settled(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
     with pytest.raises(ValueError, match="row indices must lie between"):
         settled([0.0, 1.0], 0.0, 0.0, groups=[0, 2], n_groups=2)
     with pytest.raises(ValueError, match="groups must tell several groups apart"):
@@ -145,7 +145,7 @@ def settled(beta, gradient, doubt, *, n_groups=1, groups=None, lower=0.0, upper=
     beta = np.asarray(beta, dtype=float)
     full = [np.broadcast_to(np.asarray(given, float), beta.shape).copy() for given in (lower, upper, gradient, doubt)]
     groups = None if groups is None else np.asarray(groups, dtype=np.int64)
-    return of.settled(beta, *full, margin, groups, n_groups).tolist()
+    return of.find_settled(beta, *full, margin, groups, n_groups).tolist()
 
 
 def test_what_is_settled_by_hand():

@@ -196,13 +196,13 @@ def test_squares_are_checked():
         _core.gather_square(square, np.array([0, -2, 3]), columns, square[:1, :1], square.copy(), 1)
 
 
-@pytest.mark.parametrize("slot", [-2, 3])
+@pytest.mark.parametrize("slot", [-1, 3])
 def test_slots_are_checked(slot):
     out = np.zeros((1, 4))
     with pytest.raises(ValueError, match="slots must be those of kept rows"):
-        _core.gather_rows(np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, out, 1)
+        _core.gather_rows(np.zeros((3, 4)), np.array([slot]), None, out, 1)
     with pytest.raises(ValueError, match="slots must be those of kept rows"):
-        _core.combine_rows(ISAS[0], np.zeros((3, 4)), np.array([min(slot + 1, 3)]), None, np.ones(1), np.zeros(4), 1)
+        _core.combine_rows(ISAS[0], np.zeros((3, 4)), np.array([slot]), None, np.ones(1), np.zeros(4), 1)
 
 
 def test_every_native_function_has_its_twin():

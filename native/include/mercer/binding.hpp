@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,15 @@ template <class Value>
 auto owned(std::vector<Value> values) {
     const std::size_t size = values.size();
     return owned_as(std::move(values), size);
+}
+
+// An array of so many flags, which fill(flags) has set.
+template <class Fill>
+auto owned_flags(std::size_t size, Fill fill) {
+    auto flags = std::make_unique<bool[]>(size);
+    fill(flags.get());
+    nb::capsule owner(flags.get(), [](void* p) noexcept { delete[] static_cast<bool*>(p); });
+    return nb::ndarray<nb::numpy, bool, nb::ndim<1>>(flags.release(), {size}, owner);
 }
 
 template <class Real>

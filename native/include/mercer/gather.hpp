@@ -1,4 +1,4 @@
-// Elements of kept rows, in double or in single precision: kept[slots[i]][columns[j]].
+// Elements of kept rows, in double or in single precision, and symmetric matrices that are made of them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads)
 
 // matrix[i][j] = matrix[stay[i]][stay[j]], in place, for indices that rise.
 template <class Real>
-void compact(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, int n_threads);
+void compact_square(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, int n_threads);
 
 // out[i][places[j]] = kept[slots[i]][j], from the last element to the first: where slots and places rise, the kept rows
 // may be the beginning of the same memory.

@@ -22,8 +22,8 @@ from mercer._reference.kept_rows import mirror_rows as mirror_rows
 from mercer._reference.kept_rows import scatter_rows as scatter_rows
 from mercer._reference.kkt import balance as balance
 from mercer._reference.kkt import conditions as conditions
+from mercer._reference.kkt import find_settled as find_settled
 from mercer._reference.kkt import largest_violation as largest_violation
-from mercer._reference.kkt import settled as settled
 from mercer._reference.kkt import twofold_sum as twofold_sum
 from mercer._reference.left_out import leave_out as leave_out
 from mercer._reference.lists import add_at as add_at

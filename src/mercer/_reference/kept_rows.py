@@ -1,4 +1,4 @@
-"""Elements and sums of kept rows."""
+"""Elements and sums of kept rows, and symmetric matrices that are made of them."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def conditions(
     )
 
 
-def settled(
+def find_settled(
     beta: FloatArray,
     lower: FloatArray,
     upper: FloatArray,
@@ -132,19 +132,23 @@ def settled(
         grow, shrink, least, most = can_grow[members], can_shrink[members], low[members], high[members]
         free = grow & shrink
         if n_groups == 0:
-            levels = np.zeros(1)
+            ends = np.zeros(1)
         elif free.any():  # they can move both ways, so m is at most their mean and M at least
-            levels = np.array([least[free].mean(), most[free].mean()])
+            ends = np.array([_mean(least[free]), _mean(most[free])])
         else:
             above = float(most[grow].min(initial=np.inf))  # the true m is no larger
             below = float(least[shrink].max(initial=-np.inf))  # the true M is no smaller
             lowest = float(least[grow].min(initial=np.inf))
             highest = float(most[shrink].max(initial=-np.inf))
-            levels = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
-        found[members] = (~shrink & (least > levels.max())) | (~grow & (most < levels.min()))
-        if n_groups and np.isnan(low[members] + high[members]).any():  # nobody knows the multiplier
+            ends = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
+        found[members] = (~shrink & (least > ends.max())) | (~grow & (most < ends.min()))
+        if n_groups and not np.isfinite([least, most]).all():  # nobody knows the multiplier
             found[members] = False
     return found
+
+
+def _mean(values: FloatArray) -> float:
+    return math.fsum(values) / values.size if np.isfinite(values).all() else float(values.mean())
 
 
 def _midpoint(least: float, most: float) -> float:

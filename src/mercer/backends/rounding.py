@@ -88,11 +88,7 @@ def single_precision_error(
     error, size : ndarray
         Of the shape of `left` times `right`. Infinite where nothing can be said; neither falls where a norm rises.
     """
-    return _where_known(*_follow(program, sums, left, right, centre))
-
-
-def _where_known(largest: FloatArray, size: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The error and the size, infinite where something on the way may overflow."""
+    largest, size, error = _follow(program, sums, left, right, centre)
     known = largest < _LARGEST  # False for NaN
     return np.where(known, error, np.inf), np.where(known, size, np.inf)
 
@@ -221,7 +217,7 @@ class NormClasses:
 
     def masses(self, rows: IndexArray | None, weights: FloatArray) -> FloatArray:
         """Return the sizes of weights of chosen rows, added up by class."""
-        return np.bincount(self.of(rows), np.abs(weights), _CLASSES).astype(np.float64, copy=False)
+        return np.bincount(self.of(rows), np.abs(weights), _CLASSES).astype(np.float64, copy=False)  # int64 of no rows
 
 
 class Rounding:
@@ -247,9 +243,8 @@ class Rounding:
     ) -> None:
         self._left, self._right = left, right
         norms = left.largest[:, None], right.largest
-        largest, size, error = _follow(program, sums, *norms, centre)
-        self.value_bound = float(size[0, 0])
-        self._error, self._size = _where_known(largest, size, error)
+        self.value_bound = float(_follow(program, sums, left.largest[:1], right.largest[:1], centre)[1][0])
+        self._error, self._size = single_precision_error(program, sums, *norms, centre)
         # As a share of the values found, beside 2^-121; only of exponentials.
         self._relative: FloatArray | None = None
         if program[-1][0] is Op.EXP:
@@ -281,7 +276,8 @@ class Rounding:
     def groups(self, right_rows: IndexArray | None, weights: FloatArray) -> IndexArray:
         """Return a group for each of `right_rows`, by norm, that :meth:`closer_bound` is closest with: 0, or 0 and 1.
 
-        A few rows far out would have the bound of all others be theirs: they come into a group of their own.
+        Of the rounding between a table and itself: bounds are those of rows of typical norm with each other. A few rows
+        far out would have the bound of all others be theirs: they come into a group of their own.
         """
         assert self._relative is not None
         own, mass = self._right.of(right_rows), self._right.masses(right_rows, weights)

@@ -186,7 +186,7 @@ def fit_command(
         from mercer.io.model_file import save_model
         from mercer.io.tables import read_table
         from mercer.model import fit_model
-        from mercer.report.prose import left_out, told_left_out
+        from mercer.report.prose import left_out, why_left_out
         from mercer.selection.progress import Progress, fit_progress
         from mercer.target import read_target
 
@@ -225,9 +225,9 @@ def fit_command(
     if interrupted and path.exists():
         raise Failure("interrupted", f"{path} is as it was", INTERRUPTED)
     save_model(path, model)
-    untold = [(column, reason) for column, reason in left_out(intake, model) if reason != DATES]  # those with a warning
-    for clause in told_left_out(untold):
-        say("note", clause)
+    for reason, columns in left_out(intake, model).items():
+        if reason != DATES:  # of which there has been a warning
+            say("note", why_left_out(reason, columns))
     print_fit(model)
     if model.certificate.status in _WHAT_NEXT:
         say("hint", _WHAT_NEXT[model.certificate.status])

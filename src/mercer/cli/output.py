@@ -12,7 +12,7 @@ from rich.text import Text
 from mercer.cli.talk import in_options, printable
 from mercer.model import Model
 from mercer.recipes import MemoryRecipe
-from mercer.report import prose
+from mercer.report import prose, words
 from mercer.study import Study
 from mercer.verification import Verification
 
@@ -61,8 +61,8 @@ def print_study(study: Study) -> None:
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
-    for clause in prose.told_left_out(prose.left_out(study.intake, study.model)):
-        out.print(f"{clause[0].upper()}{clause[1:]}.")
+    for reason, columns in prose.left_out(study.intake, study.model).items():
+        out.print(f"{words.capitalised(prose.why_left_out(reason, columns))}.")
 
 
 def print_fit(model: Model) -> None:

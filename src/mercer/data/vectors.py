@@ -98,7 +98,7 @@ class Dense(Vectors):
 
     @cached_property
     def column_means(self) -> FloatArray:
-        """The mean of each column, (p,); there must be a row and a column."""
+        """The mean of each column, (p,); ValueError where there is no row or no column."""
         return column_means(self.array)
 
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
@@ -160,7 +160,7 @@ class CSR(Vectors):
         """Return the chosen rows, a copied block."""
         block = CSR.__new__(CSR)  # of rows that have been checked
         block._hold(self.matrix[row_index(idx)])
-        block.copied_bytes = 0  # for a caller
+        block.copied_bytes = 0  # of what a caller gave
         return block
 
     def like(self, other: Data) -> Vectors:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,12 +52,52 @@ def border_of(scores: FloatArray, weights: FloatArray, share: float, data: Data)
 def missing_below(
     scores: FloatArray, weights: FloatArray, share: float, data: Data, border: float, width: float
 ) -> float:
-    """Return which share of the weight ought to be below the border but is on it; 0 where it need not be divided."""
-    _, ranked, below, count = _ranked(scores, weights, share, data)
-    if not count or ranked[count - 1] < border or ranked[count] > border + width:
+    """Return which share of the weight ought to be below the border but is on it; 0 where it need not be divided.
+
+    On it are scores from the border up to `width` above, which rounding alone tells apart: that some row, with all its
+    copies, would find room below is asked of each, for their order says nothing.
+    """
+    order = np.argsort(scores, kind="stable")
+    order = order[weights[order] > 0.0]
+    ranked, below = scores[order], np.cumsum(weights[order])
+    first, last = np.searchsorted(ranked, border), np.searchsorted(ranked, border + width, side="right")
+    outside = float(below[first - 1]) if first else 0.0
+    room = share * float(below[-1]) * (1.0 + 1e-12) - outside
+    if first == last or float(below[last - 1]) - outside <= room:
         return 0.0
-    outside = int(np.searchsorted(ranked, border))
-    return share - float(below[outside - 1] if outside else 0.0) / float(below[-1])
+    on_it = order[first:last]
+    if weights[on_it].min() > room:
+        return 0.0
+    alike: dict[Hashable, float] = {}
+    for key, weight in zip(_keys(data.rows(on_it)), weights[on_it].tolist(), strict=True):
+        alike[key] = alike.get(key, 0.0) + weight
+    return share - outside / float(below[-1]) if min(alike.values()) <= room else 0.0
+
+
+def _keys(rows: Data) -> list[Hashable]:
+    """Something for each row that is the same for copies of it alone."""
+    stored = _stored(rows)
+    if sparse.issparse(stored):
+        stored = stored.copy()
+        stored.eliminate_zeros()
+        ends = stored.indptr
+        return [
+            (stored.indices[first:end].tobytes(), stored.data[first:end].tobytes())
+            for first, end in pairwise(ends.tolist())
+        ]
+    if stored.dtype == object:
+        return [
+            tuple(row) if isinstance(row, list | np.ndarray) else frozenset(row) if isinstance(row, set) else row
+            for row in stored
+        ]
+    return [row.tobytes() for row in stored + 0.0]  # -0 is 0
+
+
+def _stored(rows: Data) -> Any:
+    if isinstance(rows, Precomputed):
+        return rows.array
+    assert isinstance(rows, (Structured, Vectors))
+    return rows.stored
 
 
 def _ranked(
@@ -77,11 +120,7 @@ def _ranked(
 
 def _are_copies(rows: Data) -> bool:
     """Whether all rows are the same."""
-    if isinstance(rows, Precomputed):
-        stored = rows.array
-    else:
-        assert isinstance(rows, (Structured, Vectors))
-        stored = rows.stored
+    stored = _stored(rows)
     if sparse.issparse(stored):
         return not (abs(stored - stored[np.zeros(rows.n, dtype=np.int64)]) > 0.0).nnz
     return all(np.array_equal(row, stored[0]) if isinstance(row, np.ndarray) else row == stored[0] for row in stored)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mercer._core import fold, gather_rows, without
 from mercer.backends import Backend, Tiles, select_backend
-from mercer.data import Data, Precomputed
+from mercer.data import Data, Dense, Precomputed
 from mercer.gram.arena import Arena
 from mercer.gram.keep import Keep
 from mercer.gram.kept_rows import add_to
@@ -120,9 +120,12 @@ class Gram:
 
     @property
     def lasting_backend(self) -> Backend | None:
-        """The backend, for who wants the same values later; None where the form of the rows that it has is large."""
+        """The backend, for who wants the same values later; None where what it has made of the rows is large.
+
+        Nor where it reads a sparse matrix in place: who changes that later could have it read what is not there.
+        """
         backend = self._store.backend
-        return backend if backend.form_bytes <= _LASTING_BYTES else None
+        return backend if isinstance(self.data, Dense) and backend.form_bytes <= _LASTING_BYTES else None
 
     @property
     def n_values(self) -> int:

@@ -12,6 +12,7 @@ from mercer.model import Model
 from mercer.report.of_classes import OfClasses
 from mercer.report.of_numbers import OfNumbers
 from mercer.report.voice import Voice
+from mercer.report.words import capitalised
 from mercer.report.words import count as count
 from mercer.report.words import duration as duration
 from mercer.report.words import interval as interval
@@ -33,9 +34,6 @@ MAX_UNFINISHED = 6
 
 VOICES: dict[str, Voice] = {"classification": OfClasses(), "regression": OfNumbers()}
 """What there is to say of each task."""
-
-
-_MOST_NAMES = 6  # of columns, in a line
 
 
 def voice_of(study: Study) -> Voice:
@@ -208,7 +206,7 @@ def cautions(study: Study) -> list[str]:
     notes = []
     found, intake = study.search, study.intake
     if intake.truth.reading:
-        notes.append(intake.truth.reading[0].upper() + intake.truth.reading[1:])
+        notes.append(capitalised(intake.truth.reading))
     if found.stopped:
         why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
         notes.append(
@@ -250,27 +248,20 @@ def _unfinished(cells: list[Cell]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def left_out(intake: Intake, model: Model) -> list[tuple[str, str]]:
-    """Columns that are not used, with reasons."""
+def left_out(intake: Intake, model: Model) -> dict[str, list[str]]:
+    """Columns that are not used, by reason; of pictures there are hundreds."""
     constant = dict.fromkeys(model.encoder.constant_, "one value only in the training rows")
-    return list((intake.left_out | constant).items())
-
-
-def told_left_out(left_out: list[tuple[str, str]]) -> list[str]:
-    """A clause for each reason, with the columns that are left out for it; a table of pictures has hundreds."""
     columns: dict[str, list[str]] = {}
-    for column, reason in left_out:
-        columns.setdefault(reason, []).append(repr(column))
-    return [
-        f"column {names[0]} was left out: {reason}"
-        if len(names) == 1
-        else f"{len(names)} columns were left out ({_and(_few(names))}): {reason}"
-        for reason, names in columns.items()
-    ]
+    for column, reason in (intake.left_out | constant).items():
+        columns.setdefault(reason, []).append(column)
+    return columns
 
 
-def _few(names: list[str]) -> list[str]:
-    return names if len(names) <= _MOST_NAMES else [*names[: _MOST_NAMES - 1], f"{len(names) - _MOST_NAMES + 1} more"]
+def why_left_out(reason: str, columns: list[str]) -> str:
+    """A clause about columns that are not used."""
+    if len(columns) == 1:
+        return f"column {columns[0]!r} was left out: {reason}"
+    return f"{len(columns)} columns were left out ({listing(columns, most=5)}): {reason}"
 
 
 def looked_at(opening: Opening) -> str:

@@ -32,6 +32,11 @@ def decimals_of(value: Interval) -> int:
     return max(3, 1 - math.floor(math.log10(width))) if width > 0.0 else 3
 
 
+def capitalised(clause: str) -> str:
+    """A clause with a capital at its beginning."""
+    return clause[0].upper() + clause[1:]
+
+
 def count(number: int, noun: str) -> str:
     """A number of things: 1 row, 2 rows."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 IndexArray = npt.NDArray[np.int64]
 
-# A working set has no less than this part of the rows, for every round looks at all; so many rows do.
+# A working set has one in so many rows at least, for every round looks at all: more where margins are soft, and each
+# variable moves but once or twice. It need not have more than so many.
 _SHARE, _SHARE_OF_SOFT, _ENOUGH = 15, 9, 4096
-_FIRST_SET = 2048  # nor more before anybody has moved
-_PER_MOVED = 3  # nor more than this times those that moved in the last round: kernel values of the others were in vain
+_FIRST_SET = 2048  # that it need not exceed before anybody has moved
+_PER_MOVED = 3  # nor this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
 _MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
@@ -97,13 +98,14 @@ class BatchSMO(Solver[BatchState]):
         )
         state.begins_anew = start is None
         state.largest_diagonal = gram.largest_diagonal
-        state.single = single_precision_helps(problem.n, reach(problem, gram))
+        reach_of_one = reach(problem, gram)
+        state.single = single_precision_helps(problem.n, reach_of_one)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
         has_rows = state.cache is not None
-        soft = not problem.start.any() and reach(problem, gram) < _MILD and not gram.values_are_dear
-        state.least_share = 1.0 / (_SHARE_OF_SOFT if soft else _SHARE)
-        state.sizes = working_sets(gram, problem.n_rows, reach(problem, gram), beside_rows=has_rows)
+        soft = not problem.start.any() and reach_of_one < _MILD and not gram.values_are_dear
+        state.share = _SHARE_OF_SOFT if soft else _SHARE
+        state.sizes = working_sets(gram, problem.n_rows, reach_of_one, beside_rows=has_rows)
         if not state.takes_everything:
             state.ledger = Ledger(state.values, state.rows, beta)
             if not problem.start.any():
@@ -310,7 +312,7 @@ class BatchSMO(Solver[BatchState]):
     def _select(self, state: BatchState) -> IndexArray:
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
         most = _FIRST_SET if state.n_moved is None else _PER_MOVED * state.n_moved
-        wanted = max(room, min(state.least_share * state.problem.n_rows, _ENOUGH, most))
+        wanted = max(room, min(state.problem.n_rows / state.share, _ENOUGH, most))
         size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
         if state.covers or state.n_active <= size:
             state.holds_all = True

@@ -58,7 +58,7 @@ class BatchState(State):
     covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
     single: bool = False  # whether kernel values are evaluated in single precision
     sizes: tuple[int, ...] = ()  # of working sets
-    least_share: float = 0.0  # of all rows, in these
+    share: int = 1  # one row in so many is in a working set, at least
     largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
@@ -66,7 +66,7 @@ class BatchState(State):
     holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether pair steps have given way to Newton steps
     at_zero: float = math.inf  # the violation of beta = 0, where that is known
-    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # set, as it was chosen
+    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # working set, as it was chosen
     n_moved: int | None = None  # in the last round
     ledger: Ledger | None = None  # until the first true gradient
     isa: str = field(default_factory=select_isa)  # of the native code
