@@ -37,7 +37,12 @@ class Border:
 
 def border_of(scores: FloatArray, weights: FloatArray, share: float, data: Data) -> Border:
     """Return what is above the scores of at most this share of the rows, by weight, and of as many as possible."""
-    order, ranked, below, count = _ranked(scores, weights, share, data)
+    order, ranked, below = _ranked(scores, weights)
+    count = int(np.searchsorted(below, _room(share, below), side="right"))
+    if count and ranked[count] == ranked[count - 1]:
+        alike = np.flatnonzero(ranked == ranked[count])
+        if len(set(_keys(data.rows(order[alike])))) == 1:  # together copies are one row of their weight
+            count = int(alike[0])
     tied = np.empty(0, dtype=np.int64)
     if count and ranked[count] == ranked[count - 1]:
         first, last = np.searchsorted(ranked, ranked[count]), np.searchsorted(ranked, ranked[count], side="right")
@@ -57,12 +62,10 @@ def missing_below(
     On it are scores from the border up to `width` above, which rounding alone tells apart: that some row, with all its
     copies, would find room below is asked of each, for their order says nothing.
     """
-    order = np.argsort(scores, kind="stable")
-    order = order[weights[order] > 0.0]
-    ranked, below = scores[order], np.cumsum(weights[order])
+    order, ranked, below = _ranked(scores, weights)
     first, last = np.searchsorted(ranked, border), np.searchsorted(ranked, border + width, side="right")
     outside = float(below[first - 1]) if first else 0.0
-    room = share * float(below[-1]) * (1.0 + 1e-12) - outside
+    room = _room(share, below) - outside
     if first == last or float(below[last - 1]) - outside <= room:
         return 0.0
     on_it = order[first:last]
@@ -100,27 +103,13 @@ def _stored(rows: Data) -> Any:
     return rows.stored
 
 
-def _ranked(
-    scores: FloatArray, weights: FloatArray, share: float, data: Data
-) -> tuple[IndexArray, FloatArray, FloatArray, int]:
-    """Rows by score, the scores, the weight up to each, and how many of them add up to this share at most.
-
-    Copies of a row are all among these or none of them is, for together they are one row of their weight.
-    """
+def _ranked(scores: FloatArray, weights: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:
+    """Rows that have a weight, by score; the scores, and the weight up to each."""
     order = np.argsort(scores, kind="stable")
     order = order[weights[order] > 0.0]
-    ranked, below = scores[order], np.cumsum(weights[order])
-    count = int(np.searchsorted(below, share * below[-1] * (1.0 + 1e-12), side="right"))
-    if count and ranked[count] == ranked[count - 1]:
-        alike = np.flatnonzero(ranked == ranked[count])
-        if _are_copies(data.rows(order[alike])):
-            count = int(alike[0])
-    return order, ranked, below, count
+    return order, scores[order], np.cumsum(weights[order])
 
 
-def _are_copies(rows: Data) -> bool:
-    """Whether all rows are the same."""
-    stored = _stored(rows)
-    if sparse.issparse(stored):
-        return not (abs(stored - stored[np.zeros(rows.n, dtype=np.int64)]) > 0.0).nnz
-    return all(np.array_equal(row, stored[0]) if isinstance(row, np.ndarray) else row == stored[0] for row in stored)
+def _room(share: float, below: FloatArray) -> float:
+    """The weight that has room below a border, but for rounding."""
+    return share * float(below[-1]) * (1.0 + 1e-12)
