@@ -14,6 +14,7 @@ NB_MODULE(_core, m) {
     m.doc() = "Native core of mercer: kernel tiles, block solvers, working sets.";
 
     bind_tiles(m);
+    bind_variable_tiles(m);
     bind_strings(m);
     bind_gather(m);
     bind_points(m);

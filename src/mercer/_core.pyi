@@ -226,6 +226,30 @@ MANY_FREE: int
 MANY_FREE_PRECISE: int
 EXACT_FREE: int
 
+class VariableTiles:
+    def __init__(
+        self,
+        isa: str,
+        kernel: CompiledKernel,
+        table: Table,
+        centre: _Float | None,
+        rows: _Index | None,
+        owners: _Index | None,
+        n_threads: int,
+        one_thread_values: int,
+    ) -> None: ...
+    def square(self, chosen: _Index, out: _Single) -> int: ...
+    def follow(
+        self,
+        cols: _Index,
+        changes: _Float,
+        active: _Index | None,
+        gradient: _Float,
+        chosen: _Index,
+        matrix: _Real | None,
+        places: _Index,
+    ) -> int: ...
+
 class BlockLimits:
     def __init__(
         self,

@@ -71,8 +71,8 @@ auto owned_flags(std::size_t size, Fill fill) {
     return nb::ndarray<nb::numpy, bool, nb::ndim<1>>(flags.release(), {size}, owner);
 }
 
-template <class Real>
-void check_padded(const MatrixOf<const Real>& matrix, int64_t size) {
+template <class Matrix>
+void check_padded(const Matrix& matrix, int64_t size) {
     require(static_cast<int64_t>(matrix.shape(0)) == size && static_cast<int64_t>(matrix.shape(1)) >= padded(size) &&
                 (size <= 1 || matrix.stride(0) >= padded(size)) && (size == 0 || matrix.stride(1) == 1),
             "the matrix must have a row per variable, padded with zeros to a multiple of 16 columns");
@@ -91,5 +91,6 @@ void bind_sparse_form(nb::module_& module);
 void bind_spread(nb::module_& module);
 void bind_strings(nb::module_& module);
 void bind_tiles(nb::module_& module);
+void bind_variable_tiles(nb::module_& module);
 
 }  // namespace mercer

@@ -10,7 +10,7 @@ from typing import TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import fold, gather_rows, without
+from mercer._core import VariableTiles, fold, gather_rows, without
 from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Dense, Precomputed
 from mercer.gram.arena import Arena
@@ -200,6 +200,17 @@ class Gram:
     def tiles(self) -> Tiles | None:
         """What native code needs to evaluate values of the origin by itself; None for kernels that Python evaluates."""
         return self._store.backend.tiles(self.data)
+
+    def variable_tiles(self, owners: IndexArray | None) -> VariableTiles | None:
+        """Return what evaluates values between variables in one native call: `owners` are their rows of these.
+
+        None where rows are looked up, or Python evaluates the kernel.
+        """
+        tiles = None if self._store.kept_width else self.tiles
+        if tiles is None:
+            return None
+        table = tiles.isa, tiles.kernel, tiles.table, tiles.centre
+        return VariableTiles(*table, self._idx, owners, self.n_threads, tiles.one_thread_values)
 
     def count(self, n_values: int) -> None:
         """Note kernel values that native code has evaluated by itself."""

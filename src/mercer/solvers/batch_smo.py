@@ -23,7 +23,7 @@ from mercer.solvers.sizes import reach, working_sets
 from mercer.solvers.working_matrix import working_matrix
 
 if TYPE_CHECKING:
-    from mercer._core import Block
+    from mercer._core import Block, VariableTiles
 
 IndexArray = npt.NDArray[np.int64]
 
@@ -34,6 +34,7 @@ _FIRST_SET = 2048  # that it need not exceed before anybody has moved
 _PER_MOVED = 3  # nor this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
+_LEAST_COLUMNS = 16  # that all rows are multiplied by in one call
 _MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
@@ -102,6 +103,8 @@ class BatchSMO(Solver[BatchState]):
         state.single = single_precision_helps(problem.n, reach_of_one)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
+        elif state.single and not gram.values_are_dear:
+            state.tiles = state.values.variable_tiles(state.rows)
         has_rows = state.cache is not None
         soft = not problem.start.any() and reach_of_one < _MILD and not gram.values_are_dear
         state.share = _SHARE_OF_SOFT if soft else _SHARE
@@ -140,7 +143,7 @@ class BatchSMO(Solver[BatchState]):
         if state.cache is not None:
             state.cache.forget()
         if not state.single:
-            state.cache = None
+            state.cache = state.tiles = None
         state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> Kept | None:
@@ -260,17 +263,48 @@ class BatchSMO(Solver[BatchState]):
         if state.covers:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
             return moved.size > 0
+        if state.single and state.tiles is not None:
+            yield from self._rise_by_tiles(state, state.tiles, chosen, moved, cols, weights)
+        else:
+            yield from self._rise_by_rows(state, chosen, moved, cols, weights)
+        if state.problem.ridge is not None:
+            add_at(state.gradient, cols, state.problem.ridge[cols] * weights)
+        return moved.size > 0
+
+    def _rise_by_tiles(
+        self,
+        state: BatchState,
+        tiles: VariableTiles,
+        chosen: IndexArray,
+        moved: IndexArray,
+        cols: IndexArray,
+        weights: FloatArray,
+    ) -> Iterator[None]:
+        """Add what moves make of it to the gradient, in one native call or a few."""
+        matrix = state.working.values if state.working is not None and _knows(state, chosen, moved) else None
+        width = max(_LEAST_COLUMNS, state.values.values_per_call // state.values.n)
+        for first in range(0, cols.size, width):
+            some = slice(first, first + width)
+            at_hand = chosen, matrix, moved[some]
+            n_values = tiles.follow(cols[some], weights[some], state.active_rows, state.gradient, *at_hand)
+            state.values.count(n_values)
+            yield
+
+    def _rise_by_rows(
+        self, state: BatchState, chosen: IndexArray, moved: IndexArray, cols: IndexArray, weights: FloatArray
+    ) -> Iterator[None]:
+        """The same, row by row as they are kept, or as the Gram matrix gives them."""
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         rows, own = state.active_rows, state.rows_of(chosen)
-        bare = state.problem.ridge is None  # K[W, W] is there, and nothing has been added to it
+        knows = _knows(state, chosen, moved)
         if state.single and state.cache is not None:
             assert state.working is not None
-            known = (own, moved, state.working.values[:, : chosen.size]) if bare and rows is not None else None
+            known = (own, moved, state.working.values[:, : chosen.size]) if knows and rows is not None else None
             n_moves = None if state.ledger is None else state.ledger.n_moves
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known, n_moves)
             state.count_memory()
         else:
-            if bare and (rows is not None or own.size * moved.size > _WORTH_A_LIST * state.values.n):
+            if knows:
                 own_rise = _times_changes(state, chosen, moved, weights)
                 if state.rows is None:
                     add_at(rise, own, own_rise)
@@ -285,9 +319,6 @@ class BatchSMO(Solver[BatchState]):
                 both += rise
             else:
                 state.gradient += rise[state.rows]
-        if state.problem.ridge is not None:
-            add_at(state.gradient, cols, state.problem.ridge[cols] * weights)
-        return moved.size > 0
 
     def _noise(self, state: BatchState) -> float:
         """About how far rounding in single precision has put the gradient off since it was last true."""
@@ -335,6 +366,12 @@ def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, floa
     gradient, used = state.problem.linear.copy(), np.flatnonzero(point != 0.0)
     yield from state.gram.accumulate(gradient, used, point[used], single=state.single)
     return -0.5 * inner(point, gradient + state.problem.linear)
+
+
+def _knows(state: BatchState, chosen: IndexArray, moved: IndexArray) -> bool:
+    """Whether the matrix of the working set spares values of its own rows, and nothing has been added to it."""
+    few = state.active_rows is None and chosen.size * moved.size <= _WORTH_A_LIST * state.values.n
+    return state.problem.ridge is None and not few
 
 
 def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, changes: FloatArray) -> FloatArray:

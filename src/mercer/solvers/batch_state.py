@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import Survey, without
+from mercer._core import Survey, VariableTiles, without
 from mercer.gram import Gram
 from mercer.isa import select_isa
 from mercer.problems import Problem
@@ -52,6 +52,7 @@ class BatchState(State):
     max_iter: int = -1
     working: WorkingMatrix | None = None  # of the last round; K itself where the working set is everything
     cache: RowCache | None = None
+    tiles: VariableTiles | None = None  # for values in single precision, where these are cheap
     begins_anew: bool = False  # at the problem's own start
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     active_rows: IndexArray | None = None  # of `values` that these belong to

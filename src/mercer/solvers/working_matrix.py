@@ -78,6 +78,12 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
         matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
         return _held(state, chosen, matrix, matrix, chosen.size)
     state.working = None  # or the arena could not give it up before it has more
+    if state.single and state.tiles is not None:
+        matrix = padded_block(chosen.size, chosen.size, dtype, arena, is_clear=False)
+        state.values.count(state.tiles.square(chosen, matrix))
+        yield
+        state.count_memory()
+        return _held(state, chosen, matrix, matrix, 0)
     matrix = padded_block(chosen.size, chosen.size, dtype, arena)
     rows = state.rows_of(chosen)
     if state.takes_everything:
