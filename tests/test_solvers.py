@@ -464,7 +464,7 @@ def test_a_part_that_its_own_rule_does_not_fit_says_nothing(make, gamma, monkeyp
     monkeypatch.setattr(batch_smo, "_MOSTLY_FREE", np.inf)  # asked first, of a smaller part
     assert solve(problem, gram).n_kernel_values < 1.1 * found.n_kernel_values
     monkeypatch.setattr(batch_smo, "_AGREED", -np.inf)
-    assert found.n_kernel_values < 0.9 * solve(problem, gram).n_kernel_values
+    assert found.n_kernel_values < 0.95 * solve(problem, gram).n_kernel_values
 
 
 # Limits.
@@ -1008,7 +1008,7 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
         if problem.ridge is not None:
             expected += np.diag(problem.ridge[covered])
         np.testing.assert_allclose(state.working.values[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
-        assert not state.working.values[:, sizes[-1] :].any()
+        assert not state.working.values[:, sizes[-1] : -(-sizes[-1] // 16) * 16].any()  # as far as vectors reach
     assert sizes[0] > sizes[-1]
     assert counts[0] == counts[-1]
     true = gram.matvec(state.beta) + problem.linear

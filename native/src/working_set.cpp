@@ -15,6 +15,7 @@ constexpr int64_t kMostInBlock = 16;  // places whose worst violation is noted
 constexpr int64_t kBlocks = 4;        // for each one that is wanted: most of these are in blocks of their own then
 constexpr int64_t kPart = 512;        // places that are gone through at a time: they stay in the nearest cache
 constexpr int kHalvings = 12;         // of the interval that a bar is looked for in
+constexpr double kMargin = 0.125;     // of the violation: who is closer to violating may come to it by the next moves
 
 int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
@@ -211,6 +212,8 @@ void Survey::look(const Variables& variables) {
             level.n_free > 0 ? level.sum / static_cast<double>(level.n_free) : 0.5 * level.least + 0.5 * level.most;
         // Without equality constraints every multiplier is 0: growing violates when g < 0, shrinking when g > 0.
         if (v_.groups == nullptr) level.least = level.most = level.middle = 0.0;
+        const double margin = kMargin * std::max(0.0, level.most - level.least);
+        level.highest = level.most + margin, level.lowest = level.least - margin;
     }
 }
 
@@ -255,7 +258,7 @@ auto Survey::with_keeping(Visit visit) const {
     return with_levels([&](auto level_of) {
         return visit([level_of, growing = growing_.data(), shrinking = shrinking_.data()](int64_t k) {
             const double grower = growing[k], shrinker = shrinking[k];
-            return (grower == shrinker) | (grower <= level_of(k).most) | (shrinker >= level_of(k).least);
+            return (grower == shrinker) | (grower <= level_of(k).highest) | (shrinker >= level_of(k).lowest);
         });
     });
 }

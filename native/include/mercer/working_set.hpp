@@ -29,7 +29,8 @@ class Survey {
     double violation() const { return violation_; }  // the largest KKT violation
     int64_t n_free() const { return n_free_; }       // variables strictly inside their box
 
-    // Active variables that are free, or that can move and are not beyond all others on the right side.
+    // Active variables that are free, or that can move and are not beyond all others on the right side by more than an
+    // eighth of the violation.
     int64_t n_kept() const;
     std::vector<int64_t> kept() const;
     std::vector<int64_t> dropped() const;  // all other active ones
@@ -49,6 +50,7 @@ class Survey {
         double sum = 0.0;          // of the gradients of free variables
         int64_t n_free = 0;
         double middle = 0.0;  // their mean; or else between m and M
+        double highest = -kInfinity, lowest = kInfinity;  // that who can grow and who can shrink is worth keeping at
     };
 
     class Chosen;

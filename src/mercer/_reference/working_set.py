@@ -13,6 +13,8 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+_MARGIN = 0.125
+
 
 def survey(
     beta: FloatArray,
@@ -25,13 +27,14 @@ def survey(
 ) -> tuple[float, int, IndexArray]:
     """Return the largest violation, the number of free variables, and the active variables worth keeping.
 
-    A variable at a bound that is on the right side of everybody who can move the other way is not: it would not be
-    chosen soon. Nor is one that cannot move at all.
+    A variable at a bound that is on the right side of everybody who can move the other way, by more than an eighth of
+    the violation in its group, is not: it would not be chosen soon. Nor is one that cannot move at all.
     """
     at = np.arange(beta.size) if active is None else active
     group, g, can_grow, can_shrink, m, M, _ = _known(beta, gradient, lower, upper, groups, n_groups, at)
     part = gradient[at], lower[at], upper[at], None if groups is None else groups[at], n_groups
-    keep = (can_grow & (can_shrink | (g <= M[group]))) | (can_shrink & (g >= m[group]))
+    margin = _MARGIN * np.maximum(0.0, M - m)
+    keep = (can_grow & (can_shrink | (g <= (M + margin)[group]))) | (can_shrink & (g >= (m - margin)[group]))
     return largest_violation(beta[at], *part), int(np.count_nonzero(can_grow & can_shrink)), at[keep]
 
 
