@@ -104,7 +104,7 @@ class Pieces:
             return
         if piece.mapping is not None:
             try:
-                piece.mapping.madvise(mmap.MADV_FREE, 0, piece.touched)
+                piece.mapping.madvise(mmap.MADV_FREE, 0, _in_pages(piece.touched))
             except OSError:  # of memory that has been locked meanwhile, say
                 return
         self._idle.append(piece)
@@ -165,13 +165,18 @@ def _lacking(n_bytes: int) -> MemoryError:
 
 def _mapped(n_bytes: int) -> Piece:
     try:
-        mapping = mmap.mmap(-1, -(-n_bytes // _HUGE_PAGE) * _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        mapping = mmap.mmap(-1, _in_pages(n_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise _lacking(n_bytes) from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # of systems without them
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return Piece(mapping, np.frombuffer(mapping, dtype=np.uint8))
+
+
+def _in_pages(n_bytes: int) -> int:
+    """Bytes of whole pages: to take a part of one back, the system would break it up first."""
+    return -(-n_bytes // _HUGE_PAGE) * _HUGE_PAGE
 
 
 def _addresses_are_limited() -> bool:
