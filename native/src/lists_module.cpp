@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mercer/binding.hpp"
+#include "mercer/lists.hpp"
 
 namespace mercer {
 namespace {
@@ -27,18 +28,8 @@ nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::opti
     require(n >= 0, "n must not be negative");
     check_indices(own.data(), static_cast<int64_t>(own.shape(0)), n);
     if (places) check_indices(places->data(), static_cast<int64_t>(places->shape(0)), n);
-    std::vector<char> wanted(static_cast<std::size_t>(n), places ? 0 : 1);
-    if (places)
-        for (std::size_t k = 0; k < places->shape(0); ++k) wanted[static_cast<std::size_t>(places->data()[k])] = 1;
-    for (std::size_t k = 0; k < own.shape(0); ++k) wanted[static_cast<std::size_t>(own.data()[k])] = 0;
-    std::vector<int64_t> left(static_cast<std::size_t>(n) + 1);  // with a place for what is not wanted
-    std::size_t size = 0;
-    for (int64_t i = 0; i < n; ++i) {
-        left[size] = i;
-        size += wanted[static_cast<std::size_t>(i)] ? 1 : 0;
-    }
-    left.resize(size);
-    return owned(std::move(left));
+    return owned(places_without(own.data(), static_cast<int64_t>(own.shape(0)), places ? places->data() : nullptr,
+                                places ? static_cast<int64_t>(places->shape(0)) : 0, n));
 }
 
 // Each number of `idx` once, in the order of where each is last, and where each of `idx` is among these.

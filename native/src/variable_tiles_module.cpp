@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mercer/binding.hpp"
+#include "mercer/lists.hpp"
 #include "mercer/sums.hpp"
 #include "mercer/tile_request.hpp"
 
@@ -26,16 +27,16 @@ class VariableTiles {
         : native_(implementation(isa)),
           request_(make_request(native_, kernel, table, rows, table, rows, centre, n_threads)),
           centre_(centre),
-          rows_(rows),
-          owners_(owners),
+          rows_(copy_of(rows)),
+          owners_(copy_of(owners)),
           n_rows_(request_.left.count),
           n_variables_(owners ? static_cast<int64_t>(owners->shape(0)) : n_rows_),
+          has_owners_(owners.has_value()),
           n_threads_(n_threads),
           one_thread_values_(one_thread_values) {
-        if (!owners_) return;
-        check_indices(owners_->data(), n_variables_, n_rows_);
-        is_doubled_ = n_variables_ == 2 * n_rows_;
-        for (int64_t u = 0; u < n_variables_ && is_doubled_; ++u) is_doubled_ = owners_->data()[u] == u % n_rows_;
+        check_indices(owners_.data(), static_cast<int64_t>(owners_.size()), n_rows_);
+        is_doubled_ = has_owners_ && n_variables_ == 2 * n_rows_;
+        for (int64_t u = 0; u < n_variables_ && is_doubled_; ++u) is_doubled_ = owners_[at(u)] == u % n_rows_;
     }
     VariableTiles(const VariableTiles&) = delete;
 
@@ -52,9 +53,9 @@ class VariableTiles {
         return size * size;
     }
 
-    // Adds what the moves of `cols` by `changes` make of it to the gradient of all variables whose row is among `active`
-    // ones (all where there is no list). Where K[cols, chosen] is at hand, as rows `places` of `matrix`, values of
-    // `chosen` come from there. Returns how many values were evaluated.
+    // Adds what the moves of `cols` by `changes` make of it to the gradient of all variables whose row is among
+    // `active` ones (all where there is no list). Where K[cols, chosen] is at hand, as rows `places` of `matrix`,
+    // values of `chosen` come from there. Returns how many values were evaluated.
     int64_t follow(ConstIndices cols, ConstDoubles changes, std::optional<ConstIndices> active, Doubles gradient,
                    ConstIndices chosen, std::optional<MatrixOf<const float>> matrix, ConstIndices places) const {
         const auto n_cols = static_cast<int64_t>(cols.shape(0)), size = static_cast<int64_t>(chosen.shape(0));
@@ -67,34 +68,43 @@ class VariableTiles {
         if (active) check_indices(active->data(), static_cast<int64_t>(active->shape(0)), n_rows_);
         if (matrix) check_padded(*matrix, size);
         nb::gil_scoped_release release;
-        std::vector<double> change(owners_ ? static_cast<std::size_t>(n_rows_) : 0);
-        double* rise = owners_ ? change.data() : gradient.data();
+        std::vector<double> change(has_owners_ ? at(n_rows_) : 0);
+        double* rise = has_owners_ ? change.data() : gradient.data();
         const std::vector<int64_t> own = rows_of(chosen.data(), size);
         if (matrix) {
             std::vector<double> own_rise(own.size());
             native_.combine_single({matrix->data(), matrix->stride(0), places.data(), n_cols, nullptr, size},
                                    {changes.data(), own_rise.data(), 1}, n_threads_);
             for (std::size_t k = 0; k < own.size(); ++k)  // once, where both variables of a row are in
-                rise[own[k]] = owners_ ? own_rise[k] : rise[own[k]] + own_rise[k];
+                rise[own[k]] = has_owners_ ? own_rise[k] : rise[own[k]] + own_rise[k];
         }
-        const std::vector<int64_t> left = left_of(active, matrix ? own : std::vector<int64_t>{});
+        const std::vector<int64_t> left =
+            places_without(own.data(), matrix ? size : 0, active ? active->data() : nullptr,
+                           active ? static_cast<int64_t>(active->shape(0)) : 0, n_rows_);
         const std::vector<double> sums = products(left, rows_of(cols.data(), n_cols), changes.data());
         for (std::size_t k = 0; k < left.size(); ++k) rise[left[k]] += sums[k];
-        if (owners_) share(change, gradient.data());
+        if (has_owners_) share(change, gradient.data());
         return static_cast<int64_t>(left.size()) * n_cols;
     }
 
   private:
+    static std::size_t at(int64_t place) { return static_cast<std::size_t>(place); }
+
+    static std::vector<int64_t> copy_of(const std::optional<ConstIndices>& indices) {
+        return indices ? std::vector<int64_t>(indices->data(), indices->data() + indices->shape(0))
+                       : std::vector<int64_t>{};
+    }
+
     std::vector<int64_t> rows_of(const int64_t* variables, int64_t count) const {
         std::vector<int64_t> rows(variables, variables + count);
-        if (owners_)
-            for (int64_t& u : rows) u = owners_->data()[u];
+        if (has_owners_)
+            for (int64_t& u : rows) u = owners_[at(u)];
         return rows;
     }
 
     std::vector<int64_t> table_rows(std::vector<int64_t> rows) const {
-        if (rows_)
-            for (int64_t& row : rows) row = rows_->data()[row];
+        if (!rows_.empty())
+            for (int64_t& row : rows) row = rows_[at(row)];
         return rows;
     }
 
@@ -121,37 +131,22 @@ class VariableTiles {
         return sums;
     }
 
-    // The active rows that are not among `own`, rising.
-    std::vector<int64_t> left_of(const std::optional<ConstIndices>& active, const std::vector<int64_t>& own) const {
-        std::vector<char> wanted(static_cast<std::size_t>(n_rows_), active ? 0 : 1);
-        if (active)
-            for (std::size_t k = 0; k < active->shape(0); ++k) wanted[static_cast<std::size_t>(active->data()[k])] = 1;
-        for (const int64_t row : own) wanted[static_cast<std::size_t>(row)] = 0;
-        std::vector<int64_t> left(static_cast<std::size_t>(n_rows_) + 1);  // with a place for what is not wanted
-        std::size_t size = 0;
-        for (int64_t row = 0; row < n_rows_; ++row) {
-            left[size] = row;
-            size += wanted[static_cast<std::size_t>(row)] ? 1 : 0;
-        }
-        left.resize(size);
-        return left;
-    }
-
     // Of rows that are not followed, which have none, too: that is faster than to look for the others.
     void share(const std::vector<double>& change, double* gradient) const {
         if (is_doubled_) {
             for (double* half : {gradient, gradient + n_rows_})
-                for (int64_t row = 0; row < n_rows_; ++row) half[row] += change[static_cast<std::size_t>(row)];
+                for (int64_t row = 0; row < n_rows_; ++row) half[row] += change[at(row)];
             return;
         }
-        for (int64_t u = 0; u < n_variables_; ++u) gradient[u] += change[static_cast<std::size_t>(owners_->data()[u])];
+        for (int64_t u = 0; u < n_variables_; ++u) gradient[u] += change[at(owners_[at(u)])];
     }
 
     const Implementation& native_;
     const TileRequest request_;
-    const std::optional<ConstDoubles> centre_;  // these stay as long as this does
-    const std::optional<ConstIndices> rows_, owners_;
+    const std::optional<ConstDoubles> centre_;  // stays as long as this does
+    const std::vector<int64_t> rows_, owners_;  // none where each is its own
     int64_t n_rows_, n_variables_;
+    bool has_owners_;
     int n_threads_;
     int64_t one_thread_values_;
     bool is_doubled_ = false;  // whether all rows in order, and again, are those of the variables

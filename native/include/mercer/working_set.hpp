@@ -49,7 +49,7 @@ class Survey {
         double most = -kInfinity;  // M: largest among those that can shrink
         double sum = 0.0;          // of the gradients of free variables
         int64_t n_free = 0;
-        double middle = 0.0;  // their mean; or else between m and M
+        double middle = 0.0;                              // their mean; or else between m and M
         double highest = -kInfinity, lowest = kInfinity;  // that who can grow and who can shrink is worth keeping at
     };
 

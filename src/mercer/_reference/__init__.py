@@ -38,6 +38,7 @@ from mercer._reference.strings import edit_distances as edit_distances
 from mercer._reference.strings import subsequences as subsequences
 from mercer._reference.tiles import block as block
 from mercer._reference.tiles import matvec as matvec
+from mercer._reference.variable_tiles import follow as follow
 from mercer._reference.vertex import find_vertex as find_vertex
 from mercer._reference.working_set import select_working_set as select_working_set
 from mercer._reference.working_set import survey as survey

@@ -15,8 +15,9 @@ _PADDING = 16  # columns: the native solvers read whole vectors
 def padded_block(
     n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None, *, is_clear: bool = True
 ) -> Array:
-    """Return an uninitialised array with padded rows (:func:`padded_width`); if `is_clear`, 0 as far as vectors reach.
+    """Return an uninitialised array with padded rows (:func:`padded_width`).
 
+    If `is_clear`, it has zeros beyond the columns, as far as vectors reach.
     """
     shape = n_rows, padded_width(n_cols)
     array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)

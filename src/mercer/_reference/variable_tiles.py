@@ -1,0 +1,30 @@
+"""What a round does with kernel values between variables that have rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+def follow(
+    K: FloatArray,
+    owners: IndexArray,
+    cols: IndexArray,
+    changes: FloatArray,
+    active: IndexArray | None,
+    gradient: FloatArray,
+    chosen: IndexArray,
+    *,
+    knows: bool,
+) -> tuple[FloatArray, int]:
+    """Return the gradient after `cols` have moved, and how many kernel values that takes.
+
+    It follows the variables whose rows are `active`, or who are `chosen` where their values are at hand.
+    """
+    is_active = np.ones(len(K), dtype=bool) if active is None else np.isin(np.arange(len(K)), active)
+    own = np.isin(np.arange(len(K)), owners[chosen]) if knows else np.zeros(len(K), dtype=bool)
+    rise = np.where(is_active | own, K[:, owners[cols]] @ changes, 0.0)
+    return gradient + rise[owners], int(np.count_nonzero(is_active & ~own)) * cols.size
