@@ -38,7 +38,7 @@ class Arena:
         wanted = size * np.dtype(dtype).itemsize
         if self._piece is None or wanted > self._piece.memory.nbytes:
             self._give_back()  # before another one comes
-            self._piece = taken(wanted)
+            self._piece = taken(wanted, grows=True)
         self.nbytes, self._piece.touched = max(self.nbytes, wanted), max(self._piece.touched, wanted)
         return self._piece.memory[:wanted].view(dtype)
 

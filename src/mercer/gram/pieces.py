@@ -73,15 +73,21 @@ class Pieces:
         """Give up all that nobody uses."""
         self._idle.clear()
 
-    def take(self, wanted: int) -> Piece:
-        """Take the smallest idle piece that has been touched that far, else the largest that has not, or make one."""
-        return self._take_idle(wanted) or self._make_new(wanted)
+    def take(self, wanted: int, *, grows: bool = False) -> Piece:
+        """Take the smallest idle piece that has been touched that far, else the largest that has not, or make one.
 
-    def _take_idle(self, wanted: int) -> Piece | None:
+        The largest of all for who `grows`, and will want more of it.
+        """
+        return self._take_idle(wanted, grows=grows) or self._make_new(wanted)
+
+    def _take_idle(self, wanted: int, *, grows: bool) -> Piece | None:
+        def rank(one: Piece) -> tuple[bool, int]:
+            return one.touched < wanted, -one.touched if grows else abs(one.touched - wanted)
+
         lost = True
         while lost:  # to another thread, which may have put one back meanwhile
             lost = False
-            for piece in sorted(self._idle, key=lambda one: (one.touched < wanted, abs(one.touched - wanted))):
+            for piece in sorted(self._idle, key=rank):
                 if piece.memory.nbytes >= wanted:
                     try:
                         self._idle.remove(piece)
@@ -113,9 +119,9 @@ class Pieces:
                 self._idle.pop(0)
 
 
-def taken(n_bytes: int) -> Piece:
-    """Return a piece with room for so many bytes, for one user, who gives it back."""
-    return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes)
+def taken(n_bytes: int, *, grows: bool = False) -> Piece:
+    """Return a piece with room for so many bytes, for one user, who gives it back, and `grows` if more are to come."""
+    return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes, grows=grows)
 
 
 def give_back(piece: Piece) -> None:
