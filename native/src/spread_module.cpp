@@ -1,4 +1,4 @@
-// Bindings of how the rows of a dense table are spread: their mean, and how far each is from a point.
+// Bindings of how the rows of a table are spread: their mean, and how far each is from a point.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -96,11 +96,41 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> sq_norms(AnyMatrix table, ConstDoubl
     return owned(std::move(norms));
 }
 
+// The same of CSR rows, from 0: the pointers are looked at again, for who holds the matrix can have spoilt them.
+template <class Index>
+std::vector<double> sq_norms_of_entries(const AnyVector& data, const AnyVector& indptr, auto square) {
+    const auto n = static_cast<int64_t>(indptr.shape(0)) - 1, n_entries = static_cast<int64_t>(data.shape(0));
+    const auto* starts = static_cast<const Index*>(indptr.data());
+    std::vector<double> norms(static_cast<std::size_t>(std::max<int64_t>(0, n)));
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t first = starts[i], last = starts[i + 1];
+        require(0 <= first && first <= last && last <= n_entries,
+                "indptr must not decrease nor pass the number of entries");
+        for (int64_t e = first; e < last; ++e) norms[static_cast<std::size_t>(i)] += square(e);
+    }
+    return norms;
+}
+
+template <class Real>
+std::vector<double> sq_norms_of_csr(const AnyVector& data, const AnyVector& indptr) {
+    const auto square = [values = static_cast<const Real*>(data.data())](int64_t e) {
+        return static_cast<double>(values[e]) * static_cast<double>(values[e]);
+    };
+    return is_wide(indptr.dtype()) ? sq_norms_of_entries<int64_t>(data, indptr, square)
+                                   : sq_norms_of_entries<int32_t>(data, indptr, square);
+}
+
+nb::ndarray<nb::numpy, double, nb::ndim<1>> sparse_sq_norms(AnyVector data, AnyVector indptr) {
+    return owned(scalar_of(data.dtype()) == Scalar::f32 ? sq_norms_of_csr<float>(data, indptr)
+                                                        : sq_norms_of_csr<double>(data, indptr));
+}
+
 }  // namespace
 
 void bind_spread(nb::module_& m) {
     m.def("column_means", &column_means, nb::arg("table").noconvert());
     m.def("sq_norms", &sq_norms, nb::arg("table").noconvert(), nb::arg("centre").noconvert());
+    m.def("sparse_sq_norms", &sparse_sq_norms, nb::arg("data").noconvert(), nb::arg("indptr").noconvert());
 }
 
 }  // namespace mercer

@@ -28,6 +28,22 @@ def test_spread(shape, layout, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pointer", [np.int32, np.int64])
+@pytest.mark.parametrize("sizes", [[], [0], [3, 0, 0, 5], [0, 2000, 1]], ids=str)
+def test_norms_of_sparse_rows(sizes, pointer, dtype):
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(pointer)
+    data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # and an entry that nobody has
+    found = _core.sparse_sq_norms(data, indptr)
+    np.testing.assert_allclose(found, _reference.sparse_sq_norms(data, indptr), rtol=1e-13)
+
+
+@pytest.mark.parametrize("indptr", [[0, 2, 1], [0, 4], [-1, 2]], ids=str)
+def test_pointers_that_lead_astray_are_refused(indptr):
+    with pytest.raises(ValueError, match="indptr must not decrease nor pass"):
+        _core.sparse_sq_norms(np.ones(3), np.array(indptr))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), *SHAPES], ids=str)
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])

@@ -33,6 +33,7 @@ from mercer._reference.newton import newton_steps as newton_steps
 from mercer._reference.pairs import pair_steps as pair_steps
 from mercer._reference.spread import column_means as column_means
 from mercer._reference.spread import sparse_rows as sparse_rows
+from mercer._reference.spread import sparse_sq_norms as sparse_sq_norms
 from mercer._reference.spread import sq_norms as sq_norms
 from mercer._reference.strings import edit_distances as edit_distances
 from mercer._reference.strings import subsequences as subsequences

@@ -1,6 +1,8 @@
-"""How the rows of a dense table are spread, and what they are in sparse form."""
+"""How the rows of a table are spread, and what they are in sparse form."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,12 @@ def column_means(table: npt.NDArray[np.floating]) -> FloatArray:
 def sq_norms(table: npt.NDArray[np.floating], centre: FloatArray) -> FloatArray:
     """Return the squared distance of each row to the centre."""
     return np.asarray(np.square(table - centre).sum(axis=1))
+
+
+def sparse_sq_norms(data: npt.NDArray[np.floating], indptr: IndexArray) -> FloatArray:
+    """Return the squared norm of each CSR row."""
+    squares = np.square(data, dtype=np.float64)
+    return np.array([squares[first:last].sum() for first, last in pairwise(indptr)], dtype=np.float64)
 
 
 def sparse_rows(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from mercer._core import column_means, sq_norms
+from mercer._core import column_means, sparse_sq_norms, sq_norms
 from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
 
@@ -206,11 +206,7 @@ class CSR(Vectors):
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
         if centre is not None:
             raise ValueError("sparse rows have no centre but 0")
-        norms, starts = np.zeros(self.n), self.matrix.indptr[:-1]
-        stored = np.flatnonzero(np.diff(self.matrix.indptr))
-        if stored.size:
-            norms[stored] = np.add.reduceat(np.square(self.matrix.data, dtype=np.float64), starts[stored])
-        return norms
+        return sparse_sq_norms(self.matrix.data, self.matrix.indptr)
 
     def column_scales(self) -> FloatArray:
         """Return the largest absolute value in each column, (p,)."""

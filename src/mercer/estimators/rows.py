@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -152,6 +153,8 @@ def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:
 
 def _refuse_frames_of_dates(X: Any) -> None:
     """Refuse dates, which would silently count as nanoseconds or the like, and frames that are not there yet."""
+    if issparse(X):
+        return
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
