@@ -88,7 +88,7 @@ def _of_numbers(
     memory_limit: int | None,
 ) -> tuple[Backend, str]:
     """The backend for a program on rows of any numbers."""
-    integers = integer_form(program, data, select_isa(), n_threads(n_jobs), memory_limit=memory_limit)
+    integers = integer_form(program, data, n_jobs=n_jobs, memory_limit=memory_limit)
     entries = None if integers is None else integers.row_length / _ENTRY_LENGTH
     shift = prevailing_values(program, data, memory_limit, most_entries=entries)
     if shift is not None:

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import Table, integer_rows, multiplies_integers
+from mercer.backends.threads import n_threads
 from mercer.data import Data, Dense
+from mercer.isa import select_isa
 from mercer.kernels.program import PASSES, Op, Program
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -38,7 +40,7 @@ class IntegerForm:
         Those of the training rows.
     isa : str
         The instruction set.
-    n_threads : int
+    threads : int
 
     Attributes
     ----------
@@ -48,8 +50,8 @@ class IntegerForm:
         Multiplications of single precision that take as long as an inner product.
     """
 
-    def __init__(self, data: Dense, step: float, is_bytes: bool, units: Units, isa: str, n_threads: int) -> None:
-        self._step, self._is_bytes, self._isa, self._n_threads = step, is_bytes, isa, n_threads
+    def __init__(self, data: Dense, step: float, is_bytes: bool, units: Units, isa: str, threads: int) -> None:
+        self._step, self._is_bytes, self._isa, self._threads = step, is_bytes, isa, threads
         self._units: dict[int, tuple[Data, Units | None]] = {id(data): (data, units)}
         self.nbytes, self.row_length = units.nbytes, units.shape[1]
 
@@ -73,26 +75,26 @@ class IntegerForm:
         if held is None:
             units = None
             if isinstance(data, Dense):
-                units = integer_rows(self._isa, data.array, self._step, self._is_bytes, self._n_threads)
+                units = integer_rows(self._isa, data.array, self._step, self._is_bytes, self._threads)
             held = self._units[id(data)] = (data, units)
         return held[1]
 
 
 def integer_form(
-    program: Program, data: Data, isa: str, n_threads: int, *, memory_limit: int | None
+    program: Program, data: Data, *, n_jobs: int | None, memory_limit: int | None
 ) -> IntegerForm | None:
     """Return the rows as multiples of a step; None where they are none, and where that would not pay.
 
     Costs a look at 4 rows, then at 65, and at all where these are multiples. Programs take an inner product or a
     distance of all features, and nothing else: what native tiles of integers know.
     """
-    passes = {step for step in program if step[0] in PASSES}
+    if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
+        return None
+    passes, isa = {step for step in program if step[0] in PASSES}, select_isa()
     if len(passes) != 1 or not multiplies_integers(isa):
         return None
     op, view = passes.pop()
-    if op not in (Op.DOT, Op.SQDIST) or view != 0.0 or not isinstance(data, Dense):
-        return None
-    if data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
+    if op not in (Op.DOT, Op.SQDIST) or view != 0.0:
         return None
     if _step_of(data.spread(_FIRST)) is None:
         return None
@@ -103,8 +105,9 @@ def integer_form(
     is_bytes = bool(sample.min() >= 0.0 and sample.max() <= (_BYTE + 0.5) * step)
     if memory_limit is not None and _MEMORY_SHARE * data.n * data.p * (1 if is_bytes else 2) > memory_limit:
         return None
-    units = integer_rows(isa, data.array, step, is_bytes, n_threads)
-    return None if units is None else IntegerForm(data, step, is_bytes, units, isa, n_threads)
+    threads = n_threads(n_jobs)
+    units = integer_rows(isa, data.array, step, is_bytes, threads)
+    return None if units is None else IntegerForm(data, step, is_bytes, units, isa, threads)
 
 
 def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
