@@ -246,6 +246,13 @@ def test_a_machine_that_cannot_decide_votes_for_its_second_class():
     np.testing.assert_array_equal(scores, [[0.0, 1.0, 2.0]])
 
 
+def test_more_pairs_than_could_be_kept_are_refused():
+    codes = np.arange(3000) % 1500
+    with pytest.raises(ValueError, match=r"1,500 classes, which are 1,124,250 pairs.*use SVR"):
+        make_tasks(codes, 1500, "ovo")
+    assert len(make_tasks(codes, 1500, "ovr")) == 1500
+
+
 def test_linear_machines_on_few_rows():
     machines = train(Gram(Linear(), as_data([[0.0], [1.0], [2.0], [3.0]])), [0, 1, 2, 3], 4, 1.0)
     assert machines.certificate.status is Status.OPTIMAL

@@ -1,6 +1,6 @@
 """Classes from single precision are those of double precision."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import mercer
-from mercer import RBF, SVC, Linear, NuSVC, Polynomial, prediction
+from mercer import RBF, SVC, Linear, NuSVC, Polynomial, decision, prediction
 from mercer.backends import select_backend
 from mercer.data import as_data
 from mercer.decision import decision_values
@@ -20,7 +20,8 @@ from mercer.prediction import predicted_classes
 
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch):
-    monkeypatch.setattr(prediction, "_FEW_VALUES", 0)
+    for module in (decision, prediction):
+        monkeypatch.setattr(module, "_FEW_VALUES", 0)
 
 
 KERNELS = {"RBF": RBF(gamma=0.2), "linear": Linear(), "cubic": Polynomial(degree=3, gamma=0.5, coef0=1.0)}
@@ -52,15 +53,70 @@ def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
     """Errors move each decision value its own way: two that are nearly the same meet after half the difference."""
     rng = np.random.default_rng(0)
     n_machines = 1 if n_classes == 2 else n_classes * (n_classes - 1) // 2 if scheme == "ovo" else n_classes
-    raw, room = rng.integers(-12, 13, (3000, n_machines)) / 10.0, np.full(3000, 0.08)
+    raw, room = rng.integers(-12, 13, (3000, n_machines)) / 10.0, np.full((3000, n_machines), 0.08)
     of = winners(class_scores(raw, n_classes, scheme))
     changed = np.zeros(3000, dtype=bool)
     for signs in product([-1.0, 1.0], repeat=n_machines):
-        changed |= winners(class_scores(raw + np.array(signs) * room[:, None], n_classes, scheme)) != of
+        changed |= winners(class_scores(raw + np.array(signs) * room, n_classes, scheme)) != of
     found = prediction._is_open(raw, room, n_classes, scheme)
     assert 0 < changed.sum() < 3000
     assert not (changed & ~found).any()
     assert not found.all()
+
+
+def test_a_vote_that_counts_for_nothing_leaves_no_row_open():
+    # Class 0 beats 1 and 2 for certain; who of these is second does not matter. Then class 1 may tie with it.
+    raw = np.array([[1.0, 1.0, 0.01], [1.0, 0.01, 1.0]])
+    assert prediction._is_open(raw, np.full((2, 3), 0.1), 3, "ovo").tolist() == [False, True]
+    assert prediction._is_open(np.full((1, 3), np.nan), np.full((1, 3), 0.1), 3, "ovo").all()
+
+
+def pairs(n_classes, n_support, seed=0, rest=0.3):
+    """Coefficients of machines for pairs of classes, some of them 0, for vectors of classes in any order."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, n_classes, n_support)
+    inside = np.array([[code in pair for pair in combinations(range(n_classes), 2)] for code in own])
+    return rng.normal(size=inside.shape) * inside * (rng.random(inside.shape) > rest)
+
+
+@pytest.mark.parametrize("n_classes", [5, 6, 9])
+@pytest.mark.parametrize("rest", [0.0, 0.5, 1.0])
+def test_vectors_of_one_class_are_evaluated_together(n_classes, rest):
+    coefficients = pairs(n_classes, 60, rest=rest)
+    found, again = decision.blocks(coefficients, 10), np.zeros_like(coefficients)
+    for block in found:
+        assert block.machines.size == n_classes - 1
+        again[np.ix_(block.vectors, block.machines)] += block.coefficients
+    np.testing.assert_array_equal(again, coefficients)
+    assert sum(block.vectors.size for block in found) == 60
+
+
+@pytest.mark.parametrize(
+    "coefficients",
+    [np.ones((40, 10)), np.ones((40, 11)), pairs(4, 40), np.eye(40, 15) + np.eye(40, 15, 14)],
+    ids=["each in all", "no number of pairs", "few machines", "one in two pairs of four classes"],
+)
+def test_others_are_evaluated_at_once(coefficients):
+    (block,) = decision.blocks(coefficients, 10)
+    assert block.vectors is None
+    assert block.coefficients is coefficients
+
+
+@given(n_classes=st.integers(5, 8), seed=st.integers(0, 2**32 - 1), height=st.integers(1, 50))
+def test_pairs_of_many_classes(n_classes, seed, height):
+    rng = np.random.default_rng(seed)
+    coefficients = pairs(n_classes, 30, seed)
+    S, X, n_machines = rng.normal(size=(30, 3)), rng.normal(size=(40, 3)), coefficients.shape[1]
+    biases = rng.normal(size=n_machines) * 0.1
+    support, data, kernel = as_data(S), as_data(X), RBF(gamma=0.5)
+    expected = kernel.block(data, support) @ coefficients + biases
+    found = decision_values(kernel, data, support, coefficients, biases)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prediction, "_LEAST_ROWS", height)
+        patch.setattr(prediction, "_AT_A_TIME", 0)
+        labels = predicted_classes(kernel, data, support, coefficients, biases, n_classes=n_classes, scheme="ovo")
+    np.testing.assert_array_equal(labels, winners(class_scores(found, n_classes, "ovo")))
 
 
 def test_most_rows_need_no_double_precision(monkeypatch):

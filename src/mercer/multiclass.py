@@ -28,6 +28,8 @@ SCHEMES = ("ovo", "ovr")
 JOINT = "joint"
 """Of one machine for all classes."""
 
+_MOST_PAIRS = 1_000_000  # of classes: coefficients of a row in so many machines take 8 MB
+
 Duals = Callable[[FloatArray, FloatArray, IndexArray], Problems]
 """Makes the problems of machines for two classes, of signs and penalties one after the other, and numbers of rows."""
 
@@ -102,6 +104,13 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
     machine for each class, on all rows. The joint machine ("joint") tells apart what the latter do, in one problem.
     """
     if n_classes > 2 and scheme == "ovo":
+        n_pairs = n_classes * (n_classes - 1) // 2
+        if n_pairs > _MOST_PAIRS:
+            raise ValueError(
+                f"y holds {n_classes:,} classes, which are {n_pairs:,} pairs with a machine each: more than "
+                f"{_MOST_PAIRS:,} are not trained. Where y is a quantity, use SVR; where it is not, "
+                "multi_class='ovr' trains a machine a class."
+            )
         parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
         pairs = np.array(classes)
         sizes = np.array([part.size for part in parts])[pairs]
@@ -354,15 +363,15 @@ def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
         return raw[:, 0]
     if scheme != "ovo":
         return raw
-    votes = np.zeros((raw.shape[0], n_classes))
+    votes = np.zeros((n_classes, raw.shape[0]))
     confidence = np.zeros_like(votes)
-    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        won = raw[:, column] > 0.0
-        votes[:, i] += won
-        votes[:, j] += ~won
-        confidence[:, i] += raw[:, column]
-        confidence[:, j] -= raw[:, column]
-    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))
+    for (i, j), values in zip(combinations(range(n_classes), 2), np.ascontiguousarray(raw.T), strict=True):
+        won = values > 0.0
+        votes[i] += won
+        votes[j] += ~won
+        confidence[i] += values
+        confidence[j] -= values
+    return np.ascontiguousarray((votes + confidence / (3.0 * (np.abs(confidence) + 1.0))).T)
 
 
 def winners(scores: FloatArray) -> IndexArray:

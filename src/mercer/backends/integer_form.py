@@ -80,9 +80,7 @@ class IntegerForm:
         return held[1]
 
 
-def integer_form(
-    program: Program, data: Data, *, n_jobs: int | None, memory_limit: int | None
-) -> IntegerForm | None:
+def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_limit: int | None) -> IntegerForm | None:
     """Return the rows as multiples of a step; None where they are none, and where that would not pay.
 
     Costs a look at 4 rows, then at 65, and at all where these are multiples. Programs take an inner product or a
