@@ -291,6 +291,7 @@ class Certificate:
         return {**self.__dict__, "parts": tuple(self.parts), "evidence": None}
 
     def __str__(self) -> str:
+        of_all = f", added up over {len(self.parts)} machines" if self.parts else ""
         rows = [
             ("status", f"{self.status}"),
             ("primal objective", f"{self.primal:.10g}"),
@@ -300,7 +301,7 @@ class Certificate:
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
             ("rounding", f"{self.rounding:.2g} of a decision value"),
-            ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound)"),
+            ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound){of_all}"),
             ("iterations", f"{self.n_iter}"),
             ("kernel values", f"{self.n_kernel_values:,}"),
             ("seconds", f"{self.seconds:.3g}"),

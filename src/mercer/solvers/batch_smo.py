@@ -76,7 +76,7 @@ class BatchSMO(Solver[BatchState]):
     first, and all variables go to the bounds that its decision values speak for, if that is nearly the part's own
     solution too: half of the rounds, for a few more kernel values.
 
-    Variables at a bound that violate nothing are left out until the true gradient is known. Once W has room for all
+    Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has room for all
     that are left, it takes them, and no kernel value is evaluated until then.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
