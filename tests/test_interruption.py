@@ -21,12 +21,18 @@ from cases import blobs, going
 from mercer import (
     RBF,
     SVC,
+    SVDD,
+    SVR,
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelPerceptron,
     Linear,
     LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
     Polynomial,
+    QuantileSVR,
     Sigmoid,
     Status,
 )
@@ -336,6 +342,72 @@ def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_cl
         solver.advance(state, 0.0, -1)
         # Kept rows are evaluated whole, for all the rows of the origin.
         assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)
+
+
+LABELS = [(4, [0, 1]), (6, [2, 3, 4])]  # of tables with so many features
+
+
+class Press:
+    """Presses Ctrl-C when so many lines of the library have run."""
+
+    def __init__(self, at):
+        self.at, self.n_lines = at, 0
+
+    def __call__(self, frame, event, _):
+        if f"{os.sep}mercer{os.sep}" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.n_lines += 1
+            if self.n_lines == self.at:
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def traced(fit, press):
+    sys.settrace(press)
+    try:
+        return fit()
+    finally:
+        sys.settrace(None)
+
+
+REFITS = [
+    SVC(),
+    NuSVC(nu=0.2),
+    SVR(),
+    NuSVR(),
+    OneClassSVM(nu=0.2, contamination=0.1),
+    SVDD(C=0.1),
+    QuantileSVR(),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", REFITS, ids=lambda kind: type(kind).__name__)
+def test_a_refit_leaves_no_half_of_the_machine_before(kind):
+    """Pressed at any line, Ctrl-C leaves the machine of the first table, or one of the second as far as it came."""
+    rng = np.random.default_rng(0)
+    tables = {p: (rng.normal(size=(10 * p, p)), rng.permutation(np.resize(labels, 10 * p))) for p, labels in LABELS}
+    whole = Press(at=-1)
+    traced(lambda: clone(kind).fit(*tables[6]), whole)
+    ends = set()
+    for at in rng.integers(1, whole.n_lines, 60):
+        machine = clone(kind).fit(*tables[4])
+        try:
+            traced(lambda machine=machine: machine.fit(*tables[6]), Press(at))
+            ends.add(machine.solution_.status if len(machine._solutions) == 1 else machine._solutions.statuses[-1])
+        except KeyboardInterrupt:
+            ends.add("raised")
+        p = machine.n_features_in_
+        X, y = tables[p]
+        assert machine.shape_fit_ == X.shape
+        assert len(machine.support_) == len(machine.support_vectors_) == machine.dual_coef_.shape[1]
+        if hasattr(machine, "classes_"):
+            np.testing.assert_array_equal(machine.classes_, np.unique(y))
+        certificate = machine.certificate_
+        assert certificate.verify().dual == pytest.approx(certificate.dual, rel=1e-9, abs=1e-9)
+        assert np.isfinite(machine.decision_function(X) if hasattr(machine, "offset_") else certificate.primal).all()
+    assert Status.INTERRUPTED in ends
 
 
 @pytest.mark.parametrize("presses", [1, 2])

@@ -20,7 +20,7 @@ from mercer.multiclass import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
 from mercer.solvers import Interruption, Limits, auto, sizes, small, solve
 from mercer.solvers.driver import drive
-from mercer.status import Status
+from mercer.status import IndefiniteKernelWarning, Status
 
 X, y = load_iris(return_X_y=True)
 X = np.tile(X, 17) / 17**0.5  # the same distances, in rows long enough that keeping kernel values pays
@@ -244,6 +244,17 @@ def test_a_machine_that_cannot_decide_votes_for_its_second_class():
     # As LIBSVM's do; and with two classes the score 0 is that of the first one, which is the machine's second.
     scores = class_scores(np.zeros((1, 3)), 3, "ovo")
     np.testing.assert_array_equal(scores, [[0.0, 1.0, 2.0]])
+
+
+def test_classes_against_the_rest_share_the_whole_matrix():
+    """Cheap values too: it is evaluated once, and for each class what its certificate needs."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 3)), rng.integers(0, 4, 900)
+    with pytest.warns(IndefiniteKernelWarning):
+        machine = SVC(kernel="sigmoid", gamma=0.1, multi_class="ovr").fit(X, y)
+    first, *others = [part.n_kernel_values for part in machine.certificate_.parts]
+    assert first > 900 * 900
+    assert max(others) < 0.75 * 900 * 900
 
 
 def test_more_pairs_than_could_be_kept_are_refused():

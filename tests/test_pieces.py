@@ -10,6 +10,7 @@ import pytest
 
 from mercer import SVC, SVR
 from mercer.gram import claimed, pieces
+from mercer.gram.arena import Arena
 from mercer.gram.pieces import LARGE, SMALL
 
 MEGABYTE = 1 << 20
@@ -51,6 +52,19 @@ def test_nobody_has_memory_that_somebody_refers_to(kind, size):
 def test_nothing_takes_nothing():
     assert claimed((0, 5), np.float32).shape == (0, 5)
     assert SMALL.idle_bytes == LARGE.idle_bytes == 0
+
+
+@mapped
+def test_who_grows_begins_in_the_largest():
+    """A matrix that is small at first, and a block beside it: both find what they had in the fit before."""
+    few, many = claimed(8 * MEGABYTE, np.uint8), claimed(40 * MEGABYTE, np.uint8)
+    places = few.ctypes.data, many.ctypes.data
+    del few, many
+    arena = Arena()
+    first = arena.array(6 * MEGABYTE, np.uint8).ctypes.data
+    beside = claimed(8 * MEGABYTE, np.uint8)
+    assert (beside.ctypes.data, first) == places
+    assert arena.array(40 * MEGABYTE, np.uint8).ctypes.data == first
 
 
 @mapped

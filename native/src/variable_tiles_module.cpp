@@ -34,6 +34,7 @@ class VariableTiles {
           has_owners_(owners.has_value()),
           n_threads_(n_threads),
           one_thread_values_(one_thread_values) {
+        request_.left.rows = request_.right.rows = nullptr;  // each call has its own
         check_indices(owners_.data(), static_cast<int64_t>(owners_.size()), n_rows_);
         is_doubled_ = has_owners_ && n_variables_ == 2 * n_rows_;
         for (int64_t u = 0; u < n_variables_ && is_doubled_; ++u) is_doubled_ = owners_[at(u)] == u % n_rows_;
@@ -142,7 +143,7 @@ class VariableTiles {
     }
 
     const Implementation& native_;
-    const TileRequest request_;
+    TileRequest request_;
     const std::optional<ConstDoubles> centre_;  // stays as long as this does
     const std::vector<int64_t> rows_, owners_;  // none where each is its own
     int64_t n_rows_, n_variables_;

@@ -41,6 +41,7 @@ class IntegerForm:
     isa : str
         The instruction set.
     threads : int
+        That read new rows.
 
     Attributes
     ----------

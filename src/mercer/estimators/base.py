@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -154,6 +155,22 @@ class DualMachine(Iterated, KernelMachine):
     warm_start: bool
     _silent = False  # whether somebody else tells how the fit ended
     _search: Interruption | None = None  # what stops the search that the fit is part of, and tells of it
+    _guard: Interruption | None = None  # of a fit that goes on
+
+    @contextmanager
+    def _in_one_piece(self) -> Iterator[None]:
+        """Keep Ctrl-C from a fit that would leave half of what it stores beside what an earlier one has stored.
+
+        It stops the solver; where that has finished already, it is raised when all is there.
+        """
+        with Interruption(self._search) as guard:
+            self._guard = guard
+            try:
+                yield
+            finally:
+                del self._guard
+        if guard.was_asked and not {Status.INTERRUPTED, Status.UNVERIFIED}.intersection(self._solutions.statuses):
+            raise KeyboardInterrupt
 
     def _limits(self) -> Limits:
         check_without_effect(self)
@@ -358,7 +375,7 @@ class SingleMachine(DualMachine):
             start=start,
             callback=listener,
             before=before,
-            interruption=Interruption(self._search),
+            interruption=self._guard or Interruption(self._search),
         )
         if earlier is not None:
             solution = solution.after(earlier)

@@ -191,17 +191,18 @@ class NuSVC(MarginClassifier):
         ValueError
             Where `nu` is infeasible, naming what is feasible; and as :meth:`SVC.fit`.
         """
-        nu = check_share("nu", self.nu, 1.0)
+        with self._in_one_piece():
+            nu = check_share("nu", self.nu, 1.0)
 
-        def duals(labels: Labels) -> Duals:
-            return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
+            def duals(labels: Labels) -> Duals:
+                return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
 
-        self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
-        self.recipe_ = recipes.ForNuSVC(nu=nu)
-        margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
-        assert margins is not None
-        self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 where rho is 0
-        return self
+            self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
+            self.recipe_ = recipes.ForNuSVC(nu=nu)
+            margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
+            assert margins is not None
+            self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 where rho is 0
+            return self
 
     def _may_be_lowered(self, nu: float, labels: Labels) -> bool:
         """Whether class weights alone make `nu` infeasible, if anything does."""

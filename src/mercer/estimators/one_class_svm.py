@@ -179,29 +179,30 @@ class OneClassSVM(NoveltyDetector):
             kernel values that overflow.
         """
         del y
-        nu = check_share("nu", self.nu, 1.0)
-        share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
-        recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
-        began = time.perf_counter()
-        data = self._train(X, "no_validation", sample_weight, recipe)
-        self.intercept_ += self._doubt
-        if share is not None:
-            weights = check_sample_weight(sample_weight, data.n)
-            for times in range(1, _MOST_TRIES + 1):
-                scores = self._scores(data)
-                missing = missing_below(scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._doubt)
-                if not missing or self.fit_status_ or recipe.nu == 1.0:
-                    break
-                recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
-                spent = time.perf_counter() - began
-                self._train(X, "no_validation", sample_weight, recipe, earlier=self._solutions[0], spent=spent)
-                self.intercept_ += self._doubt
-            border = border_of(self._scores(data), weights, share, data)
-            self.intercept_ = np.array([-border.score])
-            if border.tied.size and not self._silent:
-                self._warn_of_ties(border, share)
-        self.nu_, self.offset_ = recipe.nu, -self.intercept_
-        return self
+        with self._in_one_piece():
+            nu = check_share("nu", self.nu, 1.0)
+            share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
+            recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
+            began = time.perf_counter()
+            data = self._train(X, "no_validation", sample_weight, recipe)
+            self.intercept_ += self._doubt
+            if share is not None:
+                weights = check_sample_weight(sample_weight, data.n)
+                for times in range(1, _MOST_TRIES + 1):
+                    scores = self._scores(data)
+                    missing = missing_below(scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._doubt)
+                    if not missing or self.fit_status_ or recipe.nu == 1.0:
+                        break
+                    recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
+                    spent = time.perf_counter() - began
+                    self._train(X, "no_validation", sample_weight, recipe, earlier=self._solutions[0], spent=spent)
+                    self.intercept_ += self._doubt
+                border = border_of(self._scores(data), weights, share, data)
+                self.intercept_ = np.array([-border.score])
+                if border.tied.size and not self._silent:
+                    self._warn_of_ties(border, share)
+            self.nu_, self.offset_ = recipe.nu, -self.intercept_
+            return self
 
     def _warn_of_ties(self, border: Border, share: float) -> None:
         """Say that fewer rows are outside than `share` asks for, where the kernel is why; rows may lie alike too."""

@@ -131,6 +131,7 @@ class QuantileSVR(VectorRegressor):
         ValueError, TypeError
             See :meth:`SVR.fit`.
         """
-        C, level = check_finite_penalty(self.C), check_quantile(self.quantile)
-        self._train(X, y, sample_weight, recipes.ForQuantileSVR(C=C, quantile=level))
-        return self
+        with self._in_one_piece():
+            C, level = check_finite_penalty(self.C), check_quantile(self.quantile)
+            self._train(X, y, sample_weight, recipes.ForQuantileSVR(C=C, quantile=level))
+            return self

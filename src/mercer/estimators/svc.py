@@ -289,10 +289,11 @@ class SVC(ChangesRows, MarginClassifier):
         also for 128 MB of kernel values, and as much as the input takes. For a kernel without a proof that it is
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
-        C, recipe = self._asked()
-        duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
-        self._train(X, y, sample_weight, C, lambda _: duals)
-        return self._trained(C, recipe)
+        with self._in_one_piece():
+            C, recipe = self._asked()
+            duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
+            self._train(X, y, sample_weight, C, lambda _: duals)
+            return self._trained(C, recipe)
 
     def _asked(self) -> tuple[float, recipes.ForSVC]:
         """The penalty and what else makes the problem, where all that is asked for exists."""

@@ -155,18 +155,19 @@ class SVDD(NoveltyDetector):
             infinity; for negative weights; and for kernel values that overflow.
         """
         del y
-        self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
-        evidence = self._solutions[0].evidence
-        assert evidence is not None
-        lengths = -2.0 * evidence.problem.linear
-        self.intercept_ += self._doubt
-        self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
-        certificate = self.certificate_
-        # D = 1/2 (sum beta k(x, x) - ||c||^2), and so ||c||^2 = sum beta k(x, x) - 2 D.
-        self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
-        squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
-        self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
-        return self
+        with self._in_one_piece():
+            self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
+            evidence = self._solutions[0].evidence
+            assert evidence is not None
+            lengths = -2.0 * evidence.problem.linear
+            self.intercept_ += self._doubt
+            self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
+            certificate = self.certificate_
+            # D = 1/2 (sum beta k(x, x) - ||c||^2), and so ||c||^2 = sum beta k(x, x) - 2 D.
+            self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
+            squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
+            self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
+            return self
 
     @property
     def center_(self) -> FloatArray:

@@ -185,9 +185,10 @@ class SVR(ChangesRows, VectorRegressor):
         TypeError
             For y that holds dates or times.
         """
-        self._train(X, y, sample_weight, self._asked())
-        self.__dict__.pop("_held", None)
-        return self
+        with self._in_one_piece():
+            self._train(X, y, sample_weight, self._asked())
+            self.__dict__.pop("_held", None)
+            return self
 
     def _asked(self) -> recipes.ForSVR:
         """What makes the problem, where all that is asked for exists."""

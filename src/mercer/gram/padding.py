@@ -13,15 +13,15 @@ _PADDING = 16  # columns: the native solvers read whole vectors
 
 
 def padded_block(
-    n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None, *, is_clear: bool = True
+    n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None, *, clear: bool = True
 ) -> Array:
     """Return an uninitialised array with padded rows (:func:`padded_width`).
 
-    If `is_clear`, it has zeros beyond the columns, as far as vectors reach.
+    With `clear`, it has zeros beyond the columns, as far as vectors reach.
     """
     shape = n_rows, padded_width(n_cols)
     array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
-    if is_clear:
+    if clear:
         array[:, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0
     return array
 

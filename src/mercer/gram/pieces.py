@@ -76,7 +76,8 @@ class Pieces:
     def take(self, wanted: int, *, grows: bool = False) -> Piece:
         """Take the smallest idle piece that has been touched that far, else the largest that has not, or make one.
 
-        The largest of all for who `grows`, and will want more of it.
+        The largest of all for who `grows`: what it will want cannot be known, and fresh memory costs more than what a
+        later user of few bytes loses by a smaller piece.
         """
         return self._take_idle(wanted, grows=grows) or self._make_new(wanted)
 
@@ -110,6 +111,7 @@ class Pieces:
             return
         if piece.mapping is not None:
             try:
+                # Of whole pages: to take a part of one back, the system would break it up first.
                 piece.mapping.madvise(mmap.MADV_FREE, 0, _in_pages(piece.touched))
             except OSError:  # of memory that has been locked meanwhile, say
                 return
@@ -181,7 +183,7 @@ def _mapped(n_bytes: int) -> Piece:
 
 
 def _in_pages(n_bytes: int) -> int:
-    """Bytes of whole pages: to take a part of one back, the system would break it up first."""
+    """So many bytes, rounded up to whole pages."""
     return -(-n_bytes // _HUGE_PAGE) * _HUGE_PAGE
 
 

@@ -34,7 +34,7 @@ _FIRST_SET = 2048  # that it need not exceed before anybody has moved
 _PER_MOVED = 3  # nor this times those that moved in the last round: kernel values of the others were in vain
 _SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
-_LEAST_COLUMNS = 16  # that all rows are multiplied by in one call
+_LEAST_COLUMNS = 16  # of all rows in one call, where values are cheap
 _MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
@@ -76,8 +76,8 @@ class BatchSMO(Solver[BatchState]):
     first, and all variables go to the bounds that its decision values speak for, if that is nearly the part's own
     solution too: half of the rounds, for a few more kernel values.
 
-    Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has room for all
-    that are left, it takes them, and no kernel value is evaluated until then.
+    Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has
+    room for all that are left, it takes them, and no kernel value is evaluated until then.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
     stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
@@ -103,7 +103,7 @@ class BatchSMO(Solver[BatchState]):
         state.single = single_precision_helps(problem.n, reach_of_one)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
-        elif state.single and not gram.values_are_dear:
+        elif state.single and not state.takes_everything and not gram.values_are_dear:
             state.tiles = state.values.variable_tiles(state.rows)
         has_rows = state.cache is not None
         soft = not problem.start.any() and reach_of_one < _MILD and not gram.values_are_dear
@@ -369,9 +369,9 @@ def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, floa
 
 
 def _knows(state: BatchState, chosen: IndexArray, moved: IndexArray) -> bool:
-    """Whether the matrix of the working set spares values of its own rows, and nothing has been added to it."""
-    few = state.active_rows is None and chosen.size * moved.size <= _WORTH_A_LIST * state.values.n
-    return state.problem.ridge is None and not few
+    """Whether K[W, W] is at hand as it is, without a ridge, and spares enough values to list all other rows."""
+    spares = state.active_rows is not None or chosen.size * moved.size > _WORTH_A_LIST * state.values.n
+    return state.problem.ridge is None and spares
 
 
 def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, changes: FloatArray) -> FloatArray:

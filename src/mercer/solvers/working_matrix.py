@@ -78,20 +78,19 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
         matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
         return _held(state, chosen, matrix, matrix, chosen.size)
     state.working = None  # or the arena could not give it up before it has more
-    if state.single and state.tiles is not None:
-        matrix = padded_block(chosen.size, chosen.size, dtype, arena, is_clear=False)
-        state.values.count(state.tiles.square(chosen, matrix))
+    tiles = state.tiles if state.single else None
+    matrix = padded_block(chosen.size, chosen.size, dtype, arena, clear=tiles is None)
+    inside = matrix[:, : chosen.size]
+    if tiles is not None:
+        state.values.count(tiles.square(chosen, matrix))
         yield
-        state.count_memory()
-        return _held(state, chosen, matrix, matrix, 0)
-    matrix = padded_block(chosen.size, chosen.size, dtype, arena)
-    rows = state.rows_of(chosen)
-    if state.takes_everything:
-        yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
+    elif state.takes_everything:
+        yield from state.gram.fill_block(inside, chosen, chosen)
     elif state.single and state.cache is not None:
-        yield from state.cache.fill_square(matrix[:, : chosen.size], rows)
+        yield from state.cache.fill_square(inside, state.rows_of(chosen))
     else:
-        yield from state.values.fill_block(matrix[:, : chosen.size], rows, rows)
+        rows = state.rows_of(chosen)
+        yield from state.values.fill_block(inside, rows, rows)
     state.count_memory()
     arena.declare(content)
     return _held(state, chosen, matrix, matrix, 0)
