@@ -160,8 +160,17 @@ def test_rows_that_are_kept_take_what_is_known_of_them():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("C", "p", "noise"), [(1.0, 20, 1.0), (10.0, 20, 0.3), (1.0, 100, 0.3), (100.0, 20, 0.0), (1000.0, 8, 0.0)]
+    ("C", "p", "noise", "gamma"),
+    [
+        (1.0, 20, 1.0, "scale"),
+        (10.0, 20, 0.3, "scale"),
+        (1.0, 100, 0.3, "scale"),
+        (10.0, 6, 1.0, 0.5),  # 4,000 free in a set that holds all of them
+        (10.0, 6, 1.0, 1.0),  # 10,000 free
+        (100.0, 20, 0.0, "scale"),
+        (1000.0, 8, 0.0, "scale"),
+    ],
 )
-def test_peak_at_50_000_rows(C, p, noise):
-    peak, told, nbytes = peak_of("SVC", 50_000, p, noise, C=C)
+def test_peak_at_50_000_rows(C, p, noise, gamma):
+    peak, told, nbytes = peak_of("SVC", 50_000, p, noise, C=C, gamma=gamma)
     assert max(peak, told) <= (150 if C <= 10.0 else 450) * MEGABYTE + 2 * nbytes

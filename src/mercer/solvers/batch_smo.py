@@ -49,7 +49,7 @@ def _asks_for_a_start(state: BatchState) -> bool:
     """Whether a part of the rows may know a better start: many variables are at bounds, or will be."""
     problem = state.problem
     n_moved = np.count_nonzero(problem.start)
-    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and reach(problem, state.gram) < _MILD)
+    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and state.reach < _MILD)
     bounded = problem.groups is not None and problem.ridge is None and np.isfinite(problem.upper - problem.lower).all()
     in_part = problem.n_outputs == 1 and _CROWDED * problem.n_groups < problem.n  # each group is in it
     return bool(crowded and bounded and in_part and not state.takes_everything)
@@ -99,16 +99,17 @@ class BatchSMO(Solver[BatchState]):
         )
         state.begins_anew = start is None
         state.largest_diagonal = gram.largest_diagonal
-        reach_of_one = reach(problem, gram)
-        state.single = single_precision_helps(problem.n, reach_of_one)
+        state.reach = reach(problem, gram)
+        state.single = single_precision_helps(problem.n, state.reach)
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
         elif state.single and not state.takes_everything and not gram.values_are_dear:
             state.tiles = state.values.variable_tiles(state.rows)
         has_rows = state.cache is not None
-        soft = not problem.start.any() and reach_of_one < _MILD and not gram.values_are_dear
+        soft = not problem.start.any() and state.reach < _MILD and not gram.values_are_dear
         state.share = _SHARE_OF_SOFT if soft else _SHARE
-        state.sizes = working_sets(gram, problem.n_rows, reach_of_one, beside_rows=has_rows)
+        asked = gram, problem.n_rows, state.reach
+        state.sizes = working_sets(*asked, beside_rows=has_rows), working_sets(*asked, single=False)
         if not state.takes_everything:
             state.ledger = Ledger(state.values, state.rows, beta)
             if not problem.start.any():
@@ -344,7 +345,8 @@ class BatchSMO(Solver[BatchState]):
         room = 1.25 * state.n_free + 256  # for all free variables and for new ones
         most = _FIRST_SET if state.n_moved is None else _PER_MOVED * state.n_moved
         wanted = max(room, min(state.problem.n_rows / state.share, _ENOUGH, most))
-        size = next((s for s in state.sizes if s >= wanted), state.sizes[-1])
+        sizes = state.sizes[0] if state.single else state.sizes[1]
+        size = next((s for s in sizes if s >= wanted), sizes[-1])
         if state.covers or state.n_active <= size:
             state.holds_all = True
             return self._everything(state)

@@ -51,6 +51,7 @@ class BatchState(State):
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
     working: WorkingMatrix | None = None  # of the last round; K itself where the working set is everything
+    matrix_bytes: int = 0  # of the largest one so far
     cache: RowCache | None = None
     tiles: VariableTiles | None = None  # for values in single precision, where these are cheap
     begins_anew: bool = False  # at the problem's own start
@@ -58,7 +59,8 @@ class BatchState(State):
     active_rows: IndexArray | None = None  # of `values` that these belong to
     covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
     single: bool = False  # whether kernel values are evaluated in single precision
-    sizes: tuple[int, ...] = ()  # of working sets
+    sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of working sets, in single precision and in double
+    reach: float = math.inf  # C k(x, x): how much one variable can do to a decision value
     share: int = 1  # one row in so many is in a working set, at least
     largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true

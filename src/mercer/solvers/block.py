@@ -20,7 +20,7 @@ from mercer._core import (
 )
 from mercer.problems import inner
 from mercer.solvers.batch_state import BatchState
-from mercer.solvers.sizes import is_exact, least_set, reach
+from mercer.solvers.sizes import factor_room, is_exact, least_set
 
 if TYPE_CHECKING:
     from mercer._core import Block
@@ -84,7 +84,7 @@ def _settle(
 def _may_begin_smaller(state: BatchState, chosen: IndexArray) -> bool:
     """Whether all variables are there and 0, so that the solution in smaller boxes is a start in these."""
     begins = state.takes_everything and state.single and state.n_refreshes == 0 and not state.beta[chosen].any()
-    return begins and state.gram.is_convex and math.isfinite(reach(state.problem, state.gram))
+    return begins and state.gram.is_convex and math.isfinite(state.reach)
 
 
 def _begin(
@@ -97,7 +97,8 @@ def _begin(
     boxes: float,
 ) -> Block:
     problem, single, everything = state.problem, matrix.dtype == np.float32, state.takes_everything
-    size, room = chosen.size, state.gram.room
+    size = chosen.size
+    room = factor_room(state.gram, problem.n_rows, state.reach, state.matrix_bytes, single=single)
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
     # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
     many = _most_free(MANY_FREE, size, room, single=True) if single and state.holds_all else few
@@ -125,8 +126,8 @@ def _begin(
 
 
 def _most_free(most: int, size: int, room: int, *, single: bool) -> int:
-    """How many free variables Newton steps have room for, up to `most`."""
-    while most > least_set() and newton_bytes(most, size, single=single) > room // (4 if single else 2):
+    """How many free variables Newton steps have room for, in bytes, up to `most`."""
+    while most > least_set() and newton_bytes(most, size, single=single) > room:
         most = max(least_set(), most // 2)
     return most
 

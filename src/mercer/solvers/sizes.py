@@ -19,23 +19,42 @@ MANY_ROWS = 20_000
 
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
 _SOFT = 10.0  # C k(x, x), up to which margins are soft
-_OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_BESIDE_ROWS = 6144, 5632, 4096  # at most: 151, 127, 67 MB for a matrix
+_OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_LARGE = 6144, 5504, 4096  # at most: 151, 121, 67 MB for a matrix, or twice 67
+_SOFT_BYTES = 134_000_000  # of many rows with a soft margin: for a matrix in single precision, and a factor beside it
 
 
 def working_sets(
-    gram: Gram, n_rows: int, reach_of_one: float = math.inf, *, beside_rows: bool = False
+    gram: Gram, n_rows: int, reach_of_one: float = math.inf, *, beside_rows: bool = False, single: bool = True
 ) -> tuple[int, ...]:
     """Return the sizes of working sets for so many rows, of a machine whose C k(x, x) is `reach_of_one`; one at least.
 
     Their matrix in double precision takes half of the room. In single precision it takes a quarter; half is for rows
     that are kept then, and a quarter for the factor of the free variables. In double precision that has the other half.
-    Of many rows they are smaller still, most so with a soft margin, `beside_rows` that are kept.
+    Of many rows they are smaller still, most so with a soft margin, and `beside_rows` that are kept or in double.
     """
     most = _WORKING_SETS[-1]
     if n_rows > MANY_ROWS:
-        soft = _OF_MANY_SOFT_BESIDE_ROWS if beside_rows else _OF_MANY_SOFT
+        soft = _OF_MANY_SOFT if single and not beside_rows else _OF_MANY_SOFT_LARGE
         most = soft if reach_of_one <= _SOFT else _OF_MANY
     return tuple(min(size, most) for size in _WORKING_SETS if _fits(gram, size)) or _WORKING_SETS[:1]
+
+
+def factor_room(gram: Gram, n_rows: int, reach_of_one: float, matrix_bytes: int, *, single: bool) -> int:
+    """Return the bytes that Newton steps may take beside the matrix of a working set.
+
+    Parameters
+    ----------
+    gram, n_rows, reach_of_one
+        See :func:`working_sets`.
+    matrix_bytes : int
+        Of the largest matrix of the machine so far: its memory stays.
+    single : bool
+        Whether the matrix is in single precision.
+    """
+    if not single:
+        return gram.room // 2
+    most = gram.room // 4
+    return min(most, _SOFT_BYTES - matrix_bytes) if n_rows > MANY_ROWS and reach_of_one <= _SOFT else most
 
 
 def _fits(gram: Gram, size: int) -> bool:

@@ -107,4 +107,5 @@ def _held(state: BatchState, chosen: IndexArray, matrix: Array, whole: Array, n_
         matrix[new, new] += ridge[chosen[n_stay:]]
     state.covers = not state.takes_everything and chosen.size == state.n_active
     state.working = WorkingMatrix(chosen, matrix, whole)
+    state.matrix_bytes = max(state.matrix_bytes, whole.nbytes)
     return state.working
