@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 
 import plain
 from cases import PROBLEMS, WAYS, blobs, going, hostile_tables
-from mercer import _reference
+from mercer import SVC, _reference
 from mercer.backends import HeldRows
 from mercer.data import Precomputed, as_data
 from mercer.evaluation import evaluate
@@ -318,6 +318,40 @@ def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_poin
     if np.isfinite(C):
         assert said.status is Status.OPTIMAL
         assert said.primal == pytest.approx(found.primal, rel=1e-9, abs=slack)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_the_certificate_is_true_at_sizes_where_everything_is_as_it_is(seed):
+    """The same with 300 to 4,500 rows: no threshold is moved; weights may be 0, columns far out, rows there twice."""
+    rng = np.random.default_rng([seed, 7])
+    n, p = int(np.exp(rng.uniform(np.log(300), np.log(4500)))), int(rng.choice([2, 5, 20, 60]))
+    X = rng.normal(size=(n, p)) * 10.0 ** rng.integers(-3, 4, p) ** rng.integers(0, 2)
+    X += rng.choice([0.0, 100.0]) * rng.normal(size=p)
+    X[:, 0] = 1.0
+    repeats = rng.integers(0, 2) * n // 3
+    X[n - repeats :] = X[:repeats]
+    X = X.astype(rng.choice(["float32", "float64"]))
+    y = np.where(X[:, 1] + X[:, 1].std() * rng.choice([0.1, 1.0]) * rng.normal(size=n) > X[:, 1].mean(), 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    weights = rng.choice([0.0, 0.3, 1.0, 2.5], n) if seed % 2 else np.ones(n)
+    weights[:2] = 1.0
+    C = float(10.0 ** rng.integers(-2, 5))
+    machine = SVC(C=C, gamma=float(rng.choice([0.1, 1.0, 10.0])) / p / X.var()).fit(X, y, weights)
+    said, solution = machine.certificate_, machine.solution_
+    rows = np.flatnonzero(weights)
+    data = as_data(X[rows].astype(np.float64))
+    K = machine.kernel_.block(data, data)
+    found = plain.figures(K, y[rows], C * weights[rows], solution.beta, solution.bias)
+    # Values of two ways to evaluate the kernel are as close as rows far from their mean let them be.
+    slack = 1e-9 * found.scale + 2.0 * said.rounding
+    mass = np.abs(solution.beta).sum()
+    assert said.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=slack)
+    assert said.dual == pytest.approx(found.dual, rel=1e-9, abs=slack * max(1.0, mass))
+    assert said.primal == pytest.approx(found.primal, rel=1e-9, abs=slack * max(1.0, C * n))
+    assert found.infeasibility <= 1e-12 * max(1.0, mass)
+    assert said.status in (Status.OPTIMAL, Status.STALLED)
+    assert said.status is Status.STALLED or found.violation <= 1e-3 + slack
 
 
 # Warm starts.
