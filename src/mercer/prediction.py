@@ -74,7 +74,8 @@ def predicted_classes(
 
         raw = summed(groups, product, chosen.size, n_machines) + biases
         room = bound.T * (1.0 + _ROOM) + _ROOM * float(np.abs(raw).max(initial=0.0))
-        return winners(class_scores(raw, n_classes, scheme)), _is_open(raw, room, n_classes, scheme)
+        with np.errstate(invalid="ignore"):  # of rows that are open
+            return winners(class_scores(raw, n_classes, scheme)), _is_open(raw, room, n_classes, scheme)
 
     winning, is_open = np.empty(data.n, dtype=np.int64), np.ones(data.n, dtype=bool)
     height = max(_LEAST_ROWS, _AT_A_TIME // n_machines)

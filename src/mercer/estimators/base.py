@@ -155,22 +155,16 @@ class DualMachine(Iterated, KernelMachine):
     warm_start: bool
     _silent = False  # whether somebody else tells how the fit ended
     _search: Interruption | None = None  # what stops the search that the fit is part of, and tells of it
-    _guard: Interruption | None = None  # of a fit that goes on
 
     @contextmanager
-    def _in_one_piece(self) -> Iterator[None]:
-        """Keep Ctrl-C from a fit that would leave half of what it stores beside what an earlier one has stored.
-
-        It stops the solver; where that has finished already, it is raised when all is there.
-        """
-        with Interruption(self._search) as guard:
-            self._guard = guard
-            try:
-                yield
-            finally:
-                del self._guard
-        if guard.was_asked and not {Status.INTERRUPTED, Status.UNVERIFIED}.intersection(self._solutions.statuses):
-            raise KeyboardInterrupt
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Have whatever ends a fit early, Ctrl-C while it stores among it, leave the machine as it was before."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before  # at once: a second Ctrl-C finds one or the other
+            raise
 
     def _limits(self) -> Limits:
         check_without_effect(self)
@@ -375,7 +369,7 @@ class SingleMachine(DualMachine):
             start=start,
             callback=listener,
             before=before,
-            interruption=self._guard or Interruption(self._search),
+            interruption=Interruption(self._search),
         )
         if earlier is not None:
             solution = solution.after(earlier)

@@ -77,7 +77,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             limits=limits,
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
             callback=listener,
-            interruption=self._guard or Interruption(self._search),
+            interruption=Interruption(self._search),
         )
         self.classes_, self.class_weight_, self.kernel_ = classes.copy(), labels.class_weight.copy(), kernel
         self._weights = None if sample_weight is None else weights

@@ -191,7 +191,7 @@ class NuSVC(MarginClassifier):
         ValueError
             Where `nu` is infeasible, naming what is feasible; and as :meth:`SVC.fit`.
         """
-        with self._in_one_piece():
+        with self._all_or_nothing():
             nu = check_share("nu", self.nu, 1.0)
 
             def duals(labels: Labels) -> Duals:

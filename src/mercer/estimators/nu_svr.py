@@ -141,7 +141,7 @@ class NuSVR(VectorRegressor):
         ValueError, TypeError
             See :meth:`SVR.fit`.
         """
-        with self._in_one_piece():
+        with self._all_or_nothing():
             C, nu = check_finite_penalty(self.C), check_share("nu", self.nu, 1.0)
             self._train(X, y, sample_weight, recipes.ForNuSVR(C=C, nu=nu))
             self.epsilon_ = problems.half_width(self._solutions[0].multipliers)

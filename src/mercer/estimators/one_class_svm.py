@@ -179,7 +179,7 @@ class OneClassSVM(NoveltyDetector):
             kernel values that overflow.
         """
         del y
-        with self._in_one_piece():
+        with self._all_or_nothing():
             nu = check_share("nu", self.nu, 1.0)
             share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
             recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)

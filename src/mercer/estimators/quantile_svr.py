@@ -131,7 +131,7 @@ class QuantileSVR(VectorRegressor):
         ValueError, TypeError
             See :meth:`SVR.fit`.
         """
-        with self._in_one_piece():
+        with self._all_or_nothing():
             C, level = check_finite_penalty(self.C), check_quantile(self.quantile)
             self._train(X, y, sample_weight, recipes.ForQuantileSVR(C=C, quantile=level))
             return self

@@ -208,20 +208,21 @@ class ChangesRows(DualMachine):
 
     def _change(self, held: RowsHeld, later: RowsHeld, origin: IndexArray, began: float) -> None:
         """Solve for the rows `later`, of which each is the one of `held` that `origin` says, and keep the machine."""
-        gram = self._gram(self.kernel_, later.data, later.rows)
-        place = np.full(held.data.n, -1, dtype=np.int64)
-        place[held.rows] = np.arange(held.rows.size)
-        of = origin[later.rows]
-        change = Change(held, later, gram, np.where(of >= 0, place[of], -1), began)
-        evaluations = self._solve_anew(change)
-        drop_record(self)
-        self._held = replace(later, gram=gram, evaluations=evaluations)
-        if isinstance(later.data, Precomputed):  # what it predicts from are values against the rows that are left
-            self.n_features_in_ = later.data.n
-            if hasattr(self, "feature_names_in_"):
-                self.feature_names_in_: npt.NDArray[Any] = self.feature_names_in_[origin]
-        self._warn(gram, later.data, depth=4)
-        self._settle(change)
+        with self._all_or_nothing():
+            gram = self._gram(self.kernel_, later.data, later.rows)
+            place = np.full(held.data.n, -1, dtype=np.int64)
+            place[held.rows] = np.arange(held.rows.size)
+            of = origin[later.rows]
+            change = Change(held, later, gram, np.where(of >= 0, place[of], -1), began)
+            evaluations = self._solve_anew(change)
+            drop_record(self)
+            self._held = replace(later, gram=gram, evaluations=evaluations)
+            if isinstance(later.data, Precomputed):  # what it predicts from are values against the rows that are left
+                self.n_features_in_ = later.data.n
+                if hasattr(self, "feature_names_in_"):
+                    self.feature_names_in_: npt.NDArray[Any] = self.feature_names_in_[origin]
+            self._warn(gram, later.data, depth=4)
+            self._settle(change)
 
     def _solve_nearby(
         self,

@@ -289,7 +289,7 @@ class SVC(ChangesRows, MarginClassifier):
         also for 128 MB of kernel values, and as much as the input takes. For a kernel without a proof that it is
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
-        with self._in_one_piece():
+        with self._all_or_nothing():
             C, recipe = self._asked()
             duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
             self._train(X, y, sample_weight, C, lambda _: duals)
@@ -364,8 +364,9 @@ class SVC(ChangesRows, MarginClassifier):
                     f"{np.setdiff1d(classes, y).tolist()[0]!r}: set a finite C, or begin with all classes."
                 )
             duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias, one_sided=True)
-            self._train(self._own_rows(X, y), y, sample_weight, C, lambda _: duals, classes=classes)
-            return self._trained(C, recipe)._keep_rows()
+            with self._all_or_nothing():
+                self._train(self._own_rows(X, y), y, sample_weight, C, lambda _: duals, classes=classes)
+                return self._trained(C, recipe)._keep_rows()
         if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
             raise ValueError(
                 f"classes must be those of the first call, {self.classes_.tolist()}, or None, got "

@@ -155,7 +155,7 @@ class SVDD(NoveltyDetector):
             infinity; for negative weights; and for kernel values that overflow.
         """
         del y
-        with self._in_one_piece():
+        with self._all_or_nothing():
             self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
             evidence = self._solutions[0].evidence
             assert evidence is not None

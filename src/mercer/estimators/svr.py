@@ -185,7 +185,7 @@ class SVR(ChangesRows, VectorRegressor):
         TypeError
             For y that holds dates or times.
         """
-        with self._in_one_piece():
+        with self._all_or_nothing():
             self._train(X, y, sample_weight, self._asked())
             self.__dict__.pop("_held", None)
             return self
@@ -232,8 +232,9 @@ class SVR(ChangesRows, VectorRegressor):
         Costs what :meth:`forget` does. The rows are kept, and pickled with the machine.
         """
         if not hasattr(self, "kernel_"):
-            self._train(self._own_rows(X, y), y, sample_weight, self._asked())
-            return self._keep_rows()
+            with self._all_or_nothing():
+                self._train(self._own_rows(X, y), y, sample_weight, self._asked())
+                return self._keep_rows()
         self._change(*self._with_more(X, y, sample_weight, check_targets))
         return self
 

@@ -45,11 +45,6 @@ class Interruption:
         """Whether even the certificate shall be skipped."""
         return self._requests > 1 or (self._part_of is not None and self._part_of.insisted)
 
-    @property
-    def was_asked(self) -> bool:
-        """Whether it was asked itself, and not only what it is part of."""
-        return self._requests > 0
-
     def request(self) -> None:
         """Ask for a stop, as Ctrl-C does."""
         self._requests += 1

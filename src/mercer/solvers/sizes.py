@@ -20,7 +20,7 @@ MANY_ROWS = 20_000
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
 _SOFT = 10.0  # C k(x, x), up to which margins are soft
 _OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_LARGE = 6144, 5504, 4096  # at most: 151, 121, 67 MB for a matrix, or twice 67
-_SOFT_BYTES = 134_000_000  # of many rows with a soft margin: for a matrix in single precision, and a factor beside it
+_SOFT_BYTES = 134_000_000  # of many rows with a soft margin: for a matrix, and a factor beside it
 
 
 def working_sets(
@@ -30,7 +30,8 @@ def working_sets(
 
     Their matrix in double precision takes half of the room. In single precision it takes a quarter; half is for rows
     that are kept then, and a quarter for the factor of the free variables. In double precision that has the other half.
-    Of many rows they are smaller still, most so with a soft margin, and `beside_rows` that are kept or in double.
+    Of many rows they are smaller still, most so with a soft margin, where rows are kept beside them (`beside_rows`) or
+    their matrix is in double precision.
     """
     most = _WORKING_SETS[-1]
     if n_rows > MANY_ROWS:
@@ -51,10 +52,10 @@ def factor_room(gram: Gram, n_rows: int, reach_of_one: float, matrix_bytes: int,
     single : bool
         Whether the matrix is in single precision.
     """
-    if not single:
-        return gram.room // 2
-    most = gram.room // 4
-    return min(most, _SOFT_BYTES - matrix_bytes) if n_rows > MANY_ROWS and reach_of_one <= _SOFT else most
+    most = gram.room // (4 if single else 2)
+    if n_rows > MANY_ROWS and reach_of_one <= _SOFT:
+        return max(0, min(most, _SOFT_BYTES - matrix_bytes))
+    return most
 
 
 def _fits(gram: Gram, size: int) -> bool:
