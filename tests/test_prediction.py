@@ -22,8 +22,8 @@ from mercer.prediction import predicted_classes
 
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch):
-    for module in (machine_groups, prediction):
-        monkeypatch.setattr(module, "FEW_VALUES", 0)
+    monkeypatch.setattr(prediction, "_FEW_VALUES", 0)
+    monkeypatch.setattr(machine_groups, "_FEW_PRODUCTS", 0)
 
 
 KERNELS = {"RBF": RBF(gamma=0.2), "linear": Linear(), "cubic": Polynomial(degree=3, gamma=0.5, coef0=1.0)}

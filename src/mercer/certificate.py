@@ -187,7 +187,7 @@ class Certificate:
     tol: float
     tol_gap: float | None
     objective_doubt: float = 0.0
-    parts: Sequence[Certificate] = ()
+    parts: Sequence[Certificate] = field(default=(), repr=False)
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     def with_objectives(self, whole: Gram | None = None) -> Certificate:

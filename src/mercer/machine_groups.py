@@ -13,9 +13,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
-FEW_VALUES = 1_000_000
-"""Kernel values below which it is not worth looking for what could be spared."""
-
+_FEW_PRODUCTS = 100_000_000  # of values and coefficients: to look for groups takes as long
 _FEW_MACHINES = 10  # that a value is multiplied by in no time
 
 
@@ -47,10 +45,10 @@ def group(coefficients: FloatArray, n_rows: int) -> list[Group]:
     coefficients : ndarray of shape (n_support, n_machines)
     n_rows : int
     """
-    n_support, n_machines = coefficients.shape
+    n_machines = coefficients.shape[1]
     together = [Group(None, slice(None), coefficients)]
     k = (1 + isqrt(1 + 8 * n_machines)) // 2
-    if k * (k - 1) // 2 != n_machines or n_machines < _FEW_MACHINES or n_rows * n_support < FEW_VALUES:
+    if k * (k - 1) // 2 != n_machines or n_machines < _FEW_MACHINES or n_rows * coefficients.size < _FEW_PRODUCTS:
         return together
     used = coefficients != 0.0
     pairs = np.array(list(combinations(range(k), 2)))

@@ -28,7 +28,7 @@ SCHEMES = ("ovo", "ovr")
 JOINT = "joint"
 """Of one machine for all classes."""
 
-_MOST_PAIRS = 1_000_000  # of classes: coefficients of a row in so many machines take 8 MB
+_MOST_PAIRS = 250_000  # of classes: coefficients of a row in so many machines take 2 MB
 
 Duals = Callable[[FloatArray, FloatArray, IndexArray], Problems]
 """Makes the problems of machines for two classes, of signs and penalties one after the other, and numbers of rows."""
@@ -107,9 +107,9 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
         n_pairs = n_classes * (n_classes - 1) // 2
         if n_pairs > _MOST_PAIRS:
             raise ValueError(
-                f"y holds {n_classes:,} classes, which are {n_pairs:,} pairs with a machine each: more than "
-                f"{_MOST_PAIRS:,} are not trained. Where y is a quantity, use SVR; where it is not, "
-                "multi_class='ovr' trains a machine a class."
+                f"There are {n_classes:,} classes, which are {n_pairs:,} pairs with a machine each: more than "
+                f"{_MOST_PAIRS:,} are not trained. Where they are quantities, use SVR (--task regression in the shell); "
+                "where they are not, multi_class='ovr' (--multi-class ovr) trains a machine a class."
             )
         parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
         pairs = np.array(classes)

@@ -11,12 +11,13 @@ from mercer.backends import select_backend
 from mercer.data import Data
 from mercer.decision import decision_values
 from mercer.kernels import Kernel
-from mercer.machine_groups import FEW_VALUES, Group, group, summed
+from mercer.machine_groups import Group, group, summed
 from mercer.multiclass import class_scores, winners
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+_FEW_VALUES = 1_000_000  # kernel values, below which it is not worth looking at what is open
 _LEAST_ROWS, _AT_A_TIME = 1024, 500_000  # rows, and decision values, that are looked at together: they stay in caches
 _ROOM = 1e-9  # of the bound, and of the largest value there could be: decision values in double are rounded too
 _NOBODY = np.zeros(0, dtype=np.int64)
@@ -51,7 +52,7 @@ def predicted_classes(
     Decision values are evaluated in single precision, with a proved bound on their error. Rows whose class they leave
     open, because a sign or an order could be another one, are evaluated again in double.
     """
-    if data.n * support.n < FEW_VALUES:
+    if data.n * support.n < _FEW_VALUES:
         values = decision_values(kernel, data, support, coefficients, biases, n_jobs=n_jobs)
         return winners(class_scores(values, n_classes, scheme))
     backend, _ = select_backend(kernel, support, n_jobs=n_jobs)
