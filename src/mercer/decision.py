@@ -45,8 +45,8 @@ def decision_values(
     Notes
     -----
     Costs m times n_support kernel values, evaluated once for all machines; each is multiplied by the coefficients of
-    the machines that its vector is in, which of pairs of k classes are k - 1, where there is much
-    to multiply. In which order a sum is taken depends on that, and so its last bit.
+    the machines that its vector is in, which of pairs of k classes are k - 1, where there is much to multiply. In which
+    order a sum is taken depends on that, and so its last bit.
     """
     if not support.n:  # a fit that was stopped before its first step
         return np.tile(biases, (data.n, 1))
