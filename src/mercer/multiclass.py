@@ -108,8 +108,8 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
         if n_pairs > _MOST_PAIRS:
             raise ValueError(
                 f"There are {n_classes:,} classes, which are {n_pairs:,} pairs with a machine each: more than "
-                f"{_MOST_PAIRS:,} are not trained. Where they are quantities, use SVR (--task regression in the shell); "
-                "where they are not, multi_class='ovr' (--multi-class ovr) trains a machine a class."
+                f"{_MOST_PAIRS:,} are not trained. Where they are quantities, use SVR (--task regression in the "
+                "shell); where they are not, multi_class='ovr' (--multi-class ovr) trains a machine a class."
             )
         parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
         pairs = np.array(classes)
