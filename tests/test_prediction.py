@@ -11,8 +11,9 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 import mercer
-from mercer import RBF, SVC, Linear, NuSVC, Polynomial, machine_groups, prediction
+from mercer import RBF, SVC, Linear, NuSVC, Polynomial, prediction
 from mercer.backends import select_backend
+from mercer.coefficients import Entries, PairCoefficients, columns_of, groups_of
 from mercer.data import as_data
 from mercer.decision import decision_values
 from mercer.kernels import Callable
@@ -23,7 +24,6 @@ from mercer.prediction import predicted_classes
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch):
     monkeypatch.setattr(prediction, "_FEW_VALUES", 0)
-    monkeypatch.setattr(machine_groups, "_FEW_PRODUCTS", 0)
 
 
 KERNELS = {"RBF": RBF(gamma=0.2), "linear": Linear(), "cubic": Polynomial(degree=3, gamma=0.5, coef0=1.0)}
@@ -55,12 +55,16 @@ def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
     """Errors move each decision value its own way: two that are nearly the same meet after half the difference."""
     rng = np.random.default_rng(0)
     n_machines = 1 if n_classes == 2 else n_classes * (n_classes - 1) // 2 if scheme == "ovo" else n_classes
-    raw, room = rng.integers(-12, 13, (3000, n_machines)) / 10.0, rng.choice([0.02, 0.08, 0.12], (3000, n_machines))
+    raw, doubts = rng.integers(-12, 13, (3000, n_machines)) / 10.0, rng.choice([0.01, 0.04, 0.06], (n_classes, 3000))
+    if scheme == "ovo" or n_classes == 2:
+        room = np.column_stack([doubts[i] + doubts[j] for i, j in combinations(range(n_classes), 2)])
+    else:
+        room = 2.0 * doubts.T
     of = winners(class_scores(raw, n_classes, scheme))
     changed = np.zeros(3000, dtype=bool)
     for signs in product([-1.0, 1.0], repeat=n_machines):
         changed |= winners(class_scores(raw + np.array(signs) * room, n_classes, scheme)) != of
-    found = prediction._is_open(raw, room, n_classes, scheme)
+    found = prediction._is_open(raw, doubts, n_classes, scheme)
     assert 0 < changed.sum() < 3000
     assert not (changed & ~found).any()
     assert not found.all()
@@ -69,8 +73,8 @@ def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
 def test_a_vote_that_counts_for_nothing_leaves_no_row_open():
     # Class 0 beats 1 and 2 for certain; who of these is second does not matter. Then class 1 may tie with it.
     raw = np.array([[1.0, 1.0, 0.01], [1.0, 0.01, 1.0]])
-    assert prediction._is_open(raw, np.full((2, 3), 0.1), 3, "ovo").tolist() == [False, True]
-    assert prediction._is_open(np.full((1, 3), np.nan), np.full((1, 3), 0.1), 3, "ovo").all()
+    assert prediction._is_open(raw, np.full((3, 2), 0.05), 3, "ovo").tolist() == [False, True]
+    assert prediction._is_open(np.full((1, 3), np.nan), np.full((3, 1), 0.05), 3, "ovo").all()
 
 
 def pairs(n_classes, n_support, seed=0, rest=0.3):
@@ -81,38 +85,66 @@ def pairs(n_classes, n_support, seed=0, rest=0.3):
     return rng.normal(size=inside.shape) * inside * (rng.random(inside.shape) > rest)
 
 
-@pytest.mark.parametrize("n_classes", [5, 6, 9])
+def by_pairs(table, n_classes):
+    """The same in LIBSVM's layout."""
+    vectors, machines = np.nonzero(table)
+    return PairCoefficients.of_entries(Entries(vectors, machines, table[vectors, machines], *table.shape), n_classes)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5, 6, 9])
 @pytest.mark.parametrize("rest", [0.0, 0.5, 1.0])
-def test_vectors_of_one_class_are_evaluated_together(n_classes, rest):
-    coefficients = pairs(n_classes, 60, rest=rest)
-    found, again = machine_groups.group(coefficients, 10), np.zeros_like(coefficients)
-    for one in found:
-        assert one.machines.size == n_classes - 1
-        again[np.ix_(one.vectors, one.machines)] += one.coefficients
-    np.testing.assert_array_equal(again, coefficients)
-    assert sum(one.vectors.size for one in found) == 60
+def test_coefficients_of_pairs_are_those_of_the_table(n_classes, rest):
+    table = pairs(n_classes, 60, rest=rest)
+    found = by_pairs(table, n_classes)
+    assert found.table.shape == (np.count_nonzero(table.any(axis=1)), n_classes - 1)
+    np.testing.assert_array_equal(found.whole(), table)
+    for (vectors, values), column in zip(columns_of(found), table.T, strict=True):
+        again = np.zeros(60)
+        again[vectors] = values
+        np.testing.assert_array_equal(again, column)
+        assert values.all()
+    factors = np.arange(1.0, table.shape[1] + 1.0)
+    np.testing.assert_array_equal(found.changed(lambda own, machines: own * factors[machines]).whole(), table * factors)
 
 
-@pytest.mark.parametrize(
-    "coefficients",
-    [np.ones((40, 10)), np.ones((40, 11)), pairs(4, 40), np.eye(40, 15) + np.eye(40, 15, 14)],
-    ids=["each in all", "no number of pairs", "few machines", "one in two pairs of four classes"],
-)
-def test_others_are_evaluated_at_once(coefficients):
-    (one,) = machine_groups.group(coefficients, 10)
-    assert one.vectors is None
-    assert one.coefficients is coefficients
+def test_vectors_of_one_class_are_evaluated_together():
+    table = pairs(5, 60)
+    groups = groups_of(by_pairs(table, 5))
+    assert [one.owner for one in groups] == [0, 1, 2, 3, 4]
+    assert sum(one.vectors.size for one in groups) == np.count_nonzero(table.any(axis=1))
+    for one in groups:
+        pairs_with_it = [number for number, pair in enumerate(combinations(range(5), 2)) if one.owner in pair]
+        assert one.machines.tolist() == pairs_with_it
+    (of_few,) = groups_of(by_pairs(pairs(4, 60), 4))
+    assert of_few.vectors is None
+    np.testing.assert_array_equal(of_few.coefficients, pairs(4, 60))
+
+
+@given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(3, 7))
+def test_a_vector_whose_machines_share_no_class_is_in_several_groups(seed, n_classes):
+    """A file may hold such a model; what is listed twice adds up."""
+    rng, n_machines = np.random.default_rng(seed), n_classes * (n_classes - 1) // 2
+    entries = Entries(rng.integers(0, 9, 30), rng.integers(0, n_machines, 30), rng.normal(size=30), 9, n_machines)
+    np.testing.assert_allclose(
+        PairCoefficients.of_entries(entries, n_classes).whole(), entries.table(), rtol=0, atol=1e-14
+    )
+
+
+def test_a_vector_in_one_machine_is_of_the_class_that_its_sign_says():
+    found = PairCoefficients.of_entries(Entries(np.array([0, 1]), np.array([2, 2]), np.array([0.5, -0.5]), 2, 3), 3)
+    assert found.counts.tolist() == [0, 1, 1]
+    assert found.vectors.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(lambda A, B: np.exp(-0.5 * cdist(A, B, "sqeuclidean")))])
-@given(n_classes=st.integers(5, 8), seed=st.integers(0, 2**32 - 1), height=st.integers(1, 50))
+@given(n_classes=st.integers(3, 8), seed=st.integers(0, 2**32 - 1), height=st.integers(1, 50))
 def test_pairs_of_many_classes(kernel, n_classes, seed, height):
     rng = np.random.default_rng(seed)
-    coefficients = pairs(n_classes, 30, seed)
-    S, X, n_machines = rng.normal(size=(30, 3)), rng.normal(size=(40, 3)), coefficients.shape[1]
+    table = pairs(n_classes, 30, seed)
+    S, X, n_machines = rng.normal(size=(30, 3)), rng.normal(size=(40, 3)), table.shape[1]
     biases = rng.normal(size=n_machines) * 0.1
-    support, data = as_data(S), as_data(X)
-    expected = kernel.block(data, support) @ coefficients + biases
+    support, data, coefficients = as_data(S), as_data(X), by_pairs(table, n_classes)
+    expected = kernel.block(data, support) @ table + biases
     found = decision_values(kernel, data, support, coefficients, biases)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     with pytest.MonkeyPatch.context() as patch:
@@ -122,19 +154,28 @@ def test_pairs_of_many_classes(kernel, n_classes, seed, height):
     np.testing.assert_array_equal(labels, winners(class_scores(found, n_classes, "ovo")))
 
 
-def test_the_bound_of_a_pair_is_that_of_both_classes(monkeypatch):
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_the_bound_of_a_pair_is_that_of_both_classes(n_classes, monkeypatch):
     """What one class leaves open and the other one does is open, as far as both together are off."""
-    coefficients, rng, rooms = pairs(5, 40, rest=0.0), np.random.default_rng(0), []
+    coefficients, rng, rooms = by_pairs(pairs(n_classes, 40, rest=0.0), n_classes), np.random.default_rng(0), []
     support, data, kernel = as_data(rng.normal(size=(40, 3))), as_data(rng.normal(size=(50, 3))), RBF(gamma=0.5)
     backend, _ = select_backend(kernel, support)
     alone = [
-        backend.matvec_bounded(data, None, support, one.vectors, one.coefficients)[1]
-        for one in machine_groups.group(coefficients, 50)
+        backend.matvec_bounded(data, None, support, one.vectors, one.coefficients)[1] for one in groups_of(coefficients)
     ]
-    monkeypatch.setattr(prediction, "_is_open", lambda raw, room, *_: rooms.append(room) or np.zeros(50, dtype=bool))
-    predicted_classes(kernel, data, support, coefficients, np.zeros(10), n_classes=5, scheme="ovo")
-    expected = np.column_stack([alone[i] + alone[j] for i, j in combinations(range(5), 2)])
-    assert (rooms[0] >= expected).all()
+    if n_classes == 3:  # one group, whose bound is that of each machine
+        alone = [0.5 * alone[0]] * 3
+
+    def look(raw, doubts, *_):
+        rooms.append(doubts)
+        return np.zeros(50, dtype=bool)
+
+    monkeypatch.setattr(prediction, "_is_open", look)
+    n_machines = n_classes * (n_classes - 1) // 2
+    predicted_classes(kernel, data, support, coefficients, np.zeros(n_machines), n_classes=n_classes, scheme="ovo")
+    for doubts, bound in zip(rooms[0], alone, strict=True):
+        assert (doubts >= bound).all()
+        assert (doubts <= 1.01 * bound + 1e-8).all()
 
 
 def test_most_rows_need_no_double_precision(monkeypatch):

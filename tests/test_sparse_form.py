@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mercer import SVC
 from mercer.backends import BlockBackend, NativeBackend, SparseForm, select_backend
 from mercer.backends.sparse_form import prevailing_values, sparse_form
+from mercer.coefficients import table_of
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Polynomial
@@ -124,5 +125,5 @@ def test_a_fit_is_certified_and_predicts_new_rows(n_classes):
     assert certificate.verify().status is Status.OPTIMAL
     new = np.vstack([X[1200:], np.random.default_rng(0).normal(size=(50, X.shape[1])).astype(np.float32)])
     K = RBF(gamma=0.02).block(as_data(new), as_data(machine.support_vectors_))
-    raw = K @ machine._coefficients + machine.intercept_
+    raw = K @ table_of(machine._coefficients) + machine.intercept_
     np.testing.assert_allclose(machine._raw_decision(as_data(new)), raw, rtol=1e-9, atol=1e-9)

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import select_backend
+from mercer.coefficients import Coefficients, Group, groups_of, summed
 from mercer.data import Data
 from mercer.kernels import Kernel
-from mercer.machine_groups import Group, group, summed
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -17,7 +17,7 @@ def decision_values(
     kernel: Kernel,
     data: Data,
     support: Data,
-    coefficients: FloatArray,
+    coefficients: Coefficients,
     biases: FloatArray,
     *,
     n_jobs: int | None = None,
@@ -32,7 +32,7 @@ def decision_values(
         The m rows.
     support : Data
         The support vectors of all machines.
-    coefficients : ndarray of shape (n_support, n_machines)
+    coefficients : ndarray of shape (n_support, n_machines), or PairCoefficients
         Signed; 0 where a vector is no support vector of a machine.
     biases : ndarray of shape (n_machines,)
     n_jobs : int, optional
@@ -45,8 +45,7 @@ def decision_values(
     Notes
     -----
     Costs m times n_support kernel values, evaluated once for all machines; each is multiplied by the coefficients of
-    the machines that its vector is in, which of pairs of k classes are k - 1, where there is much to multiply. In which
-    order a sum is taken depends on that, and so its last bit.
+    the machines that its vector is in, which of pairs of k > 4 classes are k - 1.
     """
     if not support.n:  # a fit that was stopped before its first step
         return np.tile(biases, (data.n, 1))
@@ -56,4 +55,4 @@ def decision_values(
     def product(one: Group) -> FloatArray:
         return backend.matvec(rows, None, support, one.vectors, one.coefficients)
 
-    return biases + summed(group(coefficients, data.n), product, data.n, biases.size)
+    return biases + summed(groups_of(coefficients), product, data.n, biases.size)

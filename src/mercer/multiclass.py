@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, pairwise
 from typing import final
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificate import Certificate
+from mercer.class_pairs import against_later, class_pairs
+from mercer.coefficients import Coefficients, PairCoefficients, table_of
 from mercer.gram import Gram
 from mercer.problems import Problems, c_svc_each, joint
 from mercer.solution import Solutions
@@ -28,7 +30,7 @@ SCHEMES = ("ovo", "ovr")
 JOINT = "joint"
 """Of one machine for all classes."""
 
-_MOST_PAIRS = 250_000  # of classes: coefficients of a row in so many machines take 2 MB
+_MOST_PAIRS = 250_000  # of classes: so many machines, of 6 rows a class, take 2 s and a gigabyte
 
 Duals = Callable[[FloatArray, FloatArray, IndexArray], Problems]
 """Makes the problems of machines for two classes, of signs and penalties one after the other, and numbers of rows."""
@@ -111,10 +113,10 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
                 f"{_MOST_PAIRS:,} are not trained. Where they are quantities, use SVR (--task regression in the "
                 "shell); where they are not, multi_class='ovr' (--multi-class ovr) trains a machine a class."
             )
-        parts, classes = class_rows(codes, n_classes), list(combinations(range(n_classes), 2))
-        pairs = np.array(classes)
+        parts, pairs = class_rows(codes, n_classes), class_pairs(n_classes)
         sizes = np.array([part.size for part in parts])[pairs]
-        return Tasks(parts, pairs, classes, np.array([1.0, -1.0] * len(classes)).repeat(sizes.ravel()))  # type: ignore[arg-type]
+        signs = np.array([1.0, -1.0] * len(pairs)).repeat(sizes.ravel())
+        return Tasks(parts, pairs, pairs.tolist(), signs)
     positive = [(1, 0)] if n_classes == 2 else [(k, None) for k in range(n_classes)]
     signs = np.where(codes == np.array([[k] for k, _ in positive]), 1.0, -1.0).ravel()
     return Tasks([np.arange(codes.size)], np.array([[0, -1]] * len(positive)), positive, signs)  # type: ignore[arg-type]
@@ -170,7 +172,7 @@ class Machines:
             return self._joint_coefficients
         rows, found = self.support()
         beta = np.zeros((self.n, len(self.tasks)))
-        beta[rows] = found
+        beta[rows] = table_of(found)
         return beta
 
     @property
@@ -178,20 +180,18 @@ class Machines:
         by_class = self.solutions[0].beta.reshape(self.n, self.n_classes)
         return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
 
-    def support(self, codes: IndexArray | None = None) -> tuple[IndexArray, FloatArray]:
+    def support(self, codes: IndexArray | None = None) -> tuple[IndexArray, Coefficients]:
         """Return the rows with a coefficient other than 0, in order or by class, and these coefficients.
-
-        Costs what they take: n_SV times n_machines numbers.
 
         Parameters
         ----------
         codes : ndarray of int64 of shape (n,), optional
-            The class of each row, by which they are sorted.
+            The class of each row, by which they are sorted; where machines are for pairs, they are in any case.
 
         Returns
         -------
         rows : ndarray of int64 of shape (n_SV,)
-        coefficients : ndarray of shape (n_SV, n_machines)
+        coefficients : ndarray of shape (n_SV, n_machines), or PairCoefficients
             Signed, of every decision value.
         """
         if self.scheme == JOINT:
@@ -202,16 +202,41 @@ class Machines:
         of_used = self.tasks.rows[used]
         is_support = np.zeros(self.n, dtype=bool)
         is_support[of_used] = True
+        if self.scheme == "ovo" and self.n_classes > 2:
+            return self._support_of_pairs(used, of_used, is_support)
         rows = _by_class(np.flatnonzero(is_support), codes)
         places = np.empty(self.n, dtype=np.int64)
         places[rows] = np.arange(rows.size)
         found = np.zeros((rows.size, len(self.tasks)))
-        found[places[of_used], np.arange(len(self.tasks)).repeat(self.tasks.sizes)[used]] = self.solutions.beta[used]
+        found[places[of_used], self._machines_of(used)] = self.solutions.beta[used]
         if self.margins is not None or self.leanings is not None:
             found = self._as_they_predict(found)
             kept = found.any(axis=1)  # a constant machine has no support vectors
             rows, found = rows[kept], found[kept]
         return rows, found
+
+    def _support_of_pairs(
+        self, used: IndexArray, of_used: IndexArray, is_support: npt.NDArray[np.bool_]
+    ) -> tuple[IndexArray, PairCoefficients]:
+        """The same where each part is a class: of variables other than 0, and the rows that they are of."""
+        by_class = [part[is_support[part]] for part in self.tasks.parts]
+        rows, counts = np.concatenate(by_class), np.array([part.size for part in by_class])
+        places = np.empty(self.n, dtype=np.int64)
+        places[rows] = np.arange(rows.size)
+        at = places[of_used]
+        own = np.arange(self.n_classes).repeat(counts)[at]
+        other = self.tasks.pairs[self._machines_of(used)].sum(axis=1) - own
+        table = np.zeros((rows.size, self.n_classes - 1))
+        table[at, other - (other > own)] = self.solutions.beta[used]
+        found = PairCoefficients(table, counts)
+        if self.margins is not None or self.leanings is not None:
+            found = found.changed(self._as_they_predict)
+            kept = (found.table != 0.0).any(axis=1)
+            rows, found = rows[kept], found.of_rows(kept)
+        return rows, found
+
+    def _machines_of(self, variables: IndexArray) -> IndexArray:
+        return np.arange(len(self.tasks)).repeat(self.tasks.sizes)[variables]
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:
         """Decision values without biases at rows of a held matrix, (m, n_machines), where solvers have kept them."""
@@ -221,10 +246,10 @@ class Machines:
         known = [column[rows] for column in columns if column is not None]
         return self._as_they_predict(np.column_stack(known)) if len(known) == len(self.tasks) else None
 
-    def _as_they_predict(self, linear: FloatArray) -> FloatArray:
+    def _as_they_predict(self, linear: FloatArray, machines: IndexArray | slice = slice(None)) -> FloatArray:
         """What is linear in each machine that solves a problem, for those that predict."""
-        linear = linear if self.margins is None else linear / self.margins
-        return linear if self.leanings is None else linear * (1.0 - np.abs(self.leanings))
+        linear = linear if self.margins is None else linear / self.margins[machines]
+        return linear if self.leanings is None else linear * (1.0 - np.abs(self.leanings[machines]))
 
     @property
     def biases(self) -> FloatArray:
@@ -365,12 +390,12 @@ def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
         return raw
     votes = np.zeros((n_classes, raw.shape[0]))
     confidence = np.zeros_like(votes)
-    for (i, j), values in zip(combinations(range(n_classes), 2), np.ascontiguousarray(raw.T), strict=True):
+    for i, values in enumerate(against_later(np.ascontiguousarray(raw.T), n_classes)):
         won = values > 0.0
-        votes[i] += won
-        votes[j] += ~won
-        confidence[i] += values
-        confidence[j] -= values
+        votes[i] += np.count_nonzero(won, axis=0)
+        votes[i + 1 :] += ~won
+        confidence[i] += values.sum(axis=0)
+        confidence[i + 1 :] -= values
     return np.ascontiguousarray((votes + confidence / (3.0 * (np.abs(confidence) + 1.0))).T)
 
 

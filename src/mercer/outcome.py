@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer import multiclass
+from mercer.coefficients import Coefficients, Entries, PairCoefficients
 from mercer.data import Vectors
 from mercer.kernels import Kernel
 from mercer.prediction import predicted_classes
@@ -93,12 +94,12 @@ class Outcome(ABC):
         """Whether the target is text."""
         return False
 
-    def machines(self, coefficients: FloatArray, biases: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coefficients (n_support, n_parts) and biases (n_parts,) that decide, from those of the parts."""
-        return coefficients, biases
+    def machines(self, coefficients: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
+        """Coefficients and biases that decide, from those of the parts."""
+        return coefficients.table(), biases
 
     def predict(
-        self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: FloatArray, biases: FloatArray
+        self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> Answers | None:
         """The answers, where there is a shorter way to them than by the scores; None where there is none."""
         return None
@@ -158,11 +159,15 @@ class Classes(Outcome):
             return [PartTask(every, np.where(truth == k, 1.0, -1.0)) for k in range(len(self.labels))]
         return [PartTask(one.rows, one.signs) for one in multiclass.make_tasks(truth, len(self.labels), self.scheme)]
 
-    def machines(self, coefficients: FloatArray, biases: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def machines(self, coefficients: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
         """Those of the parts; of a joint machine for two classes, by how much the second exceeds the first."""
-        if self.scheme == multiclass.JOINT and len(self.labels) == 2:
-            return coefficients[:, 1:] - coefficients[:, :1], biases[1:] - biases[:1]
-        return coefficients, biases
+        n_classes = len(self.labels)
+        if self.scheme == "ovo" and n_classes > 2:
+            return PairCoefficients.of_entries(coefficients, n_classes), biases
+        table = coefficients.table()
+        if self.scheme == multiclass.JOINT and n_classes == 2:
+            return table[:, 1:] - table[:, :1], biases[1:] - biases[:1]
+        return table, biases
 
     def as_y(self, truth: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Label of each row."""
@@ -185,7 +190,7 @@ class Classes(Outcome):
         }
 
     def predict(
-        self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: FloatArray, biases: FloatArray
+        self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> Answers:
         """Labels, from single precision where that settles them."""
         winning = predicted_classes(
@@ -408,8 +413,8 @@ class Membership(Outcome):
         """Whether inside, and the score."""
         return {"inside": answers.tolist(), "decision_value": scores.tolist()}
 
-    def machines(self, coefficients: FloatArray, biases: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def machines(self, coefficients: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
         """The offset in the place of the bias; a ball's twice, as in |x - c|^2."""
         if self.squared_norm is None:
-            return coefficients, np.array([-self.offset])
-        return 2.0 * coefficients, np.array([-(self.squared_norm + self.offset)])
+            return coefficients.table(), np.array([-self.offset])
+        return 2.0 * coefficients.table(), np.array([-(self.squared_norm + self.offset)])

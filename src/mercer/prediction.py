@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import numpy.typing as npt
 
 from mercer.backends import select_backend
+from mercer.class_pairs import against_later
+from mercer.coefficients import Coefficients, Group, groups_of, summed
 from mercer.data import Data
 from mercer.decision import decision_values
 from mercer.kernels import Kernel
-from mercer.machine_groups import Group, group, summed
 from mercer.multiclass import class_scores, winners
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 _FEW_VALUES = 1_000_000  # kernel values, below which it is not worth looking at what is open
-_LEAST_ROWS, _AT_A_TIME = 1024, 500_000  # rows, and decision values, that are looked at together: they stay in caches
+_LEAST_ROWS, _AT_A_TIME = 128, 500_000  # rows, and decision values, that are looked at together: they stay in caches
 _ROOM = 1e-9  # of the bound, and of the largest value there could be: decision values in double are rounded too
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -27,7 +26,7 @@ def predicted_classes(
     kernel: Kernel,
     data: Data,
     support: Data,
-    coefficients: FloatArray,
+    coefficients: Coefficients,
     biases: FloatArray,
     *,
     n_classes: int,
@@ -56,7 +55,7 @@ def predicted_classes(
         values = decision_values(kernel, data, support, coefficients, biases, n_jobs=n_jobs)
         return winners(class_scores(values, n_classes, scheme))
     backend, _ = select_backend(kernel, support, n_jobs=n_jobs)
-    rows, groups, n_machines = data.like(support), group(coefficients, data.n), biases.size
+    rows, groups, n_machines = data.like(support), groups_of(coefficients), biases.size
 
     def in_double(chosen: IndexArray) -> IndexArray:
         def product(one: Group) -> FloatArray:
@@ -65,18 +64,19 @@ def predicted_classes(
         return winners(class_scores(summed(groups, product, chosen.size, n_machines) + biases, n_classes, scheme))
 
     def in_single(chosen: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
-        bound = np.zeros((n_machines, chosen.size))
+        doubts = np.zeros((n_classes, chosen.size))
 
         def product(one: Group) -> FloatArray:
             found = backend.matvec_bounded(rows, chosen, support, one.vectors, one.coefficients)
             assert found is not None
-            bound[one.machines] += found[1]
+            doubts[slice(None) if one.owner is None else one.owner] = found[1] * (0.5 if one.owner is None else 1.0)
             return found[0]
 
         raw = summed(groups, product, chosen.size, n_machines) + biases
-        room = bound.T * (1.0 + _ROOM) + _ROOM * float(np.abs(raw).max(initial=0.0))
+        doubts *= 1.0 + _ROOM
+        doubts += 0.5 * _ROOM * max(raw.max(initial=0.0), -raw.min(initial=0.0))
         with np.errstate(invalid="ignore"):  # of rows that are open
-            return winners(class_scores(raw, n_classes, scheme)), _is_open(raw, room, n_classes, scheme)
+            return winners(class_scores(raw, n_classes, scheme)), _is_open(raw, doubts, n_classes, scheme)
 
     winning, is_open = np.empty(data.n, dtype=np.int64), np.ones(data.n, dtype=bool)
     height = max(_LEAST_ROWS, _AT_A_TIME // n_machines)
@@ -93,20 +93,25 @@ def _parts(rows: IndexArray, height: int) -> list[IndexArray]:
     return [rows[first : first + height] for first in range(0, rows.size, height)]
 
 
-def _is_open(raw: FloatArray, room: FloatArray, n_classes: int, scheme: str) -> npt.NDArray[np.bool_]:
-    """Whether errors within `room`, of shape (m, n_machines), could change a row's class; NaN is open."""
+def _is_open(raw: FloatArray, doubts: FloatArray, n_classes: int, scheme: str) -> npt.NDArray[np.bool_]:
+    """Whether errors could change a row's class; NaN is open.
+
+    A machine that tells two classes apart is off by what `doubts`, (n_classes, m), says of both of them together; a
+    score of a class by twice what it says of the class.
+    """
     if scheme != "ovo" and n_classes > 2:
         second, first = np.partition(raw, -2, axis=1)[:, -2:].T
-        return ~(first - second > 2.0 * room.max(axis=1))
+        return ~(first - second > 4.0 * doubts.max(axis=0))
     if n_classes == 2:
-        return ~(np.abs(raw[:, 0]) > room[:, 0])
+        return ~(np.abs(raw[:, 0]) > doubts.sum(axis=0))
     # A class has won where it has more votes for certain than any other could have; ties are for confidence to break.
     least, most = np.zeros((2, n_classes, raw.shape[0]))
-    for (i, j), values, doubt in zip(combinations(range(n_classes), 2), raw.T, room.T, strict=True):
+    for i, values in enumerate(against_later(raw.T, n_classes)):
+        doubt = doubts[i] + doubts[i + 1 :]
         won, lost = values > doubt, values < -doubt
-        least[i] += won
-        least[j] += lost
-        most[i] += ~lost
-        most[j] += ~won
+        least[i] += np.count_nonzero(won, axis=0)
+        least[i + 1 :] += lost
+        most[i] += np.count_nonzero(~lost, axis=0)
+        most[i + 1 :] += ~won
     np.put_along_axis(most, least.argmax(axis=0)[None], -1.0, axis=0)
     return ~(least.max(axis=0) > most.max(axis=0))

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arguments import check_flag, check_whole
 from mercer.backends import HeldRows
 from mercer.certificate import Certificate, worst_status
+from mercer.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.iterated import Iterated
@@ -175,7 +176,7 @@ class DualMachine(Iterated, KernelMachine):
     def _keep(
         self,
         solutions: Solutions,
-        coefficients: npt.NDArray[np.float64],
+        coefficients: Coefficients,
         biases: npt.NDArray[np.float64],
         data: Data,
         support: npt.NDArray[np.int64],
@@ -187,11 +188,11 @@ class DualMachine(Iterated, KernelMachine):
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if solutions.statuses.count(Status.OPTIMAL) == len(solutions) else 1
 
-    def _hold(
-        self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
-    ) -> None:
+    def _hold(self, coefficients: Coefficients, biases: npt.NDArray[np.float64], support: Data | None) -> None:
         """Store what predicts: coefficients (n_SV, n_machines), biases, and support vectors where there are some."""
-        self._coefficients, self.intercept_ = np.ascontiguousarray(coefficients), biases
+        of_pairs = isinstance(coefficients, PairCoefficients)
+        self._coefficients = coefficients if of_pairs else np.ascontiguousarray(coefficients)
+        self.intercept_ = biases
         self.support_vectors_ = (
             as_scikit_learn_has_it(support.stored) if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
         )
@@ -232,7 +233,14 @@ class DualMachine(Iterated, KernelMachine):
             raise AttributeError(
                 "coef_ exists for the linear kernel only; others have no normal vector in input space."
             )
-        normals = self._as_the_rows(np.asarray(self._coefficients.T @ self.support_vectors_, dtype=np.float64))
+        vectors = self.support_vectors_
+
+        def product(one: Group) -> npt.NDArray[np.float64]:
+            own = vectors if one.vectors is None else vectors[one.vectors]
+            return np.asarray(one.coefficients.T @ own, dtype=np.float64).T
+
+        groups, n_machines = groups_of(self._coefficients), self.intercept_.size
+        normals = self._as_the_rows(summed(groups, product, vectors.shape[1], n_machines).T)
         (normals.data if sp.issparse(normals) else normals).flags.writeable = False
         return normals
 
@@ -250,9 +258,8 @@ class DualMachine(Iterated, KernelMachine):
         self._check_is_fitted()
         support = self._support_rows()
         functions = []
-        for coefficients in self._coefficients.T:
-            own = np.flatnonzero(coefficients)
-            functions.append(RKHSFunction(self.kernel_, support.rows(own), coefficients[own]))
+        for own, coefficients in columns_of(self._coefficients):
+            functions.append(RKHSFunction(self.kernel_, support.rows(own), coefficients))
         return functions[0] if len(functions) == 1 else tuple(functions)
 
     def _support_rows(self) -> Data:
@@ -387,11 +394,10 @@ class SingleMachine(DualMachine):
         self._keep(solutions, coefficients[used, None], np.array([solution.bias]), data, rows[used])
         self.n_iter_ = solution.n_iter
 
-    def _hold(
-        self, coefficients: npt.NDArray[np.float64], biases: npt.NDArray[np.float64], support: Data | None
-    ) -> None:
+    def _hold(self, coefficients: Coefficients, biases: npt.NDArray[np.float64], support: Data | None) -> None:
         super()._hold(coefficients, biases, support)
-        self.dual_coef_ = self._as_the_rows(self._coefficients.T)
+        assert not isinstance(coefficients, PairCoefficients)
+        self.dual_coef_ = self._as_the_rows(coefficients.T)
         self.n_support_ = np.array([len(coefficients)], dtype=np.int32)
 
     def _last_solution(self, problem: Problem, rows: npt.NDArray[np.int64]) -> Solution | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from mercer import multiclass
 from mercer.arguments import check_choice
+from mercer.coefficients import PairCoefficients
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
@@ -190,21 +190,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
         """Store what follows from the coefficients and from the classes of the support vectors, which are sorted."""
         self._scheme = scheme
         self.n_support_ = np.bincount(support_codes, minlength=self.classes_.size).astype(np.int32)
-        self.dual_coef_ = self._as_the_rows(self._dual_coefficients(self.classes_.size))
-
-    def _dual_coefficients(self, n_classes: int) -> npt.NDArray[np.float64]:
-        if n_classes == 2 or self._scheme != "ovo":
-            return self._coefficients.T
-        # LIBSVM's layout: in row r stands the coefficient against the r-th of the other classes.
-        dual = np.empty((n_classes - 1, len(self._coefficients)))
-        with_others: list[list[int]] = [[] for _ in range(n_classes)]  # machines of each class
-        for machine, pair in enumerate(combinations(range(n_classes), 2)):
-            for own in pair:
-                with_others[own].append(machine)
-        ends = accumulate(self.n_support_.tolist(), initial=0)
-        for machines, (first, end) in zip(with_others, pairwise(ends), strict=True):
-            dual[:, first:end] = self._coefficients[first:end, machines].T
-        return dual
+        held = self._coefficients
+        self.dual_coef_ = self._as_the_rows((held.table if isinstance(held, PairCoefficients) else held).T)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return decision values.

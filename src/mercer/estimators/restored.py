@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer.coefficients import Coefficients
 from mercer.data import Vectors
 from mercer.estimators.base import DualMachine, SingleMachine
 from mercer.estimators.classifier import MarginClassifier
@@ -41,12 +42,12 @@ def restored_classifier(
     kernel: Kernel,
     support: Support,
     n_features: int,
-    coefficients: FloatArray,
+    coefficients: Coefficients,
     biases: FloatArray,
     classes: npt.NDArray[Any],
     codes: IndexArray,
 ) -> Classifier:
-    """Return the classifier by pairs of machines with these coefficients, (n_SV, n_machines); see `make_tasks`.
+    """Return the classifier by pairs of classes with these coefficients; see `make_tasks`.
 
     `codes` are the classes of the support vectors, which must be sorted by them.
     """
@@ -61,7 +62,7 @@ def _hold(
     kernel: Kernel,
     support: Support,
     n_features: int,
-    coefficients: FloatArray,
+    coefficients: Coefficients,
     biases: FloatArray,
 ) -> None:
     machine.kernel_, machine.n_features_in_ = kernel, n_features

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer.coefficients import groups_of, summed
 from mercer.data import Data
 from mercer.estimators.base import DualMachine
 
@@ -25,7 +26,9 @@ def rounding_shows(machine: DualMachine, size: float, data: Data) -> bool:
     """
     fraction, exponent = np.frexp(size)
     above = np.ldexp(1.0, exponent - (fraction == 0.5))  # what the largest value is rounded as
-    widths = _SPREAD * above * np.sqrt(np.square(machine._coefficients).sum(axis=0))
+    groups, n_machines = groups_of(machine._coefficients), machine.intercept_.size
+    squares = summed(groups, lambda one: np.square(one.coefficients).sum(axis=0, keepdims=True), 1, n_machines)
+    widths = _SPREAD * above * np.sqrt(squares[0])
     n_some = min(data.n, _LOOKED_AT)
     some = np.arange(n_some) * data.n // n_some
     values = machine._raw_decision(data.rows(some))

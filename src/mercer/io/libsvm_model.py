@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.class_pairs import class_pairs, pairs_with
+from mercer.coefficients import PairCoefficients, table_of
 from mercer.data import Vectors, as_data
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators.restored import restored_classifier, restored_machine
@@ -153,17 +154,17 @@ def _classifier(machine: Any, held: LibsvmModel, n_features: int | None) -> Any:
     codes = np.repeat(np.argsort(in_file), held.n_support)
     order = np.argsort(codes, kind="stable")
     codes, duals = codes[order], held.coefficients[order]
-    coefficients = np.zeros((codes.size, held.rho.size))
-    biases = np.zeros(held.rho.size)
-    place = {pair: column for column, pair in enumerate(combinations(range(k), 2))}
-    for column, (a, b) in enumerate(combinations(range(k), 2)):
-        p, q = int(in_file[a]), int(in_file[b])
-        # Theirs is positive for the class that stands first; ours for class a, but for class 1 where there are two.
-        sign = (1.0 if p < q else -1.0) * (-1.0 if k == 2 else 1.0)
-        for own, against, code in ((p, q, a), (q, p, b)):
-            rows = slice(*np.searchsorted(codes, [code, code + 1]))
-            coefficients[rows, column] = sign * duals[rows, against - (against > own)]
-        biases[column] = -sign * held.rho[place[min(p, q), max(p, q)]]
+    # Theirs is positive for the class that stands first; ours for the smaller one, but for class 1 where there are two.
+    a, b = class_pairs(k).T
+    p, q = in_file[a], in_file[b]
+    signs = np.where(p < q, 1.0, -1.0) * (-1.0 if k == 2 else 1.0)
+    theirs = pairs_with(k)[p, q - (q > p)]
+    biases = -signs * held.rho[theirs]
+    others = ~np.eye(k, dtype=bool)
+    against = np.broadcast_to(in_file, (k, k))[others].reshape(k, k - 1)  # of each class the others, in our order
+    columns = against - (against > in_file[:, None])
+    table = signs[pairs_with(k)][codes] * np.take_along_axis(duals, columns[codes], axis=1)
+    coefficients = table if k == 2 else PairCoefficients(table, np.bincount(codes, minlength=k))
     support = held.support.rows(order) if isinstance(held.support, Vectors) else held.support[order]
     width = _width(held, n_features)
     return restored_classifier(
@@ -183,9 +184,10 @@ def _of_estimator(machine: Any) -> LibsvmModel:
     support = _support(machine)
     if kind in CLASSIFIERS:
         _check_scheme(machine._scheme, machine.classes_.size)
-        codes = np.repeat(np.arange(machine.classes_.size), machine.n_support_)
-        labels = _labels(machine.classes_)
-        return _of_pairs(kind, machine.kernel_, support, machine._coefficients, machine.intercept_, labels, codes)
+        of_it = kind, machine.kernel_, support, machine._coefficients, machine.intercept_, _labels(machine.classes_)
+        if machine.classes_.size == 2:
+            return _of_two(*of_it, np.repeat([False, True], machine.n_support_))
+        return _of_pairs(*of_it)
     none = np.zeros(0, dtype=np.int64)
     # See load_libsvm_model: what is inside here shall be inside there.
     rho = np.nextafter(machine.offset_, -np.inf) if kind == "one_class" else -machine.intercept_
@@ -200,26 +202,22 @@ def _support(machine: Any) -> Vectors | IndexArray:
 
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
-    outcome, (coefficients, biases) = model.outcome, model._machines
+    outcome, (found, biases) = model.outcome, model._machines
     kind = _KINDS_OF_MODELS.get(model.recipe.machine)
     if kind is None:
         raise ValueError(f"LIBSVM has no {model.recipe.machine}, which this model is of.")
     if not isinstance(outcome, Classes):
-        none = np.zeros(0, dtype=np.int64)
+        coefficients, none = table_of(found), np.zeros(0, dtype=np.int64)
         if isinstance(outcome, Quantity):  # in the target's unit
             coefficients, biases = outcome.scale * coefficients, outcome.in_unit(biases)
         # See load_libsvm_model: what is inside here shall be inside there.
         rho = np.nextafter(-biases, -np.inf) if kind == "one_class" else -biases
         return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
     _check_scheme(outcome.scheme, len(outcome.labels))
-    codes = np.zeros(len(coefficients), dtype=np.int64)
-    for part, (plus, minus) in zip(model.parts, outcome.sides, strict=True):
-        positive = part.beta > 0.0
-        codes[part.support[positive]] = plus
-        codes[part.support[~positive]] = 0 if minus is None else minus
-    order = np.argsort(codes, kind="stable")
-    support = model.support_vectors.rows(order)
-    return _of_pairs(kind, model.kernel, support, coefficients[order], biases, class_labels(outcome), codes[order])
+    labels, support = class_labels(outcome), model.support_vectors
+    if isinstance(found, PairCoefficients):
+        return _of_pairs(kind, model.kernel, support, found, biases, labels)
+    return _of_two(kind, model.kernel, support, found, biases, labels, found[:, 0] > 0.0)
 
 
 _KINDS_OF_MODELS = {one.__name__: kind for one, kind in _KINDS.items()}
@@ -240,23 +238,34 @@ def _of_pairs(
     kind: str,
     kernel: Kernel,
     support: Vectors | IndexArray,
+    coefficients: PairCoefficients,
+    biases: FloatArray,
+    labels: IndexArray,
+) -> LibsvmModel:
+    """Machines for pairs of three classes or more, in the order of our classes."""
+    order = coefficients.vectors
+    chosen = support if order is None else _chosen(support, order)
+    return LibsvmModel(kind, kernel, -biases + 0.0, labels, coefficients.counts, coefficients.table, chosen)
+
+
+def _of_two(
+    kind: str,
+    kernel: Kernel,
+    support: Vectors | IndexArray,
     coefficients: FloatArray,
     biases: FloatArray,
     labels: IndexArray,
-    codes: IndexArray,
+    positive: npt.NDArray[np.bool_],
 ) -> LibsvmModel:
-    """Machines for pairs of classes, in the order of our classes; two classes stand in falling order."""
-    k = labels.size
-    counts = np.bincount(codes, minlength=k)
-    if k == 2:
-        order = np.argsort(-codes, kind="stable")
-        chosen = support.rows(order) if isinstance(support, Vectors) else support[order]
-        return LibsvmModel(kind, kernel, -biases + 0.0, labels[::-1], counts[::-1], coefficients[order], chosen)
-    duals = np.zeros((codes.size, k - 1))
-    for column, (a, b) in enumerate(combinations(range(k), 2)):
-        duals[codes == a, b - 1] = coefficients[codes == a, column]
-        duals[codes == b, a] = coefficients[codes == b, column]
-    return LibsvmModel(kind, kernel, -biases + 0.0, labels, counts, duals, support)
+    """The machine for two classes, the second of which stands first."""
+    order = np.argsort(~positive, kind="stable")
+    counts = np.bincount(~positive, minlength=2)
+    chosen = _chosen(support, order)
+    return LibsvmModel(kind, kernel, -biases + 0.0, labels[::-1], counts, coefficients[order], chosen)
+
+
+def _chosen(support: Vectors | IndexArray, order: IndexArray) -> Vectors | IndexArray:
+    return support.rows(order) if isinstance(support, Vectors) else support[order]
 
 
 def _check_kernel(kernel: Kernel) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mercer.calibration import Calibration
 from mercer.certificate import Certificate, combine
+from mercer.coefficients import Coefficients, Entries
 from mercer.data import Vectors, as_data
 from mercer.encoding import TableEncoder
 from mercer.kernels import Kernel
@@ -175,16 +176,16 @@ class Model:
         return Point(found, bias, multipliers=duals)
 
     @property
-    def _machines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
         """The coefficients and biases of all parts, as they decide."""
-        beta = np.zeros((self.support_vectors.n, len(self.parts)))
-        for column, part in enumerate(self.parts):
-            np.add.at(beta[:, column], part.support, part.beta)
-        biases = np.array([part.bias for part in self.parts])
+        parts = self.parts
+        machines = np.arange(len(parts)).repeat([part.support.size for part in parts])
+        beta, biases = np.concatenate([part.beta for part in parts]), np.array([part.bias for part in parts])
         if self.recipe.is_scaled:
-            divisors = np.array([part.divisor for part in self.parts])
-            beta, biases = beta / divisors, biases / divisors
-        return self.outcome.machines(beta, biases)
+            divisors = np.array([part.divisor for part in parts])
+            beta, biases = beta / divisors[machines], biases / divisors
+        vectors = np.concatenate([part.support for part in parts])
+        return self.outcome.machines(Entries(vectors, machines, beta, self.support_vectors.n, len(parts)), biases)
 
     def scores(self, table: Any) -> npt.NDArray[np.float64]:
         """What decides about each row: see `scores` of the model's `outcome`."""

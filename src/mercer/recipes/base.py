@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer.coefficients import Coefficients
 from mercer.data import Vectors
 from mercer.decision import decision_values
 from mercer.kernels import Kernel
@@ -104,7 +105,7 @@ class Recipe(ABC):
         return None
 
     def values(
-        self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: FloatArray, biases: FloatArray
+        self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> FloatArray:
         """Return the value of every part, (n, n_parts)."""
         return decision_values(kernel, data, vectors, coefficients, biases)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mercer.coefficients import Coefficients, table_of
 from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel
@@ -112,12 +113,13 @@ class ForKernelNeighborsClassifier(MemoryRecipe):
     every_row: bool = True
 
     def values(
-        self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: FloatArray, biases: FloatArray
+        self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> FloatArray:
         """Return the share of votes of each class; for two, by how much the second one's is larger."""
-        several = coefficients.shape[1] > 1
-        codes = coefficients.argmax(axis=1) if several else (coefficients[:, 0] > 0.0).astype(np.int64)
-        weights = np.abs(coefficients).max(axis=0) if several else _weights_of_two(coefficients[:, 0])
+        table = table_of(coefficients)
+        several = table.shape[1] > 1
+        codes = table.argmax(axis=1) if several else (table[:, 0] > 0.0).astype(np.int64)
+        weights = np.abs(table).max(axis=0) if several else _weights_of_two(table[:, 0])
         shares = vote_shares(kernel, data, vectors, codes, weights, self.n_neighbors)
         return shares if several else shares[:, 1:] - shares[:, :1]
 

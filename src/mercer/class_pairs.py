@@ -1,0 +1,52 @@
+"""Pairs of classes (i, j), i < j, in the order in which their machines stand: (0, 1), (0, 2), ..., (1, 2), ..."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+def class_pairs(n_classes: int) -> IndexArray:
+    """Return the pairs, (n_pairs, 2).
+
+    Examples
+    --------
+    >>> class_pairs(3).tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    """
+    return np.column_stack(np.triu_indices(n_classes, 1))
+
+
+def pairs_with(n_classes: int) -> IndexArray:
+    """Return which pairs each class is in, (n_classes, n_classes - 1), by the other class.
+
+    Examples
+    --------
+    >>> pairs_with(3).tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    >>> pairs_with(4)[2].tolist()  # with 0, 1 and 3
+    [1, 3, 5]
+    """
+    first, second = class_pairs(n_classes).T
+    numbers = np.empty((n_classes, n_classes), dtype=np.int64)
+    numbers[first, second] = numbers[second, first] = np.arange(first.size)
+    return numbers[~np.eye(n_classes, dtype=bool)].reshape(n_classes, n_classes - 1)
+
+
+def against_later(by_pair: FloatArray, n_classes: int) -> Iterator[FloatArray]:
+    """For each class but the last: what pairs with the classes after it have, of what all have, (n_pairs, m).
+
+    Examples
+    --------
+    >>> [part.tolist() for part in against_later(np.array([[5.0], [6.0], [7.0]]), 3)]
+    [[[5.0], [6.0]], [[7.0]]]
+    """
+    end = 0
+    for i in range(n_classes - 1):
+        first, end = end, end + n_classes - 1 - i
+        yield by_pair[first:end]
