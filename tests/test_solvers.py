@@ -567,6 +567,97 @@ def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
     assert steered == [True, True, False]
 
 
+def far_apart(n=2300, p=100, seed=0):
+    """Rows that a narrow kernel keeps apart, and whose values are dear: nearly all will be support vectors."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
+    """The sizes of the working sets of a fit, without those of a part of its rows, and its solution."""
+    found = []
+
+    def watched(choose):
+        def choosing(self, state):
+            chosen = choose(self, state)
+            if state.problem.n == len(y):
+                found.append(chosen.size)
+            return chosen
+
+        return choosing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchSMO, "_everything", watched(BatchSMO._everything))
+        patch.setattr(BatchSMO, "_select", watched(BatchSMO._select))
+        gram = Gram(RBF(gamma=gamma), as_data(X), **of_gram)
+        return found, solve(c_svc(y, C), gram, limits=Limits(tol=tol))
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_where_most_will_move_everything_is_the_next_set(C, monkeypatch):
+    X, y = far_apart()
+    sets, solution = sets_of(X, y, C, 0.02)
+    assert sets[:2] == [512, 2300]
+    assert solution.status is Status.OPTIMAL
+    monkeypatch.setattr(batch_smo, "_MOST", np.inf)
+    others, other = sets_of(X, y, C, 0.02)
+    assert others[1] < 2300
+    assert solution.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("C", "gamma", "p", "of_gram"),
+    [
+        (1000.0, 0.001, 100, {}),  # variables that depend on each other take many steps each
+        (1.0, 0.2, 10, {}),  # values are cheap
+        (1.0, 0.02, 100, {"memory_limit": 40_000_000}),
+    ],
+    ids=["many steps", "short rows", "little memory"],
+)
+def test_where_everything_would_not_pay_sets_grow(C, gamma, p, of_gram):
+    X, y = far_apart(p=p)
+    sets, solution = sets_of(X, y, C, gamma, **of_gram)
+    assert sets[0] == 512
+    assert sets[1] < 2300
+    assert solution.status is Status.OPTIMAL
+
+
+def test_everything_ends_with_single_precision():
+    X, y = far_apart()
+    solver, gram = BatchSMO(), Gram(RBF(gamma=0.02), as_data(X))
+    state = solver.init(c_svc(y, 100.0), gram, 1e-3, None)
+    state.take_everything()
+    takes = []
+    for _ in range(2):
+        solver.refresh(state, gram.matvec(state.beta) - y, 1e-3)
+        takes.append((state.single, state.takes_everything))
+    assert takes == [(True, True), (False, False)]
+    sets, solution = sets_of(X, y, 100.0, 0.02, tol=1e-9)
+    assert sets[1] == 2300
+    assert solution.certificate.verify().kkt_violation <= 1e-9
+
+
+@pytest.mark.parametrize("stored", ["dense", "CSR"])
+def test_everything_is_the_same_for_any_number_of_threads(stored):
+    X, y = far_apart()
+    X = X * (np.random.default_rng(1).random(X.shape) < 0.4) if stored == "CSR" else X
+    X = sp.csr_array(X) if stored == "CSR" else X
+    (sets, one), (_, two) = (sets_of(X, y, 10.0, 0.05, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert sets[1] == 2300
+    np.testing.assert_array_equal(one.beta, two.beta)
+
+
+@pytest.mark.parametrize("max_iter", [300, 600, 1500])
+def test_who_stops_in_everything_has_a_true_certificate(max_iter):
+    X, y = far_apart()
+    solution = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.02), as_data(X)), limits=Limits(tol=1e-3, max_iter=max_iter))
+    assert solution.status is Status.MAX_ITER
+    assert solution.n_iter == max_iter
+    again = solution.certificate.verify()
+    assert again.kkt_violation == pytest.approx(solution.certificate.kkt_violation, rel=1e-9)
+
+
 def test_single_precision_is_not_asked_where_its_rounding_outweighs_a_step():
     X, y = blobs(600)
     for C, single in ((1.0, True), (1e8, False)):

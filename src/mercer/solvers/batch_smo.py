@@ -19,7 +19,7 @@ from mercer.solvers.block import solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
-from mercer.solvers.sizes import reach, working_sets
+from mercer.solvers.sizes import may_take_everything, reach, takes_everything, working_sets
 from mercer.solvers.working_matrix import working_matrix
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _AGREED = 0.8  # of what the part's solution gains on its start: the least that 
 # Of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves.
 _ROUGH = 1e-3
 _SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
+_MOST, _STEPS = 7 / 8, 2  # of a set move, in so few steps each: where values are dear, a matrix of all pays
 _MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
 
 
@@ -77,7 +78,8 @@ class BatchSMO(Solver[BatchState]):
     solution too: half of the rounds, for a few more kernel values.
 
     Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has
-    room for all that are left, it takes them, and no kernel value is evaluated until then.
+    room for all that are left, it takes them, and no kernel value is evaluated until then. Where values are dear and most
+    of a set has moved, everything is the next one, for as long as values are in single precision.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
     stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
@@ -145,6 +147,7 @@ class BatchSMO(Solver[BatchState]):
             state.cache.forget()
         if not state.single:
             state.cache = state.tiles = None
+            state.takes_everything = takes_everything(state.gram)
         state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> Kept | None:
@@ -234,7 +237,6 @@ class BatchSMO(Solver[BatchState]):
         return part, chosen
 
     def _rounds(self, state: BatchState) -> Iterator[None]:
-        everything = state.takes_everything
         stuck = False
         state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
         while True:
@@ -242,16 +244,20 @@ class BatchSMO(Solver[BatchState]):
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
             if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
-            state.previous = self._everything(state) if everything else self._select(state)
+            state.previous = self._everything(state) if state.takes_everything else self._select(state)
             chosen, matrix, _ = yield from working_matrix(state, state.previous)
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # the next may take its place, once the block is gone
-            stuck = everything or not (yield from self._follow(state, chosen, block))
-            if not everything:
+            if state.takes_everything:
+                stuck = True
+            else:
+                stuck = not (yield from self._follow(state, chosen, block))
                 rise = block.rise(state.gradient)
                 state.dual += rise
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
+                elif _most_will_move(state, chosen.size, block.n_iter):
+                    state.take_everything()
             del block
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
@@ -361,6 +367,13 @@ class BatchSMO(Solver[BatchState]):
                 state.holds_all = state.holds_all and kept.size == chosen.size
                 chosen = kept
         return chosen
+
+
+def _most_will_move(state: BatchState, size: int, n_steps: int) -> bool:
+    """Whether the last working set says that most variables will move, whose rows are dear, but soon be at rest."""
+    n_moved = state.n_moved or 0
+    asks = state.cache is not None and state.active is None and state.rows is None
+    return asks and n_moved >= _MOST * size and n_steps <= _STEPS * n_moved and may_take_everything(state.values)
 
 
 def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, float]:

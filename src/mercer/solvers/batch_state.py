@@ -99,6 +99,11 @@ class BatchState(State):
         """Note that all gradients are kept up to date from now on."""
         self.active = self.active_rows = None
 
+    def take_everything(self) -> None:
+        """Have all variables, whose gradients are all up to date, be the working set from now on."""
+        self.takes_everything = True
+        self.cache = self.ledger = self.working = None
+
     def follow(self, kept: IndexArray, dropped: IndexArray) -> None:
         """Note whose gradient is kept up to date from now on, and whose no longer."""
         self.active = self.active_rows = kept

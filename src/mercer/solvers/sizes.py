@@ -68,6 +68,11 @@ def takes_everything(gram: Gram) -> bool:
     return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
+def may_take_everything(gram: Gram) -> bool:
+    """Whether the matrix of all variables is within the memory limit, as that of a working set has to be."""
+    return _fits(gram, gram.n)
+
+
 def all_at_once(n: int, *, convex: bool) -> str:
     """Say why all of `n` variables are the working set."""
     if is_exact(n) and convex:
