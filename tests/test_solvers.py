@@ -594,14 +594,18 @@ def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
         return found, solve(c_svc(y, C), gram, limits=Limits(tol=tol))
 
 
-@pytest.mark.parametrize("C", [1.0, 100.0])
-def test_where_most_will_move_everything_is_the_next_set(C, monkeypatch):
-    X, y = far_apart()
-    sets, solution = sets_of(X, y, C, 0.02)
+@pytest.mark.parametrize(
+    ("C", "gamma", "p"),
+    [(0.1, 0.02, 100), (1.0, 0.02, 100), (100.0, 0.02, 100), (1.0, 2.0, 10), (100.0, 2.0, 10)],
+    ids=["dear, at bounds", "dear, soft", "dear, hard", "cheap, soft", "cheap, hard"],
+)
+def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatch):
+    X, y = far_apart(p=p)
+    sets, solution = sets_of(X, y, C, gamma)
     assert sets[:2] == [512, 2300]
     assert solution.status is Status.OPTIMAL
     monkeypatch.setattr(batch_smo, "_MOST", np.inf)
-    others, other = sets_of(X, y, C, 0.02)
+    others, other = sets_of(X, y, C, gamma)
     assert others[1] < 2300
     assert solution.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-6)
 
@@ -610,10 +614,11 @@ def test_where_most_will_move_everything_is_the_next_set(C, monkeypatch):
     ("C", "gamma", "p", "of_gram"),
     [
         (1000.0, 0.001, 100, {}),  # variables that depend on each other take many steps each
-        (1.0, 0.2, 10, {}),  # values are cheap
+        (0.1, 2.0, 10, {}),  # values are cheap, and each variable moves but once, to its bound
+        (10.0, 0.02, 10, {}),  # half of the set moves
         (1.0, 0.02, 100, {"memory_limit": 40_000_000}),
     ],
-    ids=["many steps", "short rows", "little memory"],
+    ids=["many steps", "at bounds", "few move", "little memory"],
 )
 def test_where_everything_would_not_pay_sets_grow(C, gamma, p, of_gram):
     X, y = far_apart(p=p)

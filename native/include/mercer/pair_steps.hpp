@@ -67,6 +67,12 @@ class PairSteps {
         bool grows, shrinks;
     };
 
+    // Of variables that move alone: the largest violation, and who promises the largest decrease, g^2 / curvature.
+    struct Loner {
+        int64_t at = -1;
+        double violation = 0.0;
+    };
+
     // What a companion does of each step: it looks for a partner, or updates gradients, where it has variables.
     struct Question {
         GroupExtremes worst;
@@ -84,13 +90,14 @@ class PairSteps {
     explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_(padded(block.size)),
-          memory_(sizeof(Real) * static_cast<std::size_t>(2 * padded_ + 1)),
+          memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
           flag_memory_(2 * Flags<Real>::bytes(padded_)),
           level_memory_((sizeof(double) + sizeof(GroupExtremes)) * static_cast<std::size_t>(block.n_groups)),
           extremes_(level_memory_.as<GroupExtremes>()),
           levels_(reinterpret_cast<double*>(extremes_ + block.n_groups)),
           gradient_(memory_.as<Real>()),
           diagonal_(gradient_ + padded_),
+          steepness_(diagonal_ + padded_),
           grows_(flag_memory_.as<char>()),
           shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)),
           own_(own_part()),
@@ -110,6 +117,12 @@ class PairSteps {
             [this](int64_t u, double level) { gradient_[u] = static_cast<Real>(block_.gradient[u] - level); });
         for (int64_t g = 0; g < block.n_groups; ++g)
             extremes_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
+        if (block.n_groups > 0) return;
+        for (int64_t u = 0; u < padded_; ++u) {
+            const Real curvature = diagonal_[u] > kTiny<Real> ? diagonal_[u] : kTiny<Real>;
+            steepness_[u] = static_cast<Real>(1.0 / __builtin_sqrt(static_cast<double>(curvature)));
+        }
+        loner_ = find_loner([this](int64_t u) MERCER_LAMBDA_INLINE { return load_vector(gradient_ + u); });
     }
 
     BlockResult run(double tol, int64_t max_iter) {
@@ -406,17 +419,25 @@ class PairSteps {
         return true;
     }
 
-    bool lone_step(double tol, double& violation) {
-        int64_t chosen = -1;
-        double best = 0.0;
-        violation = 0.0;
-        for (int64_t u = 0; u < block_.size; ++u) {
-            const double g = gradient_[u];
-            const double wrong = g < 0.0 ? (grows_[u] ? -g : 0.0) : (shrinks_[u] ? g : 0.0);
-            violation = __builtin_fmax(violation, wrong);
-            const double gain = wrong * wrong / curvature_of(u);
-            if (gain > best) best = gain, chosen = u;
+    // One pass over gradients, which `gradient_at` may change before they are looked at.
+    template <class Read>
+    Loner find_loner(Read gradient_at) const {
+        V most{}, at = fill(Real{-1}), worst{};
+        V position = positions(0);
+        for (int64_t u = 0; u < padded_; u += kWidth, position += kWidth) {
+            const V g = gradient_at(u);
+            const V growing = choose(grows_.from(u), max(-g, V{}), V{});
+            const V wrong = max(choose(shrinks_.from(u), max(g, V{}), V{}), growing);
+            const V root = wrong * load_vector(steepness_ + u);  // of the decrease, which could overflow
+            at = root > most ? position : at;
+            most = max(root, most), worst = max(wrong, worst);
         }
+        return {least_of<Real>(-most, at).at, -static_cast<double>(least_of<Real>(-worst)[0])};
+    }
+
+    bool lone_step(double tol, double& violation) {
+        const int64_t chosen = loner_.at;
+        violation = loner_.violation;
         if (violation <= tol || chosen < 0) return false;
         const double old = block_.beta[chosen];
         double next = old - static_cast<double>(gradient_[chosen]) / curvature_of(chosen);
@@ -427,8 +448,12 @@ class PairSteps {
         mark(sides_of(chosen));
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);
-        for (int64_t u = 0; u < padded_; u += kWidth)
-            store(gradient_ + u, load_vector(gradient_ + u) + step * load_vector(matrix_row + u));
+        Real* const gradient = gradient_;
+        loner_ = find_loner([=](int64_t u) MERCER_LAMBDA_INLINE {
+            const V g = load_vector(gradient + u) + step * load_vector(matrix_row + u);
+            store(gradient + u, g);
+            return g;
+        });
         return true;
     }
 
@@ -440,6 +465,8 @@ class PairSteps {
     GroupExtremes* extremes_;  // of each group, kept up to date: what the next step needs
     double* levels_;           // of each group, taken out of its gradients
     Real *gradient_, *diagonal_;
+    Real* steepness_;  // of variables that move alone: 1 / the root of the curvature
+    Loner loner_;
     Flags<Real> grows_, shrinks_;
     // ANDed with positions: 0 where the diagonal is all one number, so that its first vector serves; otherwise all
     // bits.

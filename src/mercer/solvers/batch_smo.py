@@ -42,7 +42,7 @@ _AGREED = 0.8  # of what the part's solution gains on its start: the least that 
 # Of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves.
 _ROUGH = 1e-3
 _SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
-_MOST, _STEPS = 7 / 8, 2  # of a set move, in so few steps each: where values are dear, a matrix of all pays
+_MOST, _STEPS = 7 / 8, 2  # of a set move, in so few steps each: a matrix of all pays
 _MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
 
 
@@ -78,8 +78,8 @@ class BatchSMO(Solver[BatchState]):
     solution too: half of the rounds, for a few more kernel values.
 
     Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has
-    room for all that are left, it takes them, and no kernel value is evaluated until then. Where values are dear and most
-    of a set has moved, everything is the next one, for as long as values are in single precision.
+    room for all that are left, it takes them, and no kernel value is evaluated until then. Where most of a set moves, in
+    few steps and to between their bounds, everything is the next one, as long as values are in single precision.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
     stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
@@ -256,9 +256,22 @@ class BatchSMO(Solver[BatchState]):
                 state.dual += rise
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
-                elif _most_will_move(state, chosen.size, block.n_iter):
+                elif self._everything_pays(state, chosen.size, block.n_iter):
                     state.take_everything()
             del block
+
+    def _everything_pays(self, state: BatchState, size: int, n_steps: int) -> bool:
+        """Whether the last set, of this size, says that most variables will move, and soon be at rest between bounds.
+
+        Where values are dear, those that will be at bounds count, too.
+        """
+        n_moved = state.n_moved or 0
+        moves = n_moved >= _MOST * size and n_steps <= _STEPS * n_moved
+        if not (moves and state.single and state.active is None and state.rows is None):
+            return False
+        p, beta = state.problem, state.beta
+        n_free = n_moved if state.gram.values_are_dear else np.count_nonzero((p.lower < beta) & (beta < p.upper))
+        return bool(2 * n_free >= n_moved) and may_take_everything(state.values)
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""
@@ -367,13 +380,6 @@ class BatchSMO(Solver[BatchState]):
                 state.holds_all = state.holds_all and kept.size == chosen.size
                 chosen = kept
         return chosen
-
-
-def _most_will_move(state: BatchState, size: int, n_steps: int) -> bool:
-    """Whether the last working set says that most variables will move, whose rows are dear, but soon be at rest."""
-    n_moved = state.n_moved or 0
-    asks = state.cache is not None and state.active is None and state.rows is None
-    return asks and n_moved >= _MOST * size and n_steps <= _STEPS * n_moved and may_take_everything(state.values)
 
 
 def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, float]:

@@ -69,8 +69,8 @@ def takes_everything(gram: Gram) -> bool:
 
 
 def may_take_everything(gram: Gram) -> bool:
-    """Whether the matrix of all variables is within the memory limit, as that of a working set has to be."""
-    return _fits(gram, gram.n)
+    """Whether the matrix of all variables, in single precision, takes no more than half of the room."""
+    return 8 * gram.n * gram.n <= gram.room
 
 
 def all_at_once(n: int, *, convex: bool) -> str:
