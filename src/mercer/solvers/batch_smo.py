@@ -78,8 +78,8 @@ class BatchSMO(Solver[BatchState]):
     solution too: half of the rounds, for a few more kernel values.
 
     Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has
-    room for all that are left, it takes them, and no kernel value is evaluated until then. Where most of a set moves, in
-    few steps and to between their bounds, everything is the next one, as long as values are in single precision.
+    room for all that are left, it takes them, and no kernel value is evaluated until then. Where most of a set moves
+    in few steps, to between their bounds, everything is the next one, as long as values are in single precision.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
     stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
