@@ -50,12 +50,12 @@ from mercer.problems import (
     quantile,
     svdd,
 )
-from mercer.solvers import sizes, small
+from mercer.solvers import batch_smo, sizes, small
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
 """Instruction sets that this machine has native code for."""
 
-WAYS = ("one call", "whole", "working sets")
+WAYS = ("one call", "whole", "working sets", "a set, then everything")
 """How problems are solved, from the smallest to the largest; see :func:`going`."""
 
 
@@ -66,7 +66,10 @@ def going(way: str) -> Iterator[None]:
         if way != "one call":
             patch.setattr(small, "SMALL_PROBLEM", 0)
             patch.setattr(small, "SMALL_AMONG_MANY", 0)
-        if way == "working sets":
+        if way == "a set, then everything":
+            patch.setattr(batch_smo, "_MOST_MOVE", 0.0)
+            patch.setattr(batch_smo, "_FEW_STEPS_EACH", np.inf)
+        if way in ("working sets", "a set, then everything"):
             patch.setattr(sizes, "WHOLE_PROBLEM", 16)
             patch.setattr(sizes, "EXACT_PROBLEM", 8)
             patch.setattr(sizes, "_WORKING_SETS", (24,))

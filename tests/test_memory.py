@@ -64,6 +64,7 @@ FITS = {
     "factors": ("SVC", 5000, 20, 0.1, {"C": 300.0}),
     "factors, kept rows": ("SVC", 4000, 80, 0.1, {"C": 300.0}),
     "sets of 7,680": ("SVC", 9000, 100, 0.3, {"C": 10.0, "gamma": 0.01}),
+    "everything": ("SVC", 8000, 100, 0.3, {"C": 10.0, "gamma": 0.02}),
     "pairs": ("SVC", 8000, 80, 0.3, {"C": 1.0, "many": True}),
     "joint": ("SVC", 3000, 80, 0.3, {"C": 1.0, "many": True, "multi_class": "joint"}),
     "regression": ("SVR", 4000, 8, 0.3, {"C": 1.0}),
@@ -76,6 +77,7 @@ QUICK = {
     ("factors, kept rows", 1000),
     ("pairs", 40),
     ("sets of 7,680", 1000),
+    ("everything", 1000),
 }
 CASES = [
     pytest.param(name, limit, marks=() if (name, limit) in QUICK else pytest.mark.slow)

@@ -262,3 +262,28 @@ def test_the_largest_score_is_what_is_predicted_of_repeats_too(scheme, seed, n_c
     machine = SVC(multi_class=scheme, gamma=1.0).fit(X, y)
     new = np.concatenate([rows, rng.normal(size=(20, 2))])
     np.testing.assert_array_equal(machine.predict(new), machine.decision_function(new).argmax(axis=1))
+
+
+def test_scores_of_a_row_do_not_depend_on_those_beside_it():
+    raw = np.random.default_rng(0).normal(size=(50, 66))
+    alone = np.concatenate([class_scores(raw[i : i + 1], 12, "ovo") for i in range(50)])
+    np.testing.assert_array_equal(class_scores(raw, 12, "ovo"), alone)
+
+
+def test_constant_machines_have_no_support_vectors():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 2)), np.arange(90) % 3
+    machine = NuSVC(nu=0.2, gamma=0.5, class_weight={0: 1e-300})
+    with pytest.warns(UserWarning, match="infeasible"):
+        machine.fit(X, y)
+    assert machine.n_support_[0] == 0
+    assert machine.n_support_[1:].all()
+    assert machine.dual_coef_.shape == (2, machine.n_support_.sum())
+    K = RBF(gamma=0.5).block(as_data(X), as_data(machine.support_vectors_))
+    ends, raw = np.cumsum([0, *machine.n_support_]), np.zeros((90, 3))
+    for column, (i, j) in enumerate(combinations(range(3), 2)):
+        for own, place in ((i, j - 1), (j, i)):
+            at = slice(ends[own], ends[own + 1])
+            raw[:, column] += K[:, at] @ machine.dual_coef_[place, at]
+    found = machine.set_params(decision_function_shape="ovo").decision_function(X)
+    np.testing.assert_allclose(found, raw + machine.intercept_, rtol=1e-7, atol=1e-9)

@@ -25,7 +25,7 @@ from mercer.gram import Gram
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.held import Held
-from mercer.problems import c_svc, epsilon_svr, nu_svc, nu_svr, one_class, quantile
+from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import (
     BatchSMO,
     HardMargin,
@@ -39,6 +39,7 @@ from mercer.solvers import (
     solve,
 )
 from mercer.solvers.base import State
+from mercer.solvers.batch_state import BatchState
 from mercer.solvers.driver import _best, _Patience, drive
 from mercer.solvers.working_matrix import working_matrix
 from mercer.status import InseparableError, Status
@@ -604,7 +605,7 @@ def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatc
     sets, solution = sets_of(X, y, C, gamma)
     assert sets[:2] == [512, 2300]
     assert solution.status is Status.OPTIMAL
-    monkeypatch.setattr(batch_smo, "_MOST", np.inf)
+    monkeypatch.setattr(batch_smo, "_MOST_MOVE", np.inf)
     others, other = sets_of(X, y, C, gamma)
     assert others[1] < 2300
     assert solution.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-6)
@@ -628,6 +629,43 @@ def test_where_everything_would_not_pay_sets_grow(C, gamma, p, of_gram):
     assert solution.status is Status.OPTIMAL
 
 
+def test_who_has_two_variables_a_row_does_not_take_everything():
+    X, y = far_apart()
+    found, everything = [], BatchState.take_everything
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchState, "take_everything", lambda state: found.append(state) or everything(state))
+        for problem in (epsilon_svr(y, 10.0, 0.01), c_svc(y, 10.0)):
+            solution = solve(problem, Gram(RBF(gamma=0.02), as_data(X)), limits=Limits(tol=1e-3))
+            assert solution.status is Status.OPTIMAL
+    assert [state.problem.name for state in found] == ["C-SVC"]
+
+
+def test_all_of_everything_is_solved(monkeypatch):
+    found, solving = [], batch_smo.solve_chosen
+
+    def solve_chosen(state, chosen, matrix):
+        found.append((state.takes_everything, chosen.size, len(matrix)))
+        return (yield from solving(state, chosen, matrix))
+
+    monkeypatch.setattr(batch_smo, "solve_chosen", solve_chosen)
+    X, y = far_apart()
+    sets_of(X, y, 10.0, 0.02)
+    assert (True, 2300, 2300) in found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("kernel", "C"), [(Linear(), 100.0), (Linear(), 1.0), (Polynomial(2, 0.5), 100.0)])
+def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
+    """A few moves change all gradients: whoever is left out because it violates nothing violates soon."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2500, 2))
+    y = np.where(np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1] + 0.4 * rng.normal(size=2500) > 0.3, 1.0, -1.0)
+    problem = c_svc_each(y, np.full(2500, C), [2500], bias=False)[0]
+    solution = solve(problem, Gram(kernel, as_data(X)), limits=Limits(tol=1e-3))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.verify().kkt_violation <= 1e-3
+
+
 def test_everything_ends_with_single_precision():
     X, y = far_apart()
     solver, gram = BatchSMO(), Gram(RBF(gamma=0.02), as_data(X))
@@ -645,11 +683,11 @@ def test_everything_ends_with_single_precision():
 
 @pytest.mark.parametrize("stored", ["dense", "CSR"])
 def test_everything_is_the_same_for_any_number_of_threads(stored):
-    X, y = far_apart()
+    X, y = far_apart(n=3300)  # from 3,000 variables on two threads share a pair step
     X = X * (np.random.default_rng(1).random(X.shape) < 0.4) if stored == "CSR" else X
     X = sp.csr_array(X) if stored == "CSR" else X
     (sets, one), (_, two) = (sets_of(X, y, 10.0, 0.05, n_jobs=n_jobs) for n_jobs in (1, 2))
-    assert sets[1] == 2300
+    assert sets[1] == 3300
     np.testing.assert_array_equal(one.beta, two.beta)
 
 
@@ -1018,7 +1056,7 @@ def test_a_hard_margin_starts_warm_from_its_own_optimum():
         (40, 1.0, Linear(), "batch SMO", "n = 40 <= 300: all variables at once, exact Newton steps at the end"),
         (40, 1.0, Sigmoid(1.0, 1.0), "batch SMO", "n = 40 <= 2048: all variables at once"),
         (400, 1.0, Linear(), "batch SMO", "n = 400 <= 2048: all variables at once"),
-        (2050, 1.0, Linear(), "batch SMO", "n = 2050 > 2048: working sets of violators"),
+        (2050, 1.0, Linear(), "batch SMO", "n = 2050 > 2048: working sets of violators, or everything"),
         (40, np.inf, Linear(), "hard margin by nearest points", "C = inf"),
     ],
 )

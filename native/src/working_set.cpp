@@ -16,6 +16,7 @@ constexpr int64_t kBlocks = 4;        // for each one that is wanted: most of th
 constexpr int64_t kPart = 512;        // places that are gone through at a time: they stay in the nearest cache
 constexpr int kHalvings = 12;         // of the interval that a bar is looked for in
 constexpr double kMargin = 0.125;     // of the violation: who is closer to violating may come to it by the next moves
+constexpr double kLoneMargin = 0.5 + kMargin;  // from a multiplier of 0, as from the middle of those that violate
 
 int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
@@ -212,7 +213,8 @@ void Survey::look(const Variables& variables) {
             level.n_free > 0 ? level.sum / static_cast<double>(level.n_free) : 0.5 * level.least + 0.5 * level.most;
         // Without equality constraints every multiplier is 0: growing violates when g < 0, shrinking when g > 0.
         if (v_.groups == nullptr) level.least = level.most = level.middle = 0.0;
-        const double margin = kMargin * std::max(0.0, level.most - level.least);
+        const double margin =
+            v_.groups == nullptr ? kLoneMargin * violation_ : kMargin * std::max(0.0, level.most - level.least);
         level.highest = level.most + margin, level.lowest = level.least - margin;
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,18 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
+@lru_cache(maxsize=4)
 def class_pairs(n_classes: int) -> IndexArray:
-    """Return the pairs, (n_pairs, 2).
+    """Return the pairs, (n_pairs, 2), read-only.
 
     Examples
     --------
     >>> class_pairs(3).tolist()
     [[0, 1], [0, 2], [1, 2]]
     """
-    return np.column_stack(np.triu_indices(n_classes, 1))
+    pairs = np.column_stack(np.triu_indices(n_classes, 1))
+    pairs.flags.writeable = False
+    return pairs
 
 
 def pairs_with(n_classes: int) -> IndexArray:
@@ -36,6 +40,17 @@ def pairs_with(n_classes: int) -> IndexArray:
     numbers = np.empty((n_classes, n_classes), dtype=np.int64)
     numbers[first, second] = numbers[second, first] = np.arange(first.size)
     return numbers[~np.eye(n_classes, dtype=bool)].reshape(n_classes, n_classes - 1)
+
+
+def place_among_others(own: IndexArray, other: IndexArray) -> IndexArray:
+    """Return where another class stands in the order of all but a class itself.
+
+    Examples
+    --------
+    >>> place_among_others(np.array([1, 1]), np.array([0, 2])).tolist()
+    [0, 1]
+    """
+    return other - (other > own)
 
 
 def against_later(by_pair: FloatArray, n_classes: int) -> Iterator[FloatArray]:

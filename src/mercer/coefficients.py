@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer.class_pairs import class_pairs, pairs_with
+from mercer.class_pairs import class_pairs, pairs_with, place_among_others
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class PairCoefficients:
     def of_entries(cls, entries: Entries, n_classes: int) -> PairCoefficients:
         """Return those that are listed one by one, each vector with the class that its machines share.
 
-        It has a row in the table for each of several classes, where it is in machines that share none.
+        A vector whose machines share no class has a row in the table for each of several.
         """
         vectors, machines, values, n_vectors, _ = entries
         first, second = class_pairs(n_classes)[machines].T
@@ -58,7 +58,7 @@ class PairCoefficients:
         other = first + second - own
         keys, rows = np.unique(own * n_vectors + vectors, return_inverse=True)
         table = np.zeros((keys.size, n_classes - 1))
-        np.add.at(table, (rows, other - (other > own)), values)
+        np.add.at(table, (rows, place_among_others(own, other)), values)
         return cls(table, np.bincount(keys // n_vectors, minlength=n_classes), keys % n_vectors, n_vectors)
 
     @property
@@ -73,6 +73,7 @@ class PairCoefficients:
 
     def of_rows(self, kept: npt.NDArray[np.bool_]) -> PairCoefficients:
         """Return chosen rows of the table, whose vectors are in order, as if there were no others."""
+        assert self.vectors is None
         classes = np.arange(self.counts.size).repeat(self.counts)
         return PairCoefficients(self.table[kept], np.bincount(classes[kept], minlength=self.counts.size))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificate import Certificate
-from mercer.class_pairs import against_later, class_pairs
+from mercer.class_pairs import against_later, class_pairs, place_among_others
 from mercer.coefficients import Coefficients, PairCoefficients, table_of
 from mercer.gram import Gram
 from mercer.problems import Problems, c_svc_each, joint
@@ -69,7 +69,7 @@ class Tasks(Sequence[Task]):
         Sets of rows; a machine's are those of one or two of them, one after the other.
     pairs : ndarray of int64 of shape (n_machines, 2)
         Which; the second is -1 where one is all.
-    classes : list of (int, int or None)
+    classes : list of pairs of int or None
         The positive and the negative class of each.
     sizes : ndarray of int64 of shape (n_machines,)
         Numbers of rows.
@@ -124,17 +124,14 @@ def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
 
 def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
     """Return the rows of each class, in order."""
-    order = _by_class(np.arange(codes.size), codes)
+    order = _order_by_class(codes, n_classes)
     edges = accumulate(np.bincount(codes, minlength=n_classes).tolist(), initial=0)
     return [order[first:end] for first, end in pairwise(edges)]
 
 
-def _by_class(rows: IndexArray, codes: IndexArray | None) -> IndexArray:
-    """These rows by class, in order within each."""
-    if codes is None:
-        return rows
-    classes = codes[rows]
-    return rows[classes.astype(np.min_scalar_type(classes.max(initial=0))).argsort(kind="stable")]  # short: by radix
+def _order_by_class(codes: IndexArray, n_classes: int) -> IndexArray:
+    """By class, in order within each."""
+    return codes.astype(np.min_scalar_type(n_classes)).argsort(kind="stable")  # short: by radix
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +193,7 @@ class Machines:
         """
         if self.scheme == JOINT:
             of_all = self._joint_coefficients
-            rows = _by_class(np.flatnonzero(of_all.any(axis=1)), codes)
+            rows = self._by_class(np.flatnonzero(of_all.any(axis=1)), codes)
             return rows, of_all[rows]
         used = np.flatnonzero(self.solutions.beta)
         of_used = self.tasks.rows[used]
@@ -204,7 +201,7 @@ class Machines:
         is_support[of_used] = True
         if self.scheme == "ovo" and self.n_classes > 2:
             return self._support_of_pairs(used, of_used, is_support)
-        rows = _by_class(np.flatnonzero(is_support), codes)
+        rows = self._by_class(np.flatnonzero(is_support), codes)
         places = np.empty(self.n, dtype=np.int64)
         places[rows] = np.arange(rows.size)
         found = np.zeros((rows.size, len(self.tasks)))
@@ -227,13 +224,16 @@ class Machines:
         own = np.arange(self.n_classes).repeat(counts)[at]
         other = self.tasks.pairs[self._machines_of(used)].sum(axis=1) - own
         table = np.zeros((rows.size, self.n_classes - 1))
-        table[at, other - (other > own)] = self.solutions.beta[used]
+        table[at, place_among_others(own, other)] = self.solutions.beta[used]
         found = PairCoefficients(table, counts)
         if self.margins is not None or self.leanings is not None:
             found = found.changed(self._as_they_predict)
             kept = (found.table != 0.0).any(axis=1)
             rows, found = rows[kept], found.of_rows(kept)
         return rows, found
+
+    def _by_class(self, rows: IndexArray, codes: IndexArray | None) -> IndexArray:
+        return rows if codes is None else rows[_order_by_class(codes[rows], self.n_classes)]
 
     def _machines_of(self, variables: IndexArray) -> IndexArray:
         return np.arange(len(self.tasks)).repeat(self.tasks.sizes)[variables]
@@ -394,7 +394,7 @@ def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
         won = values > 0.0
         votes[i] += np.count_nonzero(won, axis=0)
         votes[i + 1 :] += ~won
-        confidence[i] += values.sum(axis=0)
+        confidence[i] += np.add.accumulate(values, axis=0)[-1]  # in order, whatever rows are beside
         confidence[i + 1 :] -= values
     return np.ascontiguousarray((votes + confidence / (3.0 * (np.abs(confidence) + 1.0))).T)
 

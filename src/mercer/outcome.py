@@ -94,9 +94,9 @@ class Outcome(ABC):
         """Whether the target is text."""
         return False
 
-    def machines(self, coefficients: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
+    def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
         """Coefficients and biases that decide, from those of the parts."""
-        return coefficients.table(), biases
+        return entries.table(), biases
 
     def predict(
         self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
@@ -159,12 +159,12 @@ class Classes(Outcome):
             return [PartTask(every, np.where(truth == k, 1.0, -1.0)) for k in range(len(self.labels))]
         return [PartTask(one.rows, one.signs) for one in multiclass.make_tasks(truth, len(self.labels), self.scheme)]
 
-    def machines(self, coefficients: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
+    def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
         """Those of the parts; of a joint machine for two classes, by how much the second exceeds the first."""
         n_classes = len(self.labels)
         if self.scheme == "ovo" and n_classes > 2:
-            return PairCoefficients.of_entries(coefficients, n_classes), biases
-        table = coefficients.table()
+            return PairCoefficients.of_entries(entries, n_classes), biases
+        table = entries.table()
         if self.scheme == multiclass.JOINT and n_classes == 2:
             return table[:, 1:] - table[:, :1], biases[1:] - biases[:1]
         return table, biases
@@ -413,8 +413,8 @@ class Membership(Outcome):
         """Whether inside, and the score."""
         return {"inside": answers.tolist(), "decision_value": scores.tolist()}
 
-    def machines(self, coefficients: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
+    def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
         """The offset in the place of the bias; a ball's twice, as in |x - c|^2."""
         if self.squared_norm is None:
-            return coefficients.table(), np.array([-self.offset])
-        return 2.0 * coefficients.table(), np.array([-(self.squared_norm + self.offset)])
+            return entries.table(), np.array([-self.offset])
+        return 2.0 * entries.table(), np.array([-(self.squared_norm + self.offset)])

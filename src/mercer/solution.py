@@ -271,7 +271,7 @@ class Solutions(Sequence[Solution]):
     held : Held or None
         What solvers know of all of them, where kernel values are held.
     whole : callable, optional
-        Returns the certificate of all without its parts, where that is known without making each of them.
+        Returns the certificate of all, where that is known without making each of its parts, which it is given.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class Solutions(Sequence[Solution]):
         statuses: list[Status],
         make: Callable[[int], Solution],
         held: Held | None = None,
-        whole: Callable[[], Certificate] | None = None,
+        whole: Callable[[Sequence[Certificate]], Certificate] | None = None,
     ) -> None:
         self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses
         self.held, self._whole = held, whole
@@ -310,7 +310,7 @@ class Solutions(Sequence[Solution]):
         Objectives that fits have left open are computed on one Gram matrix. To read `parts` makes every solution.
         """
         if self._whole is not None and len(self) > 1:
-            return replace(self._whole(), parts=PartCertificates(self))
+            return self._whole(PartCertificates(self))
         whole = None
         for one in self:
             evidence = one.open_evidence

@@ -67,7 +67,7 @@ class PairSteps {
         bool grows, shrinks;
     };
 
-    // Of variables that move alone: the largest violation, and who promises the largest decrease, g^2 / curvature.
+    // Of variables that move alone: who promises the largest decrease, g^2 / curvature; and the largest violation.
     struct Loner {
         int64_t at = -1;
         double violation = 0.0;
@@ -119,8 +119,7 @@ class PairSteps {
             extremes_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
         if (block.n_groups > 0) return;
         for (int64_t u = 0; u < padded_; ++u) {
-            const Real curvature = diagonal_[u] > kTiny<Real> ? diagonal_[u] : kTiny<Real>;
-            steepness_[u] = static_cast<Real>(1.0 / __builtin_sqrt(static_cast<double>(curvature)));
+            steepness_[u] = static_cast<Real>(1.0 / __builtin_sqrt(curvature_of(u)));
         }
         loner_ = find_loner([this](int64_t u) MERCER_LAMBDA_INLINE { return load_vector(gradient_ + u); });
     }
@@ -457,7 +456,9 @@ class PairSteps {
         return true;
     }
 
-    double curvature_of(int64_t u) const { return __builtin_fmax(static_cast<double>(diagonal_[u]), 1e-300); }
+    double curvature_of(int64_t u) const {
+        return static_cast<double>(diagonal_[u] > kTiny<Real> ? diagonal_[u] : kTiny<Real>);
+    }
 
     const BlockProblem<Real>& block_;
     int64_t padded_;

@@ -14,6 +14,7 @@ IndexArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _MARGIN = 0.125
+_LONE_MARGIN = 0.5 + _MARGIN
 
 
 def survey(
@@ -28,14 +29,16 @@ def survey(
     """Return the largest violation, the number of free variables, and the active variables worth keeping.
 
     A variable at a bound that is on the right side of everybody who can move the other way, by more than an eighth of
-    the violation in its group, is not: it would not be chosen soon. Nor is one that cannot move at all.
+    the violation in its group, is not: it would not be chosen soon. Nor is one that cannot move at all. Without groups
+    everybody's level is 0, and the right side is five eighths of the largest violation beyond it.
     """
     at = np.arange(beta.size) if active is None else active
     group, g, can_grow, can_shrink, m, M, _ = _known(beta, gradient, lower, upper, groups, n_groups, at)
     part = gradient[at], lower[at], upper[at], None if groups is None else groups[at], n_groups
-    margin = _MARGIN * np.maximum(0.0, M - m)
+    violation = largest_violation(beta[at], *part)
+    margin = np.array([_LONE_MARGIN * violation]) if groups is None else _MARGIN * np.maximum(0.0, M - m)
     keep = (can_grow & (can_shrink | (g <= (M + margin)[group]))) | (can_shrink & (g >= (m - margin)[group]))
-    return largest_violation(beta[at], *part), int(np.count_nonzero(can_grow & can_shrink)), at[keep]
+    return violation, int(np.count_nonzero(can_grow & can_shrink)), at[keep]
 
 
 def _known(

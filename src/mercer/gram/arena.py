@@ -55,6 +55,11 @@ class Arena:
         assert self._piece is not None
         return self._piece.memory[: size * np.dtype(dtype).itemsize].view(dtype)
 
+    def release(self) -> None:
+        """Give up what was returned last, and the memory, which may then be that of whoever asks next."""
+        self._content = None
+        self._give_back()
+
     def _give_back(self) -> None:
         piece, self._piece = self._piece, None
         if piece is not None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.class_pairs import class_pairs, pairs_with
+from mercer.class_pairs import class_pairs, pairs_with, place_among_others
 from mercer.coefficients import PairCoefficients, table_of
 from mercer.data import Vectors, as_data
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
@@ -158,11 +158,11 @@ def _classifier(machine: Any, held: LibsvmModel, n_features: int | None) -> Any:
     a, b = class_pairs(k).T
     p, q = in_file[a], in_file[b]
     signs = np.where(p < q, 1.0, -1.0) * (-1.0 if k == 2 else 1.0)
-    theirs = pairs_with(k)[p, q - (q > p)]
+    theirs = pairs_with(k)[p, place_among_others(p, q)]
     biases = -signs * held.rho[theirs]
     others = ~np.eye(k, dtype=bool)
     against = np.broadcast_to(in_file, (k, k))[others].reshape(k, k - 1)  # of each class the others, in our order
-    columns = against - (against > in_file[:, None])
+    columns = place_among_others(in_file[:, None], against)
     table = signs[pairs_with(k)][codes] * np.take_along_axis(duals, columns[codes], axis=1)
     coefficients = table if k == 2 else PairCoefficients(table, np.bincount(codes, minlength=k))
     support = held.support.rows(order) if isinstance(held.support, Vectors) else held.support[order]
@@ -184,10 +184,12 @@ def _of_estimator(machine: Any) -> LibsvmModel:
     support = _support(machine)
     if kind in CLASSIFIERS:
         _check_scheme(machine._scheme, machine.classes_.size)
-        of_it = kind, machine.kernel_, support, machine._coefficients, machine.intercept_, _labels(machine.classes_)
-        if machine.classes_.size == 2:
-            return _of_two(*of_it, np.repeat([False, True], machine.n_support_))
-        return _of_pairs(*of_it)
+        kernel, found, biases = machine.kernel_, machine._coefficients, machine.intercept_
+        labels = _labels(machine.classes_)
+        if isinstance(found, PairCoefficients):
+            return _of_pairs(kind, kernel, support, found, biases, labels)
+        positive = np.repeat([False, True], machine.n_support_)
+        return _of_two(kind, kernel, support, found, biases, labels, positive)
     none = np.zeros(0, dtype=np.int64)
     # See load_libsvm_model: what is inside here shall be inside there.
     rho = np.nextafter(machine.offset_, -np.inf) if kind == "one_class" else -machine.intercept_

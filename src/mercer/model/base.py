@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,7 @@ class Model:
         duals[where] = multipliers[used]
         return Point(found, bias, multipliers=duals)
 
-    @property
+    @cached_property
     def _machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
         """The coefficients and biases of all parts, as they decide."""
         parts = self.parts

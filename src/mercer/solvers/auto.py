@@ -54,7 +54,10 @@ def select_solver(
         return BatchSMO(), all_at_once(problem.n, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
         return BatchSMO(), f"n = {problem.n}, but little memory: working sets of violators"
-    return BatchSMO(), f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators"
+    return (
+        BatchSMO(),
+        f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators, or everything where most will move",
+    )
 
 
 def solve(

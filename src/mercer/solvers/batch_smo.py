@@ -19,7 +19,7 @@ from mercer.solvers.block import solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
-from mercer.solvers.sizes import may_take_everything, reach, takes_everything, working_sets
+from mercer.solvers.sizes import has_room_for_everything, reach, takes_everything, working_sets
 from mercer.solvers.working_matrix import working_matrix
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _AGREED = 0.8  # of what the part's solution gains on its start: the least that 
 # Of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves.
 _ROUGH = 1e-3
 _SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
-_MOST, _STEPS = 7 / 8, 2  # of a set move, in so few steps each: a matrix of all pays
+_MOST_MOVE, _FEW_STEPS_EACH = 7 / 8, 2  # of a set, and for each who moves: from there on a matrix of all pays
 _MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
 
 
@@ -66,7 +66,7 @@ class BatchSMO(Solver[BatchState]):
     all over the table, then the worst violators), evaluate K[W, W], solve the problem restricted to W, and update the
     gradient with the columns of the variables that moved.
     On W, pairs move as in sequential minimal optimisation (Platt 1998; second index by second order); where that
-    drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything.
+    drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything; beyond, see below.
 
     Beyond 300 variables, kernel values are first evaluated in single precision, about twice as fast. They only steer:
     when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
@@ -79,7 +79,8 @@ class BatchSMO(Solver[BatchState]):
 
     Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has
     room for all that are left, it takes them, and no kernel value is evaluated until then. Where most of a set moves
-    in few steps, to between their bounds, everything is the next one, as long as values are in single precision.
+    in few steps, to between their bounds or, if values are dear, anywhere, everything is the next one, as long as
+    values are in single precision.
 
     Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
     stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
@@ -218,6 +219,7 @@ class BatchSMO(Solver[BatchState]):
         lower, upper = problem.lower[chosen], problem.upper[chosen]
         narrower = np.divide(upper - lower, wide, out=np.zeros(wide.size), where=wide > 0.0)
         part = self.init(thinned, state.gram.restrict(chosen), 0.0, None)
+        part.is_part = True
         part.max_iter, part.stop, part.n_iter = state.max_iter, state.stop, state.n_iter
 
         def solve() -> Iterator[None]:
@@ -245,7 +247,7 @@ class BatchSMO(Solver[BatchState]):
             if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
                 return
             state.previous = self._everything(state) if state.takes_everything else self._select(state)
-            chosen, matrix, _ = yield from working_matrix(state, state.previous)
+            chosen, matrix = (yield from working_matrix(state, state.previous))[:2]
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # the next may take its place, once the block is gone
             if state.takes_everything:
@@ -257,21 +259,25 @@ class BatchSMO(Solver[BatchState]):
                 if state.single and (stuck or rise <= 0.0):  # rounding has taken over
                     state.single, stuck = False, True
                 elif self._everything_pays(state, chosen.size, block.n_iter):
+                    del block
                     state.take_everything()
+                    continue
             del block
 
     def _everything_pays(self, state: BatchState, size: int, n_steps: int) -> bool:
         """Whether the last set, of this size, says that most variables will move, and soon be at rest between bounds.
 
-        Where values are dear, those that will be at bounds count, too.
+        Where values are dear, those that will be at bounds count, too. Of a part of the rows nobody wants that much;
+        nor where rows have two variables, or some have been left out, or the true gradient has been known since.
         """
         n_moved = state.n_moved or 0
-        moves = n_moved >= _MOST * size and n_steps <= _STEPS * n_moved
-        if not (moves and state.single and state.active is None and state.rows is None):
+        if not (state.single and state.active is None and state.rows is None and state.ledger is not None):
+            return False
+        if state.is_part or n_moved < _MOST_MOVE * size or n_steps > _FEW_STEPS_EACH * n_moved:
             return False
         p, beta = state.problem, state.beta
         n_free = n_moved if state.gram.values_are_dear else np.count_nonzero((p.lower < beta) & (beta < p.upper))
-        return bool(2 * n_free >= n_moved) and may_take_everything(state.values)
+        return bool(2 * n_free >= n_moved) and has_room_for_everything(state.values)
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""

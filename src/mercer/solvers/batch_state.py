@@ -55,6 +55,7 @@ class BatchState(State):
     cache: RowCache | None = None
     tiles: VariableTiles | None = None  # for values in single precision, where these are cheap
     begins_anew: bool = False  # at the problem's own start
+    is_part: bool = False  # of a larger problem, which asks where to begin
     active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
     active_rows: IndexArray | None = None  # of `values` that these belong to
     covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
@@ -75,7 +76,7 @@ class BatchState(State):
     isa: str = field(default_factory=select_isa)  # of the native code
     survey: Survey = field(default_factory=Survey)  # of this round
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
-    takes_everything: bool = field(init=False)  # whether the working set is all variables, in every round
+    takes_everything: bool = field(init=False)  # whether the working set is all variables from now on
     values: Gram = field(init=False)  # of each row once, where some have two variables
     rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
     is_doubled: bool = field(init=False)  # whether these are all rows in order, and again
@@ -100,9 +101,15 @@ class BatchState(State):
         self.active = self.active_rows = None
 
     def take_everything(self) -> None:
-        """Have all variables, whose gradients are all up to date, be the working set from now on."""
-        self.takes_everything = True
-        self.cache = self.ledger = self.working = None
+        """Have all variables, whose gradients are all up to date, be the working set while values are single.
+
+        What they took so far is given up before their matrix comes, or it would be written beside kept rows, whose
+        pages stay. Values come by calls of bounded work, not by one, which Ctrl-C would have to wait for. Beyond 2,048
+        free variables pair steps go on alone: no set is left to tell that all violators are in.
+        """
+        self.takes_everything, self.holds_all = True, False
+        self.cache = self.ledger = self.tiles = self.working = None
+        self.gram.arena.release()
 
     def follow(self, kept: IndexArray, dropped: IndexArray) -> None:
         """Note whose gradient is kept up to date from now on, and whose no longer."""

@@ -18,6 +18,7 @@ MANY_ROWS = 20_000
 """Beyond so many rows a fit takes less than it might: 450 MB and twice the input for 50,000, soft margins 150 MB."""
 
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
+_EVERYTHING = 8000  # variables at most whose matrix is a working set's, where most will move: 256 MB
 _SOFT = 10.0  # C k(x, x), up to which margins are soft
 _OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_LARGE = 6144, 5504, 4096  # at most: 151, 121, 67 MB for a matrix, or twice 67
 _SOFT_BYTES = 134_000_000  # of many rows with a soft margin: for a matrix, and a factor beside it
@@ -68,9 +69,13 @@ def takes_everything(gram: Gram) -> bool:
     return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
-def may_take_everything(gram: Gram) -> bool:
-    """Whether the matrix of all variables, in single precision, takes no more than half of the room."""
-    return 8 * gram.n * gram.n <= gram.room
+def has_room_for_everything(gram: Gram) -> bool:
+    """Whether the matrix of all variables, in single precision, is not too large.
+
+    It takes no more than half of the room: no rows are kept beside it, and a factor has a quarter. Nor is it larger
+    than what stays with the process, or each fit would have the system clear it.
+    """
+    return gram.n <= _EVERYTHING and 8 * gram.n * gram.n <= gram.room
 
 
 def all_at_once(n: int, *, convex: bool) -> str:

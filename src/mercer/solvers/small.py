@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from math import isqrt
 from typing import final
@@ -122,11 +122,12 @@ class SmallProblems:
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
         sizes = _matrix_sizes(problems, gram, alone=alone)
         large = problems.sizes > sizes[0]
-        self._diagonal = gram.diag()[chosen] if large.any() else None
+        some_large = bool(large.any())
+        self._diagonal = gram.diag()[chosen] if some_large else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
         # Working sets of two parts look at few of the values within each: to evaluate all pays where values are dear.
-        shares = len(problems) > 1 and (gram.values_are_dear or not (large & (pairs[:, 1] >= 0)).any())
+        shares = len(problems) > 1 and (gram.values_are_dear or not (some_large and (large & (pairs[:, 1] >= 0)).any()))
         shares = shares and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
@@ -277,32 +278,36 @@ class Solved:
         ]
         n_iter = self.numbers[:, 1].astype(np.int64)
         return Solutions(
-            self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution, whole=lambda: self._whole(statuses)
+            self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution, whole=partial(self._whole, statuses)
         )
 
-    def _whole(self, statuses: list[Status]) -> Certificate:
-        """Return the certificate of all problems, without those of each."""
-        of, dual = self._column, -0.5 * (self._column("quadratic") + self._column("linear"))
-        n_free, n_bounded = int(of("n_free").sum()), int(of("n_bounded").sum())
-        primal_sum, dual_sum = sum(of("primal").tolist()), sum(dual.tolist())  # one after the other, as parts add up
+    def _whole(self, statuses: list[Status], parts: Sequence[Certificate]) -> Certificate:
+        """Return the certificate of all problems, whose own are `parts`."""
+        total = dict(zip(_COLUMNS, self.numbers.sum(axis=0).tolist(), strict=True))
+        most = dict(zip(_COLUMNS, self.numbers.max(axis=0).tolist(), strict=True))
+        dual = -0.5 * (self._column("quadratic") + self._column("linear"))
+        n_free, n_bounded = int(total["n_free"]), int(total["n_bounded"])
+        # One after the other, as parts add up.
+        primal_sum, dual_sum = sum(self._column("primal").tolist()), sum(dual.tolist())
         return Certificate(
             status=worst_status(statuses),
             primal=primal_sum,
             dual=dual_sum,
             gap=primal_sum - dual_sum,
             relative_gap=relative_gap(primal_sum, dual_sum),
-            kkt_violation=max(0.0, float(of("excess").max())),
-            dual_infeasibility=float(of("infeasibility").max()),
+            kkt_violation=max(0.0, most["excess"]),
+            dual_infeasibility=most["infeasibility"],
             rounding=float(self._rounding.max()),
             n_support=n_free + n_bounded,
             n_free=n_free,
             n_bounded=n_bounded,
-            n_iter=int(of("n_iter").sum()),
-            n_kernel_values=int(of("n_values").sum()),
-            seconds=sum(of("seconds").tolist()),
+            n_iter=int(total["n_iter"]),
+            n_kernel_values=int(total["n_values"]),
+            seconds=sum(self._column("seconds").tolist()),
             peak_memory_bytes=self.held_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
+            parts=parts,
         )
 
     def _column(self, name: str) -> FloatArray:

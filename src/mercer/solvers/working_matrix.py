@@ -70,7 +70,8 @@ def _exchanged(
 def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
     """All of it, from kept rows where there are some."""
     problem, arena, dtype = state.problem, state.gram.arena, _dtype(state)
-    # Machines for each class against the rest differ in labels alone: they share the whole matrix.
+    # Machines for each class against the rest differ in labels alone: where they take everything from the start, they
+    # share the whole matrix.
     shared = state.takes_everything and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
     content = (dtype, problem.n) if shared else None
     if shared and arena.holds(content):
