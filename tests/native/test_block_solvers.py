@@ -579,7 +579,8 @@ def test_long_newton_steps_can_be_stopped(n, patience):
     end, *_ = block.native(ISAS[-1], True, 1e-5, 5000, np.float32, stop=stop)
     assert end == LIMIT
     assert len(asked) == patience + 1
-    assert (np.diff(asked) > 0.004).all()  # ten milliseconds, but the first may arrive late: threads wait for each other
+    # Not more often than every ten milliseconds; the first question may arrive late, for threads wait for each other.
+    assert (np.diff(asked) > 0.004).all()
     assert block.objective() <= before
     block.check_feasible()
     np.testing.assert_allclose(block.gradient, block.K @ block.beta + block.q, atol=1e-3)
