@@ -1,5 +1,6 @@
 """Small problems solved by one native call: what other solvers find, whatever runs beside them."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -7,15 +8,17 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from cases import blobs, hostile_tables
+from mercer import SVC
 from mercer.data import as_data
 from mercer.evaluation import evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass import make_tasks, train
 from mercer.problems import Problems, c_svc, c_svc_each, nearest_points
-from mercer.solvers import Interruption, Limits, small, solve, solve_each
+from mercer.solvers import Interruption, Limits, auto, small, solve, solve_each
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
@@ -475,3 +478,68 @@ def test_a_request_leaves_the_rest_untouched(monkeypatch):
         )
     assert [s.status for s in solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
     assert [s.n_kernel_values > 0 for s in solutions] == [True, False, False]
+
+
+def stopped_after(k, machine, X, y, weights=None):
+    """The machine, stopped by its callback when so many of its problems have been solved."""
+    seen = []
+
+    def callback(progress):
+        seen.append(progress)
+        return len(seen) == k
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return machine.set_params(callback=callback).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("k", [1, 7, 44])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_who_was_never_begun_is_as_if_evaluated_alone(k, class_weight, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), np.arange(4, 14))
+    X = rng.normal(size=(y.size, 3)) + 2.0 * rng.normal(size=(10, 3))[y]
+    weights = rng.uniform(0.5, 2.0, y.size)
+
+    def fitted():
+        return stopped_after(k, SVC(C=3.0, class_weight=class_weight), X, y, weights)
+
+    found = fitted()
+    monkeypatch.setattr(small.Solved, "leave", lambda *_: False)
+    alone = fitted()
+    assert found._solutions.statuses == [Status.OPTIMAL] * k + [Status.INTERRUPTED] * (45 - k)
+    assert found._solutions.statuses == alone._solutions.statuses
+    np.testing.assert_array_equal(found.dual_coef_, alone.dual_coef_)
+    np.testing.assert_array_equal(found.intercept_, alone.intercept_)
+    for name in ("status", "n_support", "n_free", "n_bounded", "n_iter", "tol"):
+        assert getattr(found.certificate_, name) == getattr(alone.certificate_, name), name
+    for name in ("primal", "dual", "gap", "kkt_violation", "dual_infeasibility"):
+        assert getattr(found.certificate_, name) == pytest.approx(getattr(alone.certificate_, name), rel=1e-12), name
+    for one, other in zip(found._solutions, alone._solutions, strict=True):
+        assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-12)
+        assert one.certificate.verify().kkt_violation == pytest.approx(other.certificate.kkt_violation, abs=1e-9)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_who_has_rows_of_one_class_only_is_not_like_the_others(alike):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    signs = np.where(np.arange(12) % 2 == 0, 1.0, -1.0)
+    signs[8:] = signs[8:] if alike else 1.0
+    problems = c_svc_each(signs, np.ones(12), [8, 4], one_sided=True)
+    parts, pairs = [np.arange(8), np.arange(8, 12)], np.array([[0, -1], [1, -1]])
+    gram = Gram(RBF(gamma=0.5), as_data(X))
+    chosen = SmallProblems(gram, parts, pairs, problems, [None, None], Limits(), alone=False)
+    assert chosen.solved.leave(0, Status.TIME_LIMIT) is alike
+    assert chosen.solved.leave(1, Status.TIME_LIMIT) is alike
+
+
+def test_many_classes_are_left_in_no_time(monkeypatch):
+    """Nothing is done for each of the machines that nobody has begun: 19,900 of them would take seconds."""
+    y = np.repeat(np.arange(200), 3)
+    X = np.random.default_rng(0).normal(size=(600, 4))
+    monkeypatch.setattr(auto, "_solve_alone", None)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        machine = SVC(max_seconds=0.0).fit(X, y)
+    assert machine._solutions.statuses == [Status.TIME_LIMIT] * 19_900
+    assert machine.certificate_.kkt_violation == 2.0
+    assert machine.certificate_.primal == 19_900 * 6.0

@@ -126,7 +126,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         The user is `depth` calls above.
         """
-        if any(solution.status not in (Status.OPTIMAL, Status.STALLED) for solution in self._solutions):
+        if not set(self._solutions.statuses) <= {Status.OPTIMAL, Status.STALLED}:
             return  # decision values without a row would be of other machines than these
         problems, starts = self._followed_problems(penalties)
         parts = [task.rows for task in self.machines_.tasks]

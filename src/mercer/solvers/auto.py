@@ -253,8 +253,12 @@ class _Several:
                 self._tell(numbers[done], partial(progress, done))
                 done += 1
         finished = solved.finished()[:done]
-        if done == len(self.problems) and all(finished):
-            return solved.solutions()
+        if len(numbers) == len(self.problems) and all(finished):
+            over = self._why_over() if done < len(numbers) else None
+            if done == len(numbers) or (
+                over is not None and all(start is None for start in given) and solved.leave(done, over)
+            ):
+                return solved.solutions()
         for k, complete in enumerate(finished):
             (self.solutions if complete else self.unfinished)[numbers[k]] = solved.solution(k)
         return None
@@ -280,7 +284,11 @@ class _Several:
         self.solutions[number] = replace(solution, limits=self.limits)  # those of the whole
 
     def _is_over(self) -> bool:
-        return self._stopped.requested or out_of_time(self.limits, self._began, self._interruption) is not None
+        return self._why_over() is not None
+
+    def _why_over(self) -> Status | None:
+        late = out_of_time(self.limits, self._began, self._interruption)
+        return Status.INTERRUPTED if late is None and self._stopped.requested else late
 
     def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
         """Tell somebody how far a problem is, who may have it all stopped."""

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
 from mercer.backends import Tiles
 from mercer.certificate import Certificate, Evidence, conclude, worst_status
-from mercer.evaluation import Conditions, Evaluation, relative_gap
+from mercer.evaluation import Conditions, Evaluation, conditions_of, relative_gap
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
-from mercer.problems import Problems
+from mercer.problems import Hinge, Problems
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
@@ -255,6 +255,8 @@ class Solved:
         A row for each problem, `_COLUMNS`; see native/src/machines_module.cpp.
     held_bytes : int
         Most memory for kernel values at a time.
+    n_begun : int, optional
+        After :meth:`leave`: problems from here on are where they started, because the work had `ended`.
     """
 
     problems: Problems
@@ -269,13 +271,49 @@ class Solved:
     matrix_sizes: tuple[int, int]
     numbers: FloatArray = field(default_factory=lambda: np.empty((0, 17)))
     held_bytes: int = 0
+    n_begun: int | None = None
+    ended: Status = Status.STALLED
+
+    def leave(self, first: int, ended: Status) -> bool:
+        """Leave the problems from `first` on where they started, if they are alike there; return whether they are.
+
+        Those of C-SVC are: at 0, with gradients -1 and +1, they violate by the same, have the same bias, and cost what
+        their penalties say. So hundreds of thousands of them need not be evaluated one by one.
+        """
+        problems, edges = self.problems, self.problems.edges
+        whole, rest = problems.whole, slice(edges[first], None)
+        sizes, linear = problems.sizes[first:], whole.linear[rest]
+        if not isinstance(whole.loss, Hinge) or whole.start[rest].any() or (np.abs(linear) != 1.0).any():
+            return False
+        starts = sizes.cumsum() - sizes
+        if (np.abs(np.add.reduceat(linear, starts)) == sizes).any():  # one class has no rows yet
+            return False
+        self.beta[rest] = self.values[rest] = 0.0
+        multipliers, found = conditions_of(problems[first], np.zeros(sizes[0]), np.zeros(sizes[0]))
+        charges = whole.loss.C[rest] * whole.loss.part(rest).slacks(np.full(linear.size, -multipliers[0]))
+        left = np.zeros((sizes.size, len(_COLUMNS)))
+        for name, value in (
+            ("end", -1.0),
+            ("multiplier", multipliers[0]),
+            ("primal", np.add.reduceat(charges, starts)),
+            ("infeasibility", found.infeasibility),
+            ("excess", found.excess),
+        ):
+            left[:, _COLUMNS.index(name)] = value
+        self.numbers = np.concatenate([self.numbers[:first], left])
+        self.n_begun, self.ended = first, ended
+        self.__dict__.pop("proved", None)
+        return True
 
     def solutions(self) -> Solutions:
         """Return those of all problems."""
+        begun = len(self.numbers) if self.n_begun is None else self.n_begun
         statuses = [
             Status.OPTIMAL if proved else self.solution(number).status
-            for number, proved in enumerate(self.proved.tolist())
+            for number, proved in enumerate(self.proved[:begun].tolist())
         ]
+        if begun < len(self.numbers):
+            statuses += [self.solution(begun).status] * (len(self.numbers) - begun)
         n_iter = self.numbers[:, 1].astype(np.int64)
         return Solutions(
             self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution, whole=partial(self._whole, statuses)
@@ -356,7 +394,8 @@ class Solved:
             rounding_of_sums(self.roundoff, longest, squares, largest),
             primal=primal,
         )
-        ended = conclude(Status.STALLED, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
+        ended = Status.STALLED if self.n_begun is None or number < self.n_begun else self.ended
+        ended = conclude(ended, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
         if n_iter == limits.max_iter and end == BLOCK_LIMIT:
             ended = Status.MAX_ITER
         return Solution.evaluated(
