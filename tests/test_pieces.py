@@ -11,7 +11,7 @@ import pytest
 from mercer import SVC, SVR
 from mercer.gram import claimed, pieces
 from mercer.gram.arena import Arena
-from mercer.gram.pieces import LARGE, SMALL
+from mercer.gram.pieces import LARGE, SMALL, Extent, Pieces
 
 MEGABYTE = 1 << 20
 KINDS = [pytest.param(SMALL, 1000, id="small"), pytest.param(LARGE, 8 * MEGABYTE, id="large")]
@@ -284,3 +284,16 @@ def test_memory_that_the_system_does_not_take_back_is_given_up():
     assert LARGE.idle_bytes == 0
     del array
     assert LARGE.idle_bytes == 8 * MEGABYTE
+
+
+def test_of_what_is_written_in_part_no_more_counts_as_touched(monkeypatch):
+    monkeypatch.setattr(pieces, "LARGE", Pieces(pieces._mapped, 1 << 20, 1 << 30))
+    extent = Extent()
+    array = pieces.claimed((8 << 20,), np.uint8, extent)
+    array[: 2 << 20] = 1
+    extent.n_bytes = 2 << 20
+    del array
+    assert pieces.LARGE.idle_bytes == 2 << 20
+    whole = pieces.claimed((5 << 20,), np.uint8)
+    del whole
+    assert pieces.LARGE.idle_bytes == 5 << 20

@@ -8,4 +8,5 @@ from mercer.gram.matrix import STATE_ARRAYS as STATE_ARRAYS
 from mercer.gram.matrix import Gram as Gram
 from mercer.gram.padding import padded_block as padded_block
 from mercer.gram.padding import padded_width as padded_width
+from mercer.gram.pieces import Extent as Extent
 from mercer.gram.pieces import claimed as claimed

@@ -11,6 +11,7 @@ import mmap
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from math import prod
 from typing import TypeVar, final
 
@@ -131,7 +132,15 @@ def give_back(piece: Piece) -> None:
     (LARGE if piece.memory.nbytes >= _LARGE_BYTES else SMALL).put_back(piece)
 
 
-def claimed(shape: int | tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Number]:
+@final
+@dataclass
+class Extent:
+    """How much of an array has been written, from its beginning on."""
+
+    n_bytes: int = 0
+
+
+def claimed(shape: int | tuple[int, ...], dtype: type[Number], extent: Extent | None = None) -> npt.NDArray[Number]:
     """Return an uninitialised array in memory that may have been used before, and will be again.
 
     Its memory goes to another user when neither the array nor a view of it is left.
@@ -140,6 +149,8 @@ def claimed(shape: int | tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Nu
     ----------
     shape : int or tuple of int
     dtype : type
+    extent : Extent, optional
+        Kept up to date by whoever writes less than all of the array.
 
     Returns
     -------
@@ -154,10 +165,14 @@ def claimed(shape: int | tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Nu
     if not wanted:
         return np.empty(shape, dtype=dtype)
     piece = taken(wanted)
-    piece.touched = max(piece.touched, wanted)
     array = np.frombuffer(memoryview(piece.memory.data)[:wanted], dtype=np.uint8)  # views of it refer to it
-    weakref.finalize(array, give_back, piece).atexit = False
+    weakref.finalize(array, _give_back_written, piece, extent or Extent(wanted)).atexit = False
     return array.view(dtype).reshape(shape)
+
+
+def _give_back_written(piece: Piece, extent: Extent) -> None:
+    piece.touched = max(piece.touched, extent.n_bytes)
+    give_back(piece)
 
 
 def _allocated(n_bytes: int) -> Piece:

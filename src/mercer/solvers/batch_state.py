@@ -52,6 +52,7 @@ class BatchState(State):
     max_iter: int = -1
     working: WorkingMatrix | None = None  # of the last round; K itself where the working set is everything
     matrix_bytes: int = 0  # of the largest one so far
+    idle_bytes: int = 0  # of rows that were kept, and whose pages may have found no other user
     cache: RowCache | None = None
     tiles: VariableTiles | None = None  # for values in single precision, where these are cheap
     begins_anew: bool = False  # at the problem's own start
@@ -108,6 +109,7 @@ class BatchState(State):
         free variables pair steps go on alone: no set is left to tell that all violators are in.
         """
         self.takes_everything, self.holds_all = True, False
+        self.idle_bytes = 0 if self.cache is None else self.cache.nbytes
         self.cache = self.ledger = self.tiles = self.working = None
         self.gram.arena.release()
 
@@ -121,7 +123,7 @@ class BatchState(State):
 
     def count_memory(self, more: int = 0) -> None:
         """Note what blocks of kernel values take now, and `more` bytes beside them."""
-        held = self.gram.arena.nbytes
+        held = self.gram.arena.nbytes + self.idle_bytes
         held += 0 if self.cache is None else self.cache.nbytes
         held += 0 if self.ledger is None else self.ledger.nbytes
         self.peak_bytes = max(self.peak_bytes, held + more)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import gather_square, scatter_rows, without
-from mercer.gram import Gram, add_to, claimed, combined
+from mercer.gram import Extent, Gram, add_to, claimed, combined
 from mercer.solvers.sizes import MANY_ROWS
 
 Array = npt.NDArray[np.floating]
@@ -41,7 +41,8 @@ class RowCache:
         spare = _SPARE_BYTES_OF_MANY if gram.n > MANY_ROWS else _SPARE_BYTES
         limit = min(gram.room // 2, spare + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
-        self._values = claimed((self._capacity, gram.n), np.float32)  # takes the pages that are written
+        self._extent = Extent()
+        self._values = claimed((self._capacity, gram.n), np.float32, self._extent)  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
         self._began = np.zeros(self._capacity, dtype=np.int64)  # how many moves there had been by then
         self._used = self._most_bytes = 0
@@ -52,7 +53,9 @@ class RowCache:
         return self._most_bytes
 
     def _count(self, beside: int = 0) -> None:
-        self._most_bytes = max(self._most_bytes, 4 * self._gram.n * self._used + beside)
+        rows = 4 * self._gram.n * self._used
+        self._extent.n_bytes = max(self._extent.n_bytes, rows)
+        self._most_bytes = max(self._most_bytes, rows + beside)
 
     def forget(self) -> None:
         """Drop all rows: they do not hold what columns that become active again need."""
