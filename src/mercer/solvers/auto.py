@@ -254,7 +254,7 @@ class _Several:
                 done += 1
         finished = solved.finished()[:done]
         if len(numbers) == len(self.problems) and all(finished):
-            over = self._why_over() if done < len(numbers) else None
+            over = self._why_over() if done < len(numbers) and not alone else None
             if done == len(numbers) or (
                 over is not None and all(start is None for start in given) and solved.leave(done, over)
             ):
