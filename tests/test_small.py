@@ -8,10 +8,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from cases import blobs, hostile_tables
-from mercer import SVC
+from mercer import SVC, NuSVC
 from mercer.data import as_data
 from mercer.evaluation import evaluate
 from mercer.gram import STATE_ARRAYS, Gram
@@ -531,6 +532,25 @@ def test_who_has_rows_of_one_class_only_is_not_like_the_others(alike):
     chosen = SmallProblems(gram, parts, pairs, problems, [None, None], Limits(), alone=False)
     assert chosen.solved.leave(0, Status.TIME_LIMIT) is alike
     assert chosen.solved.leave(1, Status.TIME_LIMIT) is alike
+
+
+def test_gaps_of_who_was_never_begun_are_not_alike():
+    y, X = np.repeat([0, 1, 2], [2, 3, 40]), np.random.default_rng(0).normal(size=(45, 2))
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        machine = SVC(C=0.02, tol=2.0, tol_gap=0.5, max_seconds=0.0).fit(X, y)
+    parts = [part.status for part in machine.certificate_.parts]
+    assert parts == machine._solutions.statuses
+    assert Status.TIME_LIMIT in parts
+    assert machine.certificate_.status is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("machine", [NuSVC(nu=0.2), SVC(loss="squared_hinge"), SVC()], ids=str)
+def test_a_callback_stops_all_machines_after_it(machine):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(6), 8)
+    X = rng.normal(size=(48, 3)) + 2.0 * rng.normal(size=(6, 3))[y]
+    machine = stopped_after(1, clone(machine), X, y)
+    assert set(machine._solutions.statuses[1:]) == {Status.INTERRUPTED}
 
 
 def test_many_classes_are_left_in_no_time(monkeypatch):

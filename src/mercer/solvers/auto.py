@@ -276,8 +276,8 @@ class _Several:
             before=before,
             interruption=stopped if stopped.requested and not interruption.requested else interruption,
         )
-        if solution.ended is Status.INTERRUPTED and not stopped.requested:
-            stopped.request()
+        if solution.ended is Status.INTERRUPTED:
+            self._stop()
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
@@ -294,6 +294,11 @@ class _Several:
         """Tell somebody how far a problem is, who may have it all stopped."""
         listener = self._listener(number)
         if listener is not None and listener(progress()) is True:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Stop once, however many ask: a second time would skip certificates."""
+        if not self._stopped.requested:
             self._stopped.request()
 
     def _listener(self, number: int) -> Callback | None:
@@ -301,7 +306,14 @@ class _Several:
         callback, total = self._callback, len(self.problems)
         if callback is None or total == 1:
             return callback
-        return lambda progress: callback(replace(progress, stage=f"machine {number + 1} of {total}"))
+
+        def listener(progress: Progress) -> object:
+            answer = callback(replace(progress, stage=f"machine {number + 1} of {total}"))
+            if answer is True:  # for all that come after, even if this one has just been solved
+                self._stop()
+            return answer
+
+        return listener
 
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:

@@ -288,8 +288,9 @@ class Solved:
         starts = sizes.cumsum() - sizes
         if (np.abs(np.add.reduceat(linear, starts)) == sizes).any():  # one class has no rows yet
             return False
-        self.beta[rest] = self.values[rest] = 0.0
         multipliers, found = conditions_of(problems[first], np.zeros(sizes[0]), np.zeros(sizes[0]))
+        if self.limits.tol_gap is not None and found.excess <= self.limits.tol:
+            return False  # their gaps decide, which are not alike
         charges = whole.loss.C[rest] * whole.loss.part(rest).slacks(np.full(linear.size, -multipliers[0]))
         left = np.zeros((sizes.size, len(_COLUMNS)))
         for name, value in (
@@ -300,6 +301,7 @@ class Solved:
             ("excess", found.excess),
         ):
             left[:, _COLUMNS.index(name)] = value
+        self.beta[rest] = self.values[rest] = 0.0
         self.numbers = np.concatenate([self.numbers[:first], left])
         self.n_begun, self.ended = first, ended
         self.__dict__.pop("proved", None)
@@ -369,10 +371,11 @@ class Solved:
 
     @cached_property
     def proved(self) -> npt.NDArray[np.bool_]:
-        """Which are proved to be solved, once there are no more to come."""
+        """Which of those begun are proved to be solved, once there are no more to come."""
         tol = self.limits.tol
         if self.limits.tol_gap is not None:
-            optimal = (self.solution(number).status is Status.OPTIMAL for number in range(len(self.numbers)))
+            begun = len(self.numbers) if self.n_begun is None else self.n_begun
+            optimal = (self.solution(number).status is Status.OPTIMAL for number in range(begun))
             return np.fromiter(optimal, dtype=np.bool_)
         excess, rounding = self._column("excess"), self._rounding
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
