@@ -15,6 +15,25 @@ inline double dot(const double* a, const double* b, int64_t n) {
     return rest;
 }
 
+inline double sum_of_sizes(const double* values, int64_t n) {
+    Vec total{};
+    int64_t k = 0;
+    for (; k + kLanes <= n; k += kLanes) total += max(load(values + k), -load(values + k));
+    double rest = sum(total);
+    for (; k < n; ++k) rest += __builtin_fabs(values[k]);
+    return rest;
+}
+
+inline double largest_size(const double* values, int64_t n) {
+    Vec most{};
+    int64_t k = 0;
+    for (; k + kLanes <= n; k += kLanes) most = max(max(load(values + k), -load(values + k)), most);
+    double largest = 0.0;
+    for (int lane = 0; lane < kLanes; ++lane) largest = __builtin_fmax(largest, most[lane]);
+    for (; k < n; ++k) largest = __builtin_fmax(largest, __builtin_fabs(values[k]));
+    return largest;
+}
+
 class Cholesky {
   public:
     static constexpr int64_t kBatch = 64;

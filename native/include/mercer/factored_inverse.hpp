@@ -14,6 +14,9 @@ template <class Real>
 class FactoredInverse {
     using V = VecOf<Real>;
     static constexpr int kRows = kTileRows, kWidth = kLanesOf<Real>, kColumns = 2 * kWidth;  // a tile of registers
+    static constexpr int kSpan = (kRows + kWidth - 1) / kWidth;  // vectors that hold a column of a panel
+    static constexpr int kFew = kSpan == 1 ? 2 : 1;              // right sides at a time, where vectors run along those
+    static constexpr int kManySides = 4 * kFew;                  // from here on vectors run across right sides
 
   public:
     static constexpr int64_t kBatch = 64;
@@ -28,13 +31,14 @@ class FactoredInverse {
           sides_(factor_ + offset(stride_ / kRows)),
           columns_(sides_ + stride_ * kBatch),
           memory_(sizeof(double) *
-                  static_cast<std::size_t>(stride_ * (kBatch + kMaxDead + 1) + kBatch * kBatch + 2 * kMaxDead)),
+                  static_cast<std::size_t>(stride_ * (kBatch + kMaxDead + 1) + kBatch * kBatch + 3 * kMaxDead)),
           products_(memory_.as<double>()),
           own_products_(products_ + kBatch * stride_),
           dead_columns_(own_products_ + kBatch * kBatch),
           alive_(dead_columns_ + kMaxDead * stride_),
           dead_pivots_(alive_ + stride_),
           dead_least_(dead_pivots_ + kMaxDead),
+          shares_(dead_least_ + kMaxDead),
           index_memory_(sizeof(int64_t) * static_cast<std::size_t>(kMaxDead + kBatch + stride_)),
           dead_(index_memory_.as<int64_t>()),
           asked_(dead_ + kMaxDead),
@@ -90,6 +94,21 @@ class FactoredInverse {
         asked_[n_asked_++] = position;
     }
     void answer() {
+        if (n_asked_ < kManySides) {
+            for (int64_t q = 0; q < n_asked_; q += kFew) {
+                Real* side = columns_ + q * stride_;
+                int64_t first = size_;
+                for (int64_t c = 0; c < kFew; ++c) {
+                    for (int64_t k = 0; k < stride_; ++k) side[c * stride_ + k] = Real{0};
+                    if (q + c == n_asked_) break;
+                    const int64_t position = asked_[q + c];
+                    side[c * stride_ + position] = Real{1};
+                    first = position < first ? position : first;
+                }
+                solve_few(side, first / kRows);
+            }
+            return;
+        }
         for_each_panel((n_asked_ + kColumns - 1) / kColumns, [](FactoredInverse& self, int64_t q) {
             Real* side = self.side(q);
             for (int64_t k = 0; k < self.size_ * kColumns; ++k) side[k] = Real{0};
@@ -115,8 +134,8 @@ class FactoredInverse {
         double* column = dead_columns_ + n_dead_ * stride_;
         const Real* known = columns_ + slots_[position] * stride_;
         for (int64_t i = 0; i < size_; ++i) column[i] = static_cast<double>(known[i]);
-        for (int64_t k = 0; k < n_dead_; ++k) eliminate(k, column, (dead_columns_ + k * stride_)[position]);
-        for (int64_t i = 0; i < size_; ++i) column[i] *= alive_[i];
+        for (int64_t k = 0; k < n_dead_; ++k) shares_[k] = dead_columns_[k * stride_ + position] / dead_pivots_[k];
+        eliminate(column);
         if (!(column[position] > least)) column[position] = least;
         dead_least_[n_dead_] = least;
         dead_pivots_[n_dead_] = column[position];
@@ -127,22 +146,28 @@ class FactoredInverse {
 
     // As Inverse::apply; 0 at those who have left.
     void apply(const double* vectors, double* out, int64_t count) {
-        for (int64_t q = 0; q < count; q += kColumns) {
-            Real* side = this->side(0);
-            for (int64_t k = 0; k < size_; ++k)
-                for (int64_t c = 0; c < kColumns; ++c)
-                    side[k * kColumns + c] =
-                        q + c < count ? static_cast<Real>(vectors[(q + c) * stride_ + k]) : Real{0};
-            if (count - q <= kWidth)
+        const bool many = count >= kManySides;
+        const int64_t together = many ? kColumns : kFew;
+        Real* side = this->side(0);
+        const int64_t next_row = many ? kColumns : 1, next_side = many ? 1 : stride_;
+        for (int64_t q = 0; q < count; q += together) {
+            for (int64_t k = 0; k < (many ? size_ * kColumns : kFew * stride_); ++k) side[k] = Real{0};
+            for (int64_t c = 0; c < together && q + c < count; ++c)
+                for (int64_t k = 0; k < size_; ++k)
+                    side[k * next_row + c * next_side] = static_cast<Real>(vectors[(q + c) * stride_ + k]);
+            if (!many)
+                solve_few(side, 0);
+            else if (count - q <= kWidth)
                 forward<1>(side, 0), backward<1>(side);
             else
                 forward<2>(side, 0), backward<2>(side);
-            for (int64_t c = 0; c < kColumns && q + c < count; ++c) {
+            for (int64_t c = 0; c < together && q + c < count; ++c) {
                 double* to = out + (q + c) * stride_;
                 const double* from = vectors + (q + c) * stride_;
-                for (int64_t k = 0; k < size_; ++k) to[k] = static_cast<double>(side[k * kColumns + c]);
-                for (int64_t k = 0; k < n_dead_; ++k) eliminate(k, to, dot(dead_columns_ + k * stride_, from, size_));
-                for (int64_t k = 0; k < size_; ++k) to[k] *= alive_[k];
+                for (int64_t k = 0; k < size_; ++k) to[k] = static_cast<double>(side[k * next_row + c * next_side]);
+                for (int64_t k = 0; k < n_dead_; ++k)
+                    shares_[k] = dot(dead_columns_ + k * stride_, from, size_) / dead_pivots_[k];
+                eliminate(to);
             }
         }
     }
@@ -215,10 +240,24 @@ class FactoredInverse {
     // kColumns right sides: those of one row lie side by side.
     Real* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
 
-    void eliminate(int64_t k, double* values, double product) const {
-        const double factor = product / dead_pivots_[k];
-        const double* column = dead_columns_ + k * stride_;
-        for (int64_t i = 0; i < size_; ++i) values[i] -= factor * column[i];
+    // Takes from a column of the inverse, or what it makes of a vector, the shares of those who have left.
+    void eliminate(double* values) const {
+        constexpr int64_t kTogether = 8;  // so that values are read and written an eighth as often
+        int64_t k = 0;
+        for (; k + kTogether <= n_dead_; k += kTogether) subtract_columns<kTogether>(k, values);
+        for (; k < n_dead_; ++k) subtract_columns<1>(k, values);
+        for (int64_t i = 0; i < size_; ++i) values[i] *= alive_[i];
+    }
+
+    template <int64_t count>
+    void subtract_columns(int64_t first, double* __restrict values) const {
+        const double *columns = dead_columns_ + first * stride_, *shares = shares_ + first;
+        for (int64_t i = 0; i < size_; ++i) {
+            double value = values[i];
+#pragma GCC unroll 8
+            for (int64_t k = 0; k < count; ++k) value -= shares[k] * columns[k * stride_ + i];
+            values[i] = value;
+        }
     }
 
     struct Job {
@@ -303,12 +342,81 @@ class FactoredInverse {
         }
     }
 
+    // kFew right sides, `stride_` apart, 0 before the panel `first` and from the last variable on: x = (L L')^-1 x.
+    void solve_few(Real* x, int64_t first) const {
+        forward_few(x, first);
+        backward_few(x);
+    }
+
+    // As `forward`. What a vector holds beyond the end of a column belongs to the next, and is not used.
+    void forward_few(Real* x, int64_t first) const {
+        constexpr int64_t kTogether = 6;  // columns, whose sums do not wait for each other
+        for (int64_t p = first; p * kRows < size_; ++p) {
+            V sums[kTogether][kFew][kSpan] = {};
+            const Real* column = panel(p) + first * kRows * kRows;
+            for (int64_t k = first * kRows; k < p * kRows; k += kTogether)
+#pragma GCC unroll 6
+                for (int64_t j = 0; j < kTogether; ++j, column += kRows)
+                    for (int h = 0; h < kFew; ++h)
+                        for (int s = 0; s < kSpan; ++s)
+                            sums[j][h][s] += x[h * stride_ + k + j] * load_vector(column + s * kWidth);
+            for (int h = 0; h < kFew; ++h) {
+                Real* own = x + h * stride_ + p * kRows;
+                Real products[kSpan * kWidth];
+                for (int s = 0; s < kSpan; ++s) {
+                    V total = sums[0][h][s];
+                    for (int64_t j = 1; j < kTogether; ++j) total += sums[j][h][s];
+                    store(products + s * kWidth, total);
+                }
+                for (int64_t r = 0; r < kRows && p * kRows + r < size_; ++r) {
+                    Real value = own[r] - products[r];
+                    for (int64_t c = 0; c < r; ++c) value -= column[c * kRows + r] * own[c];
+                    own[r] = value / column[r * kRows + r];
+                }
+            }
+        }
+    }
+
+    // As `backward`.
+    void backward_few(Real* x) const {
+        for (int64_t p = (size_ - 1) / kRows; p >= 0 && size_ > 0; --p) {
+            V sums[kFew][kRows][kSpan] = {};
+            for (int64_t q = p + 1; q * kRows < size_; ++q) {
+                const Real* block = panel(q) + p * kRows * kRows;
+                V values[kFew][kSpan];
+                for (int h = 0; h < kFew; ++h)
+                    for (int s = 0; s < kSpan; ++s)
+                        values[h][s] = load_vector(x + h * stride_ + q * kRows + s * kWidth);
+#pragma GCC unroll 12
+                for (int r = 0; r < kRows; ++r)
+                    for (int s = 0; s < kSpan; ++s) {
+                        const V column = load_vector(block + r * kRows + s * kWidth);
+                        for (int h = 0; h < kFew; ++h) sums[h][r][s] += values[h][s] * column;
+                    }
+            }
+            const Real* corner = panel(p) + p * kRows * kRows;
+            for (int h = 0; h < kFew; ++h) {
+                Real* own = x + h * stride_ + p * kRows;
+                Real products[kRows][kSpan * kWidth];
+                for (int r = 0; r < kRows; ++r)
+                    for (int s = 0; s < kSpan; ++s) store(products[r] + s * kWidth, sums[h][r][s]);
+                for (int64_t r = kRows - 1; r >= 0; --r) {
+                    if (p * kRows + r >= size_) continue;
+                    Real value = own[r];
+                    for (int64_t c = 0; c < kRows; ++c) value -= products[r][c];
+                    for (int64_t c = r + 1; c < kRows; ++c) value -= corner[r * kRows + c] * own[c];
+                    own[r] = value / corner[r * kRows + r];
+                }
+            }
+        }
+    }
+
     int n_threads_;
     int64_t stride_, size_ = 0, count_ = 0, n_dead_ = 0, n_asked_ = 0;
     Scratch factor_memory_;
     Real *factor_, *sides_, *columns_;
     Scratch memory_;
-    double *products_, *own_products_, *dead_columns_, *alive_, *dead_pivots_, *dead_least_;
+    double *products_, *own_products_, *dead_columns_, *alive_, *dead_pivots_, *dead_least_, *shares_;
     Scratch index_memory_;
     int64_t *dead_, *asked_, *slots_;
 };

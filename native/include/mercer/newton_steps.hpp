@@ -10,6 +10,7 @@
 #include "mercer/factored_inverse.hpp"
 #include "mercer/inverse.hpp"
 #include "mercer/kkt.hpp"
+#include "mercer/parallel.hpp"
 #include "mercer/scratch.hpp"
 
 namespace mercer::MERCER_ISA {
@@ -21,9 +22,11 @@ constexpr double kUndetermined = 1e-14;
 constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
 constexpr double kEntering = 0.5;  // of the worst violation: who violates as much enters with the worst
 constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
+constexpr double kRestless = 0.5;  // of the violation, which is between two: these deviate more than others violate
 constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
 constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
-constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removing more of the ridge's effect
+constexpr int64_t kAddedAlone = 1'000'000;  // multiplications that two threads share only at a loss
+constexpr int kMaxRefinements = 12;         // repeated steps on one face, each removing more of the ridge's effect
 
 template <class Real, class Factor>
 class NewtonSteps {
@@ -44,8 +47,9 @@ class NewtonSteps {
           member_(system_ + (block.n_groups + 1) * (block.n_groups + 1)),
           barred_(member_ + block.size),
           change_(barred_ + block.size),
-          order_memory_(sizeof(int64_t) * static_cast<std::size_t>(capacity + Factor::kBatch)),
-          free_(order_memory_.as<int64_t>()) {
+          order_memory_(sizeof(int64_t) * static_cast<std::size_t>(capacity + Factor::kBatch + block.size)),
+          free_(order_memory_.as<int64_t>()),
+          moved_(free_ + capacity + Factor::kBatch) {
         for (int64_t u = 0; u < block.size; ++u) {
             member_[u] = barred_[u] = change_[u] = 0.0;
             shift_ += row(u)[u] / static_cast<double>(block.size);
@@ -69,7 +73,7 @@ class NewtonSteps {
                 refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
                 // The free variables cannot be brought to rest: entering more would not help, a fresh factor may.
-                const bool restless = residual >= result.violation;
+                const bool restless = residual >= kRestless * result.violation;
                 if (restless ? !changed_ || !begin() : !enter_worst(tol)) break;
                 residual = find_direction();
                 refinements = 0;
@@ -124,13 +128,12 @@ class NewtonSteps {
             double *products = factor_.products(b), *own = factor_.own_products(b);
             const Real* matrix_row = row(u);
             const int64_t* others = free_;  // by names of their own, for the compiler: no product overwrites them
-            const double in_group = shift_;
-            const int64_t g = block_.n_groups > 0 ? group_of(u) : 0, first = block_.group_starts[g];
-            const int64_t last = block_.n_groups > 0 ? block_.group_starts[g + 1] : first;
-            for (int64_t k = 0; k < size; ++k) {
-                const int64_t v = others[k];
-                products[k] = static_cast<double>(matrix_row[v]) + (v >= first && v < last ? in_group : 0.0);
-            }
+            const double in_group = shift_, in_all = block_.n_groups == 1 ? shift_ : 0.0;
+            const int64_t g = block_.n_groups > 1 ? group_of(u) : 0, first = block_.group_starts[g];
+            const int64_t last = block_.n_groups > 1 ? block_.group_starts[g + 1] : first;
+            for (int64_t k = 0; k < size; ++k) products[k] = static_cast<double>(matrix_row[others[k]]) + in_all;
+            for (int64_t k = 0; k < size && first < last; ++k)
+                if (others[k] >= first && others[k] < last) products[k] += in_group;
             for (int64_t c = 0; c < count; ++c) own[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
             own[b] += ridge * own[b] + 1e-300;
             member_[u] = 1.0;
@@ -143,7 +146,8 @@ class NewtonSteps {
         factor_.tidy([this](int64_t from, int64_t to) {
             free_[to] = free_[from];
             for (int64_t g = 0; g <= block_.n_groups; ++g)
-                direction_[g * factor_.stride() + to] = direction_[g * factor_.stride() + from];
+                for (double* values : {direction_, right_sides_})
+                    values[g * factor_.stride() + to] = values[g * factor_.stride() + from];
         });
     }
 
@@ -161,6 +165,7 @@ class NewtonSteps {
     }
 
     double* group_column(int64_t g) const { return direction_ + (g + 1) * factor_.stride(); }
+    double* inside(int64_t g) const { return right_sides_ + (g + 1) * factor_.stride(); }  // 1.0 for members of F in g
 
     // Fills direction_ and returns the largest deviation of the free gradients from their group's multiplier.
     double find_direction() {
@@ -169,52 +174,43 @@ class NewtonSteps {
         } else if constexpr (Factor::kFollows) {
             tidy();
         }
-        const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
-        double residual = 0.0;
-        for (int64_t k = 0; k < size; ++k) right_sides_[k] = -block_.gradient[free_[k]];
-        double* centre = system_ + groups * width;  // mean free gradient of each group
-        for (int64_t g = 0; g < groups; ++g) {
-            double* column = right_sides_ + (g + 1) * factor_.stride();
-            double total = 0.0, count = 0.0;
-            for (int64_t k = 0; k < size; ++k) {
-                column[k] = member_[free_[k]] != 0.0 && group_of(free_[k]) == g ? 1.0 : 0.0;
-                total += column[k] * right_sides_[k];
-                count += column[k];
-            }
-            centre[g] = count > 0.0 ? total / count : 0.0;
-        }
-        // Taking the mean out first leaves the solution as it is and much less to cancel.
+        const int64_t size = free_count(), groups = block_.n_groups;
         for (int64_t k = 0; k < size; ++k) {
-            if (groups > 0) right_sides_[k] -= centre[group_of(free_[k])];
-            if (member_[free_[k]] == 0.0) right_sides_[k] = 0.0;
-            residual = __builtin_fmax(residual, __builtin_fabs(right_sides_[k]));
+            const int64_t u = free_[k];
+            right_sides_[k] = member_[u] != 0.0 ? -block_.gradient[u] : 0.0;
         }
-        factor_.apply(right_sides_, direction_, width);
+        // Taking the mean of each group out first leaves the solution as it is and much less to cancel.
+        for (int64_t g = 0; g < groups; ++g) {
+            double* in_group = inside(g);
+            const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
+            for (int64_t k = 0; k < size; ++k)
+                in_group[k] = first <= free_[k] && free_[k] < last ? member_[free_[k]] : 0.0;
+            subtract_mean(in_group, right_sides_);
+        }
+        factor_.apply(right_sides_, direction_, groups + 1);
         subtract_multipliers();
-        return residual;
+        return largest_size(right_sides_, size);
     }
 
-    static double total_of(const double* values, int64_t count) {
-        double total = 0.0;
-        for (int64_t k = 0; k < count; ++k) total += __builtin_fabs(values[k]);
-        return total;
+    void subtract_mean(const double* in_group, double* values) const {
+        const int64_t size = free_count();
+        const double count = sum_of_sizes(in_group, size);
+        const double mean = count > 0.0 ? dot(in_group, values, size) / count : 0.0;
+        for (int64_t k = 0; k < size; ++k) values[k] -= mean * in_group[k];
     }
 
     // direction += sum_g nu_g K_FF^-1 1_g with nu such that every group's sum is 0 (Gaussian elimination, few groups).
     void subtract_multipliers() {
         const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
-        for (int64_t g = 0; g < groups; ++g)
-            for (int64_t h = 0; h <= groups; ++h) system_[g * width + h] = 0.0;
-        for (int64_t k = 0; k < size && groups > 0; ++k) {
-            double* equation = system_ + group_of(free_[k]) * width;
-            for (int64_t h = 0; h < groups; ++h) equation[h] += group_column(h)[k];
-            equation[groups] -= direction_[k];
+        for (int64_t g = 0; g < groups; ++g) {
+            for (int64_t h = 0; h < groups; ++h) system_[g * width + h] = dot(inside(g), group_column(h), size);
+            system_[g * width + groups] = -dot(inside(g), direction_, size);
         }
         for (int64_t g = 0; g < groups; ++g) {
             // 0: no free variable in this group. Next to 0: its multiplier is not determined beyond rounding, and a
             // bounded one will do, since the sums are restored below.
             double& pivot = system_[g * width + g];
-            const double column_sum = total_of(group_column(g), size);
+            const double column_sum = sum_of_sizes(group_column(g), size);
             if (!(pivot > kUndetermined * column_sum)) pivot = column_sum > 0.0 ? column_sum : 1.0;
             for (int64_t r = g + 1; r < groups; ++r) {
                 const double factor = system_[r * width + g] / system_[g * width + g];
@@ -229,13 +225,7 @@ class NewtonSteps {
             for (int64_t k = 0; k < size; ++k) direction_[k] += nu * column[k];
         }
         // What an ill-conditioned matrix has left of the groups' sums is taken out, or it would add up over the steps.
-        for (int64_t g = 0; g < groups; ++g) {
-            double total = 0.0, count = 0.0;
-            for (int64_t k = 0; k < size; ++k)
-                if (member_[free_[k]] != 0.0 && group_of(free_[k]) == g) total += direction_[k], count += 1.0;
-            for (int64_t k = 0; k < size; ++k)
-                if (member_[free_[k]] != 0.0 && group_of(free_[k]) == g) direction_[k] -= total / count;
-        }
+        for (int64_t g = 0; g < groups; ++g) subtract_mean(inside(g), direction_);
     }
 
     // Moves along direction_, and around every bound that it meets, to the minimiser of the face that is left; returns
@@ -275,7 +265,7 @@ class NewtonSteps {
             const int64_t u = free_[k];
             const double d = direction_[k];
             const double room = d > 0.0 ? block_.upper[u] - block_.beta[u] : block_.lower[u] - block_.beta[u];
-            if (d != 0.0 && room / d < length) length = room / d, blocking = k;
+            if (d > 0.0 ? room < length * d : room > length * d) length = room / d, blocking = k;
             far += __builtin_fabs(d);
         }
         if (!(length > 0.0)) length = 0.0;
@@ -300,6 +290,7 @@ class NewtonSteps {
         const int64_t size = free_count(), u = free_[leaving];
         if constexpr (Factor::kOnRequest) ask_for_columns(leaving, left);
         member_[u] = 0.0;
+        for (int64_t g = 0; g < block_.n_groups; ++g) inside(g)[leaving] = 0.0;
         changed_ = true;
         if constexpr (Factor::kFollows) {
             const double* column = factor_.remove(leaving, 1.0 / ((1.0 + kRidge<Real> * size) * diagonal(u)));
@@ -388,27 +379,38 @@ class NewtonSteps {
         return total;
     }
 
+    // gradient += share K change, whose parts are shared among threads where there is enough to add.
     void update_gradient(double share) {
-        constexpr int kTogetherAdded = 4;  // rows, so that gradients are read and written a quarter as often
-        int64_t moved[kTogetherAdded];
-        int count = 0;
-        for (int64_t u = 0; u < block_.size; ++u) {
-            if (change_[u] == 0.0) continue;
-            moved[count++] = u;
-            if (count == kTogetherAdded) add_rows<kTogetherAdded>(moved, share), count = 0;
-        }
-        for (int k = 0; k < count; ++k) add_rows<1>(moved + k, share);
+        n_moved_ = 0;
+        for (int64_t u = 0; u < block_.size; ++u)
+            if (change_[u] != 0.0) moved_[n_moved_++] = u;
+        share_ = share;
+        const bool much = n_moved_ * block_.size > kAddedAlone;
+        n_parts_ = much && block_.n_threads > 1 ? block_.n_threads : 1;
+        if (n_parts_ == 1) return update_part(0);
+        parallel_for(
+            n_parts_, block_.n_threads,
+            [](void* self, int64_t part) { static_cast<NewtonSteps*>(self)->update_part(part); }, this);
+    }
+
+    void update_part(int64_t part) {
+        constexpr int kTogetherAdded = 8;  // rows, so that gradients are read and written an eighth as often
+        const int64_t width = padded((block_.size + n_parts_ - 1) / n_parts_), first = part * width;
+        const int64_t last = first + width < block_.size ? first + width : block_.size;
+        int64_t m = 0;
+        for (; m + kTogetherAdded <= n_moved_; m += kTogetherAdded) add_rows<kTogetherAdded>(moved_ + m, first, last);
+        for (; m < n_moved_; ++m) add_rows<1>(moved_ + m, first, last);
     }
 
     template <int count>
-    void add_rows(const int64_t* moved, double share) {
+    void add_rows(const int64_t* moved, int64_t first, int64_t last) {
         double* __restrict gradient = block_.gradient;
         double changes[count];
         const Real* rows[count];
-        for (int k = 0; k < count; ++k) changes[k] = share * change_[moved[k]], rows[k] = row(moved[k]);
-        for (int64_t v = 0; v < block_.size; ++v) {
+        for (int k = 0; k < count; ++k) changes[k] = share_ * change_[moved[k]], rows[k] = row(moved[k]);
+        for (int64_t v = first; v < last; ++v) {
             double value = gradient[v];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (int k = 0; k < count; ++k) value += changes[k] * static_cast<double>(rows[k][v]);
             gradient[v] = value;
         }
@@ -489,11 +491,13 @@ class NewtonSteps {
     double* change_;            // of beta, that the gradient does not know of yet
     double entering_ = kTogether;
     double shift_ = 0.0;  // mean of the diagonal
+    double share_ = 0.0;  // of the change, in `update_gradient`
+    int64_t n_moved_ = 0, n_parts_ = 1;
     int rejected_ = 0;
     bool changed_ = false;  // whether the inverse has been updated since it was made
     bool stopped_ = false;  // by whom `is_stopped` asks
     Scratch order_memory_;
-    int64_t* free_;
+    int64_t *free_, *moved_;
 };
 
 }  // namespace mercer::MERCER_ISA
