@@ -198,16 +198,8 @@ class FactoredInverse {
     void factor_corner(int64_t count, double least) {
         double least_pivots[kBatch];
         for (int64_t b = 0; b < count; ++b) least_pivots[b] = least * own_products(b)[b];
-        for (int64_t p = size_ / kRows; p * kRows < size_ + count; ++p)
-            for (int64_t first = 0; first < count && first < (p + 1) * kRows - size_; first += kColumns) {
-                Real tile[kRows * kColumns];
-                multiply<2>(panel(p), side(first / kColumns), 0, size_, tile);
-                for (int64_t r = 0; r < kRows; ++r) {
-                    const int64_t b = p * kRows + r - size_;
-                    for (int64_t c = 0; b >= 0 && b < count && c < kColumns && first + c < count; ++c)
-                        own_products(b)[first + c] -= static_cast<double>(tile[r * kColumns + c]);
-                }
-            }
+        const int64_t first = size_ / kRows, n_panels = (size_ + count - 1) / kRows - first + 1;
+        for_each_panel(count > 0 ? n_panels : 0, [](FactoredInverse& self, int64_t q) { self.subtract_products(q); });
         for (int64_t b = 0; b < count; ++b) {
             double* last = own_products(b);
             for (int64_t c = 0; c < b; ++c) last[c] = (last[c] - dot(own_products(c), last, c)) / own_products(c)[c];
@@ -215,6 +207,21 @@ class FactoredInverse {
             const int64_t r = size_ + b;
             for (int64_t c = 0; c <= b; ++c)
                 panel(r / kRows)[(size_ + c) * kRows + r % kRows] = static_cast<Real>(last[c]);
+        }
+    }
+
+    // From what newcomers have with each other, in rows of the q-th panel of theirs, what those before them account
+    // for.
+    void subtract_products(int64_t q) {
+        const int64_t p = size_ / kRows + q;
+        for (int64_t first = 0; first < count_ && first < (p + 1) * kRows - size_; first += kColumns) {
+            Real tile[kRows * kColumns];
+            multiply<2>(panel(p), side(first / kColumns), 0, size_, tile);
+            for (int64_t r = 0; r < kRows; ++r) {
+                const int64_t b = p * kRows + r - size_;
+                for (int64_t c = 0; b >= 0 && b < count_ && c < kColumns && first + c < count_; ++c)
+                    own_products(b)[first + c] -= static_cast<double>(tile[r * kColumns + c]);
+            }
         }
     }
 

@@ -25,8 +25,9 @@ constexpr double kAtRest = 0.1;    // of the violation: free variables that devi
 constexpr double kRestless = 0.5;  // of the violation, which is between two: these deviate more than others violate
 constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
 constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
-constexpr int64_t kAddedAlone = 1'000'000;  // multiplications that two threads share only at a loss
-constexpr int kMaxRefinements = 12;         // repeated steps on one face, each removing more of the ridge's effect
+// Multiplications, and values read here and there, that two threads share only at a loss.
+constexpr int64_t kAddedAlone = 1'000'000, kReadAlone = 40'000;
+constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removing more of the ridge's effect
 
 template <class Real, class Factor>
 class NewtonSteps {
@@ -123,22 +124,30 @@ class NewtonSteps {
     void enter(int64_t count) {
         const int64_t size = free_count();
         const double ridge = kRidge<Real> * static_cast<double>(size + count);
+        auto fill = [this, size](int64_t b) {
+            double* products = factor_.products(b);
+            const Real* matrix_row = row(free_[size + b]);
+            const int64_t* others = free_;  // by a name of their own, for the compiler: no product overwrites them
+            const double in_all = block_.n_groups == 1 ? shift_ : 0.0;
+            for (int64_t k = 0; k < size; ++k) products[k] = static_cast<double>(matrix_row[others[k]]) + in_all;
+            for (int64_t k = 0; k < size && block_.n_groups > 1; ++k) products[k] += shift(free_[size + b], others[k]);
+        };
+        share(count, Factor::kOnRequest && count * size > kReadAlone, fill);
         for (int64_t b = 0; b < count; ++b) {
             const int64_t u = free_[size + b];
-            double *products = factor_.products(b), *own = factor_.own_products(b);
-            const Real* matrix_row = row(u);
-            const int64_t* others = free_;  // by names of their own, for the compiler: no product overwrites them
-            const double in_group = shift_, in_all = block_.n_groups == 1 ? shift_ : 0.0;
-            const int64_t g = block_.n_groups > 1 ? group_of(u) : 0, first = block_.group_starts[g];
-            const int64_t last = block_.n_groups > 1 ? block_.group_starts[g + 1] : first;
-            for (int64_t k = 0; k < size; ++k) products[k] = static_cast<double>(matrix_row[others[k]]) + in_all;
-            for (int64_t k = 0; k < size && first < last; ++k)
-                if (others[k] >= first && others[k] < last) products[k] += in_group;
+            double* own = factor_.own_products(b);
             for (int64_t c = 0; c < count; ++c) own[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
             own[b] += ridge * own[b] + 1e-300;
             member_[u] = 1.0;
         }
         factor_.append(count, ridge);
+    }
+
+    // work(0 .. count - 1), on all threads where it is `much`.
+    template <class Work>
+    void share(int64_t count, bool much, const Work& work) const {
+        auto task = [](void* context, int64_t k) { (*static_cast<const Work*>(context))(k); };
+        parallel_for(count, much ? block_.n_threads : 1, task, const_cast<Work*>(&work));
     }
 
     // Closes the gaps that variables have left behind.
@@ -379,35 +388,29 @@ class NewtonSteps {
         return total;
     }
 
-    // gradient += share K change, whose parts are shared among threads where there is enough to add.
-    void update_gradient(double share) {
-        n_moved_ = 0;
+    // gradient += factor K change.
+    void update_gradient(double factor) {
+        int64_t n_moved = 0;
         for (int64_t u = 0; u < block_.size; ++u)
-            if (change_[u] != 0.0) moved_[n_moved_++] = u;
-        share_ = share;
-        const bool much = n_moved_ * block_.size > kAddedAlone;
-        n_parts_ = much && block_.n_threads > 1 ? block_.n_threads : 1;
-        if (n_parts_ == 1) return update_part(0);
-        parallel_for(
-            n_parts_, block_.n_threads,
-            [](void* self, int64_t part) { static_cast<NewtonSteps*>(self)->update_part(part); }, this);
-    }
-
-    void update_part(int64_t part) {
-        constexpr int kTogetherAdded = 8;  // rows, so that gradients are read and written an eighth as often
-        const int64_t width = padded((block_.size + n_parts_ - 1) / n_parts_), first = part * width;
-        const int64_t last = first + width < block_.size ? first + width : block_.size;
-        int64_t m = 0;
-        for (; m + kTogetherAdded <= n_moved_; m += kTogetherAdded) add_rows<kTogetherAdded>(moved_ + m, first, last);
-        for (; m < n_moved_; ++m) add_rows<1>(moved_ + m, first, last);
+            if (change_[u] != 0.0) moved_[n_moved++] = u;
+        const bool much = n_moved * block_.size > kAddedAlone;
+        const int64_t n_parts = much ? block_.n_threads : 1, width = padded((block_.size + n_parts - 1) / n_parts);
+        share(n_parts, much, [=, this](int64_t part) {
+            constexpr int kTogetherAdded = 8;  // rows, so that gradients are read and written an eighth as often
+            const int64_t first = part * width, end = first + width, last = end < block_.size ? end : block_.size;
+            int64_t m = 0;
+            for (; m + kTogetherAdded <= n_moved; m += kTogetherAdded)
+                add_rows<kTogetherAdded>(moved_ + m, factor, first, last);
+            for (; m < n_moved; ++m) add_rows<1>(moved_ + m, factor, first, last);
+        });
     }
 
     template <int count>
-    void add_rows(const int64_t* moved, int64_t first, int64_t last) {
+    void add_rows(const int64_t* moved, double factor, int64_t first, int64_t last) const {
         double* __restrict gradient = block_.gradient;
         double changes[count];
         const Real* rows[count];
-        for (int k = 0; k < count; ++k) changes[k] = share_ * change_[moved[k]], rows[k] = row(moved[k]);
+        for (int k = 0; k < count; ++k) changes[k] = factor * change_[moved[k]], rows[k] = row(moved[k]);
         for (int64_t v = first; v < last; ++v) {
             double value = gradient[v];
 #pragma GCC unroll 8
@@ -491,8 +494,6 @@ class NewtonSteps {
     double* change_;            // of beta, that the gradient does not know of yet
     double entering_ = kTogether;
     double shift_ = 0.0;  // mean of the diagonal
-    double share_ = 0.0;  // of the change, in `update_gradient`
-    int64_t n_moved_ = 0, n_parts_ = 1;
     int rejected_ = 0;
     bool changed_ = false;  // whether the inverse has been updated since it was made
     bool stopped_ = false;  // by whom `is_stopped` asks
