@@ -1,8 +1,10 @@
-// One more thread for many short pieces of work, each of which begins when the one before is done: it stays, and looks
-// for the next piece without sleeping.
+// One more thread that goes through the same short steps as its caller, each with a share of the work: what one finds
+// the other needs at once, so they trade messages and look for the next one without sleeping.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -12,42 +14,48 @@ namespace mercer {
 
 class Companion {
   public:
-    static constexpr std::size_t kMessageBytes = 120;
-    // Does what the question asks, and writes the answer: aggregates of kMessageBytes at most.
-    using Work = void (*)(void* context, const void* question, void* answer);
+    static constexpr std::size_t kMessageBytes = 56;  // and its number: what processors exchange at a time
+    using Work = void (*)(void* context);
 
-    // It may not come, or come later; where companions have been slow lately it is not asked to.
+    // It may not come, or come later; where companions have been slow lately it is not asked to. What is to be done it
+    // hears by `first_told`.
     Companion(bool is_wanted, Work work, void* context);
     ~Companion();
     Companion(const Companion&) = delete;
     Companion& operator=(const Companion&) = delete;
 
+    // The caller's. Whether one is here, and is to be told the first thing now that so many steps have been made: it
+    // leaves where some steps with it show that they are no faster. From then on each message is for one of its own.
+    // Who is waited for too long leaves, too: with the next message, having answered it.
     bool is_here() const;
+    bool may_begin(int64_t n_steps);
+    void tell(const void* message, std::size_t size);
+    const void* trade(const void* message, std::size_t size);
 
-    // Where the next question is written.
-    void* question() { return asked_.content; }
-    // Of one that is here.
-    void ask();
-    // Waits for the answer to what was asked last; who is waited for too long is sent away then.
-    const void* answer();
+    // The companion's: the same from its side. Null: there is nothing more to do.
+    const void* first_told();
+    const void* trade_back(const void* message, std::size_t size);
 
   private:
-    // What one processor writes and the other one reads; they exchange 64 bytes at a time.
-    struct alignas(64) Message {
-        std::atomic<uint32_t> number{0};
-        alignas(8) unsigned char content[kMessageBytes];
+    // What one processor writes and the other one reads.
+    struct alignas(64) Line {
+        std::atomic<uint64_t> number{0};
+        unsigned char content[kMessageBytes];
     };
 
     static void serve(void* context, int64_t);
-    void stay();
-    bool has_answered() const;
-    bool has_answered_soon() const;
+    static void write(Line* lines, uint64_t number, uint64_t mark, const void* message, std::size_t size);
+    const void* told();
     void dismiss();
 
     const Work work_;
     void* const context_;
-    uint32_t n_asked_ = 0;
-    Message asked_, answered_;
+    uint64_t n_told_ = 0, n_heard_ = 0;  // the caller's count of messages, and the companion's
+    bool leaves_ = false;                // with the next message
+    int64_t n_alone_ = 0;                // steps without it, and when they began, and the first with it
+    std::chrono::steady_clock::time_point began_, joined_;
+    // Two each, in turns: who writes the next one has the other's answer to the last.
+    Line told_[2], answered_[2];
     alignas(64) std::atomic<bool> is_here_{false};
     std::optional<Aside> aside_;
 };

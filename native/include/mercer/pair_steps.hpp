@@ -25,8 +25,7 @@ class PairSteps {
     static constexpr int kWidth = kLanesOf<Real>;
     static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
-    static constexpr int64_t kSharedBytes = 12288;  // of a row, from which on a companion helps: to ask it takes time
-    static constexpr int64_t kSparedBytes = 512;    // and of which it reads so much less than this thread
+    static constexpr int64_t kSharedBytes = 8192;  // of a row, from which on a companion may help: to trade takes time
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;
 
@@ -73,23 +72,32 @@ class PairSteps {
         double violation = 0.0;
     };
 
-    // What a companion does of each step: it looks for a partner, or updates gradients, where it has variables.
-    struct Question {
-        GroupExtremes worst;
-        int64_t group;  // where to look for a partner; -1 to update, instead
-        Sides i, j;
-        Real step;
+    // Who goes through the steps: the caller and its companion, each with the same numbers before it.
+    struct Walker {
+        double* beta;
+        GroupExtremes* extremes;  // of each group, kept up to date: what the next step needs
+        bool is_companion;
+        bool has_other = false;  // to share the work with
+        int64_t n_iter = 0;
+        double violation = 0.0;
     };
-    struct Answer {
-        Partner partner;
+
+    // What is as it was when a companion begins.
+    struct Beginning {
+        GroupExtremes extremes[2];
+        int64_t n_iter;
+    };
+
+    // What one finds after a step in the groups, each in its part.
+    struct Found {
         GroupExtremes extremes[2];
     };
-    static_assert(sizeof(Question) <= Companion::kMessageBytes && sizeof(Answer) <= Companion::kMessageBytes);
 
   public:
     explicit PairSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_(padded(block.size)),
+          own_(own_part()),
           memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
           flag_memory_(2 * Flags<Real>::bytes(padded_)),
           level_memory_((sizeof(double) + sizeof(GroupExtremes)) * static_cast<std::size_t>(block.n_groups)),
@@ -100,8 +108,8 @@ class PairSteps {
           steepness_(diagonal_ + padded_),
           grows_(flag_memory_.as<char>()),
           shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)),
-          own_(own_part()),
-          companion_(own_.size() < padded_, help, this) {
+          point_memory_(sizeof(double) * static_cast<std::size_t>(is_shared() ? block.size : 0)),
+          companion_(is_shared(), accompany, this) {
         grows_.clear(padded_), shrinks_.clear(padded_);
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
@@ -109,7 +117,7 @@ class PairSteps {
             diagonal_[u] = !real        ? 1
                            : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
                                         : block.matrix[u * block.stride + u];
-            if (real) mark(sides_of(u));
+            if (real) mark(sides_of(u, block.beta));
             if (real && diagonal_[u] != diagonal_[0]) diagonal_positions_ = ~int64_t{0};
         }
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
@@ -125,20 +133,9 @@ class PairSteps {
     }
 
     BlockResult run(double tol, int64_t max_iter) {
-        BlockResult result{BlockEnd::limit, 0, 0.0};
-        while (result.n_iter < max_iter) {
-            const bool moved =
-                block_.n_groups == 0 ? lone_step(tol, result.violation) : pair_step(tol, result.violation);
-            if (result.violation <= tol) {
-                result.end = BlockEnd::solved;
-                break;
-            }
-            if (!moved) {
-                result.end = BlockEnd::stalled;
-                break;
-            }
-            ++result.n_iter;
-        }
+        tol_ = tol, max_iter_ = max_iter;
+        Walker walker{block_.beta, extremes_, false};
+        BlockResult result{walk(walker), walker.n_iter, walker.violation};
         each_with_level(
             [this](int64_t u, double level) { block_.gradient[u] = static_cast<double>(gradient_[u]) + level; });
         if (result.end == BlockEnd::limit) {
@@ -149,6 +146,48 @@ class PairSteps {
     }
 
   private:
+    BlockEnd walk(Walker& walker) {
+        while (walker.n_iter < max_iter_) {
+            const bool moved = block_.n_groups == 0 ? lone_step(walker) : pair_step(walker);
+            if (walker.violation <= tol_) return BlockEnd::solved;
+            if (!moved) return BlockEnd::stalled;
+            ++walker.n_iter;
+        }
+        return BlockEnd::limit;
+    }
+
+    // The companion goes on beside the caller, whose point it copies.
+    static void accompany(void* context) {
+        auto& self = *static_cast<PairSteps*>(context);
+        const auto* told = static_cast<const Beginning*>(self.companion_.first_told());
+        if (told == nullptr) return;
+        Beginning beginning = *told;
+        double* beta = self.point_memory_.template as<double>();
+        for (int64_t u = 0; u < self.block_.size; ++u) beta[u] = self.block_.beta[u];
+        Walker walker{beta, beginning.extremes, true, true, beginning.n_iter};
+        self.walk(walker);
+    }
+
+    // Where a companion has come by now, it is told where the steps are.
+    void welcome(Walker& walker) {
+        if (!is_shared() || walker.is_companion || !companion_.may_begin(walker.n_iter)) return;
+        Beginning beginning{};
+        for (int64_t group = 0; group < block_.n_groups; ++group) beginning.extremes[group] = extremes_[group];
+        beginning.n_iter = walker.n_iter;
+        companion_.tell(&beginning, sizeof(beginning));
+        walker.has_other = true;
+    }
+
+    // What the other one has found, for what this one has; null where the caller goes on alone.
+    template <class Result>
+    const Result* trade(Walker& walker, const Result& own) {
+        static_assert(sizeof(Result) <= Companion::kMessageBytes && sizeof(Beginning) <= Companion::kMessageBytes);
+        const void* other =
+            walker.is_companion ? companion_.trade_back(&own, sizeof(own)) : companion_.trade(&own, sizeof(own));
+        walker.has_other = walker.is_companion ? other != nullptr : companion_.is_here();
+        return static_cast<const Result*>(other);
+    }
+
     // About where the gradients of a group's free variables will be.
     double find_level(int64_t g) const {
         const Extremes e = find_extremes(block_, block_.group_starts[g], block_.group_starts[g + 1]);
@@ -162,7 +201,9 @@ class PairSteps {
             for (int64_t u = block_.group_starts[g]; u < block_.group_starts[g + 1]; ++u) see(u, levels_[g]);
     }
 
-    Sides sides_of(int64_t u) const { return {u, can_grow(block_, u), can_shrink(block_, u)}; }
+    Sides sides_of(int64_t u, const double* beta) const {
+        return {u, beta[u]<block_.upper[u], beta[u]> block_.lower[u]};
+    }
 
     void mark(const Sides& sides) {
         grows_.set(sides.variable, sides.grows);
@@ -262,18 +303,29 @@ class PairSteps {
         }
     }
 
-    // The same everywhere, with who may move which way after the step.
-    void update_all(Real step, const Sides& i, const Sides& j) {
-        const bool is_helped = companion_.is_here();
-        const Part own = is_helped ? own_ : Part{0, padded_};
-        if (is_helped) ask({.worst = {}, .group = -1, .i = i, .j = j, .step = step});
-        if (own.has(i.variable)) mark(i);
-        if (own.has(j.variable)) mark(j);
-        ask_for(row(j.variable), own);
-        update_and_scan(own, step, row(i.variable), row(j.variable), 0, extremes_);
-        if (!is_helped) return;
-        const Answer& other = answer();
-        for (int64_t group = 0; group < block_.n_groups; ++group) extremes_[group].join(other.extremes[group]);
+    // The same everywhere, with who may move which way after the step: what has no other, or each in its part.
+    void update_all(Walker& walker, Real step, const Sides& i, const Sides& j) {
+        const Real *row_i = row(i.variable), *row_j = row(j.variable);
+        auto update = [&](const Part& part, int64_t group, GroupExtremes* found) {
+            for (const Sides& sides : {i, j})
+                if (part.has(sides.variable)) mark(sides);
+            ask_for(row_j, part);
+            update_and_scan(part, step, row_i, row_j, group, found);
+        };
+        if (!walker.has_other) return update({0, padded_}, 0, walker.extremes);
+        Found own{};  // of empty parts
+        if (walker.is_companion) {
+            update(before(), 0, own.extremes);
+            if (block_.n_groups == 2) update(after(), 1, own.extremes + 1);
+        } else {
+            update(own_, 0, own.extremes);
+        }
+        const Found* other = trade(walker, own);
+        if (other == nullptr) return;
+        for (int64_t group = 0; group < block_.n_groups; ++group) {
+            walker.extremes[group] = own.extremes[group];
+            walker.extremes[group].join(other->extremes[group]);
+        }
     }
 
     MERCER_INLINE static V positions(int64_t u) {
@@ -284,12 +336,14 @@ class PairSteps {
 
     // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature;
     // -1 where there is none.
-    Partner select_partner(int64_t group, const GroupExtremes& worst) {
+    Partner select_partner(Walker& walker, int64_t group, const GroupExtremes& worst) {
         const Part all{start_of(group), start_of(group + 1)};
-        if (!companion_.is_here()) return select_in(all, worst);
-        ask({.worst = worst, .group = group, .i = {}, .j = {}, .step = 0});
-        const Partner found = select_in(all.within(own_), worst);
-        const Partner& other = answer().partner;
+        if (!walker.has_other) return select_in(all, worst);
+        const Part part = !walker.is_companion ? own_ : group == 0 ? before() : after();
+        const Partner found = select_in(all.within(part), worst);
+        const Partner* traded = trade(walker, found);
+        if (traded == nullptr) return {};
+        const Partner other = *traded;
         const bool is_better =
             other.decrease < found.decrease || (other.decrease == found.decrease && other.at < found.at);
         return other.at >= 0 && (found.at < 0 || is_better) ? other : found;
@@ -343,41 +397,16 @@ class PairSteps {
         const bool is_large = padded_ * static_cast<int64_t>(sizeof(Real)) >= kSharedBytes;
         if (!is_large || block_.n_threads < 2 || block_.lazy != nullptr || block_.n_groups < 1 || block_.n_groups > 2)
             return {0, padded_};
-        const int64_t middle = start_of(1), spare = kSparedBytes / static_cast<int64_t>(sizeof(Real)) / block_.n_groups;
-        const int64_t before = middle / 2 - spare, after = (padded_ - middle) / 2 - spare;
-        const int64_t first = before > 0 ? before / kBlockPadding * kBlockPadding : 0;
-        const int64_t last =
-            block_.n_groups == 2 && after > 0 ? padded_ - after / kBlockPadding * kBlockPadding : padded_;
+        const int64_t middle = start_of(1), after = block_.n_groups == 2 ? (padded_ - middle) / 2 : 0;
+        const int64_t first = middle / 2 / kBlockPadding * kBlockPadding;
+        const int64_t last = padded_ - after / kBlockPadding * kBlockPadding;
         return {first, last};
     }
 
-    void ask(const Question& question) {
-        *static_cast<Question*>(companion_.question()) = question;
-        companion_.ask();
-    }
-
-    const Answer& answer() { return *static_cast<const Answer*>(companion_.answer()); }
-
-    static void help(void* context, const void* question, void* answer) {
-        static_cast<PairSteps*>(context)->help(*static_cast<const Question*>(question), *static_cast<Answer*>(answer));
-    }
-
-    void help(const Question& question, Answer& answer) {
-        const Part before{0, own_.first}, after{own_.last, padded_};
-        if (question.group >= 0) {
-            const Part all{start_of(question.group), start_of(question.group + 1)};
-            answer.partner = select_in(all.within(question.group == 0 ? before : after), question.worst);
-            return;
-        }
-        const Sides &i = question.i, &j = question.j;
-        if (!own_.has(i.variable)) mark(i);
-        if (!own_.has(j.variable)) mark(j);
-        const Real *row_i = row(i.variable), *row_j = row(j.variable);
-        for (int64_t group = 0; group < block_.n_groups; ++group) answer.extremes[group] = {};  // of empty parts
-        ask_for(row_j, before);
-        update_and_scan(before, question.step, row_i, row_j, 0, answer.extremes);
-        if (block_.n_groups == 2) update_and_scan(after, question.step, row_i, row_j, 1, answer.extremes + 1);
-    }
+    bool is_shared() const { return own_.size() < padded_; }
+    // What the companion has: of the first group, and of the second.
+    Part before() const { return {0, own_.first}; }
+    Part after() const { return {own_.last, padded_}; }
 
     int64_t worst_that_shrinks(int64_t first, int64_t last) const {
         int64_t worst = first;
@@ -387,20 +416,25 @@ class PairSteps {
         return worst;
     }
 
-    bool pair_step(double tol, double& violation) {
+    bool pair_step(Walker& walker) {
+        welcome(walker);
         int64_t group = 0;
         for (int64_t g = 1; g < block_.n_groups; ++g)
-            if (extremes_[g].violation() > extremes_[group].violation()) group = g;
-        const GroupExtremes worst = extremes_[group];
-        violation = worst.violation();
-        if (!(violation > tol && violation > 0.0)) return false;  // a tolerance may be NaN, or negative
+            if (walker.extremes[g].violation() > walker.extremes[group].violation()) group = g;
+        const GroupExtremes worst = walker.extremes[group];
+        walker.violation = worst.violation();
+        if (!(walker.violation > tol_ && walker.violation > 0.0)) return false;  // a tolerance may be NaN, or negative
         const int64_t i = worst.up;
         need(i);
-        Partner partner = select_partner(group, worst);
-        if (partner.at < 0)  // no decrease is a number above 0: values are too large
+        Partner partner = select_partner(walker, group, worst);
+        if (walker.is_companion && !walker.has_other) return false;
+        if (partner.at < 0) {  // no decrease is a number above 0: values are too large
             partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i, 0.0);
+            // Each has looked at all variables, and the other must not change them before.
+            if (walker.has_other && trade(walker, partner) == nullptr) return false;
+        }
         const int64_t j = partner.at;
-        double* beta = block_.beta;
+        double* beta = walker.beta;
         const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
         const double curvature =
             __builtin_fmax(scale - 2.0 * partner.shared, kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
@@ -414,8 +448,8 @@ class PairSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         need(j);
-        update_all(static_cast<Real>(step), sides_of(i), sides_of(j));
-        return true;
+        update_all(walker, static_cast<Real>(step), sides_of(i, beta), sides_of(j, beta));
+        return walker.has_other || !walker.is_companion;
     }
 
     // One pass over gradients, which `gradient_at` may change before they are looked at.
@@ -434,17 +468,17 @@ class PairSteps {
         return {least_of<Real>(-most, at).at, -static_cast<double>(least_of<Real>(-worst)[0])};
     }
 
-    bool lone_step(double tol, double& violation) {
+    bool lone_step(Walker& walker) {
         const int64_t chosen = loner_.at;
-        violation = loner_.violation;
-        if (violation <= tol || chosen < 0) return false;
+        walker.violation = loner_.violation;
+        if (walker.violation <= tol_ || chosen < 0) return false;
         const double old = block_.beta[chosen];
         double next = old - static_cast<double>(gradient_[chosen]) / curvature_of(chosen);
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
         if (next == old) return false;
         block_.beta[chosen] = next;
         need(chosen);
-        mark(sides_of(chosen));
+        mark(sides_of(chosen, block_.beta));
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);
         Real* const gradient = gradient_;
@@ -462,8 +496,9 @@ class PairSteps {
 
     const BlockProblem<Real>& block_;
     int64_t padded_;
+    const Part own_;
     Scratch memory_, flag_memory_, level_memory_;
-    GroupExtremes* extremes_;  // of each group, kept up to date: what the next step needs
+    GroupExtremes* extremes_;  // of each group
     double* levels_;           // of each group, taken out of its gradients
     Real *gradient_, *diagonal_;
     Real* steepness_;  // of variables that move alone: 1 / the root of the curvature
@@ -472,7 +507,9 @@ class PairSteps {
     // ANDed with positions: 0 where the diagonal is all one number, so that its first vector serves; otherwise all
     // bits.
     int64_t diagonal_positions_ = 0;
-    const Part own_;
+    double tol_ = 0.0;
+    int64_t max_iter_ = 0;
+    Scratch point_memory_;  // the companion's point
     Companion companion_;
 };
 
