@@ -707,6 +707,29 @@ def test_single_precision_is_not_asked_where_its_rounding_outweighs_a_step():
         assert BatchSMO().init(c_svc(y, C), Gram(RBF(gamma=0.5), as_data(X)), 1e-3, None).single is single
 
 
+@pytest.mark.parametrize(("C", "single"), [(1e-3, True), (1.0, True), (1e5, True), (1e8, False)])
+def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
+    X, y = blobs(600)
+    problem, gram = c_svc(y, C, squared=True), Gram(RBF(gamma=0.5), as_data(X))
+    state = BatchSMO().init(problem, gram, 1e-3, None)
+    assert state.single is single
+    assert state.largest_diagonal == 1.0 + 0.5 / C  # what rounding is relative to
+    solution = solve(problem, gram)
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.verify().kkt_violation == pytest.approx(solution.certificate.kkt_violation, abs=1e-6)
+    found = plain.figures(plain.gaussian(X, X, 0.5) + 0.5 / C * np.eye(y.size), y, 1e12, solution.beta)
+    assert found.violation <= 1e-3 + 1e-9 * found.scale
+
+
+def test_squared_losses_have_no_boxes_to_make_smaller():
+    X, y = blobs(n=1000, p=8)
+    problem, gram = c_svc(y, 1e4, squared=True), Gram(RBF(gamma=0.01), as_data(X))
+    state = BatchSMO().init(problem, gram, 1e-3, None)
+    assert state.takes_everything
+    assert not block._may_begin_smaller(state, np.arange(1000))
+    assert solve(problem, gram).status is Status.OPTIMAL
+
+
 @pytest.mark.parametrize("max_seconds", [0.0, 1e-9, 0.15])
 def test_max_seconds_ends_the_work_and_leaves_a_usable_machine(max_seconds):
     X, y = hard_problem()

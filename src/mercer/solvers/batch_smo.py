@@ -101,7 +101,8 @@ class BatchSMO(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.begins_anew = start is None
-        state.largest_diagonal = gram.largest_diagonal
+        ridge = problem.ridge
+        state.largest_diagonal = gram.largest_diagonal + (0.0 if ridge is None else float(ridge.max(initial=0.0)))
         state.reach = reach(problem, gram)
         state.single = single_precision_helps(problem.n, state.reach)
         if state.single and not state.takes_everything and gram.keeping_pays:
