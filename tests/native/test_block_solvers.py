@@ -480,6 +480,23 @@ def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, sc
 
 
 @every_isa
+def test_nobody_enters_where_the_free_variables_cannot_be_brought_to_rest(isa):
+    """A flat kernel, whose factor in single precision gives no direction: each who enters would cost as much again."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    squares = (X * X).sum(axis=1)
+    y = np.where(X[:, 0] + rng.normal(size=600) > 0.0, 1.0, -1.0)
+    K = np.exp(-0.01 * np.maximum(0.0, squares[:, None] + squares - 2.0 * X @ X.T)).astype(np.float32)
+    block = Block(K, -y, np.where(y > 0.0, 0.0, -1e4), np.where(y > 0.0, 1e4, 0.0), [0, 600], np.zeros(600))
+    _, _, violation = block.native(isa, False, 1e-3, 1200, np.float32)[:3]
+    assert violation > 10.0
+    end, n_iter, less = block.native(isa, True, 0.1 * violation, 2000, np.float32)[:3]
+    assert end == SOLVED
+    assert less <= 0.1 * violation
+    assert n_iter < 320  # 264; with a variable at a time before the factor is given up, 386
+
+
+@every_isa
 def test_newton_steps_without_bounds_solve_the_linear_system(isa):
     rng = np.random.default_rng(0)
     A, q = rng.normal(size=(20, 40)), rng.normal(size=20)
