@@ -20,7 +20,7 @@ template <class Real>
 constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 2e-8;
 constexpr double kUndetermined = 1e-14;
 constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
-constexpr double kEntering = 0.5;  // of the worst violation: who violates as much enters with the worst
+constexpr double kEntering = 0.2;  // of the worst violation: who violates as much enters with the worst
 constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
 constexpr double kRestless = 0.5;  // of the violation, which is between two: these deviate more than others violate
 constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
