@@ -557,6 +557,21 @@ def test_inseparable_rows_may_have_weight_0_even_then():
     assert SVC(C=np.inf).fit(X, y, w).certificate_.status is Status.OPTIMAL
 
 
+def test_of_several_classes_the_rows_that_meet_are_named_by_their_own_numbers():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 3)) + 3.0 * np.eye(3)[y]
+    X[80] = X[82]  # of classes 2 and 1
+    weight = np.ones(90)
+    weight[:5] = 0.0
+    for multi_class in ("ovo", "ovr"):
+        with pytest.raises(InseparableError, match="rows (82 and 80|80 and 82) are equal") as caught:
+            SVC(C=np.inf, gamma=1.0, multi_class=multi_class).fit(X, y, weight)
+        by_class = np.bincount(y, weights=caught.value.weights)
+        np.testing.assert_allclose(by_class[1:].max(), 1.0)
+        assert (by_class[0] == 0.0) == (multi_class == "ovo")
+
+
 # Refusals.
 
 

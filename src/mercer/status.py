@@ -65,8 +65,9 @@ class InseparableError(ValueError):
     status : Status
         `infeasible`.
     weights : ndarray of shape (n,)
-        The certificate: nonnegative, summing to 1 over each class, and such that the two weighted means of the
-        classes coincide in feature space (to rounding), so no hyperplane can have the classes on different sides.
+        The certificate, of all training rows: nonnegative, summing to 1 over each of two classes and 0 in all others,
+        and such that the two weighted means coincide in feature space (to rounding), so no hyperplane can have these
+        classes on different sides.
         For a kernel that is not positive semidefinite, the two means whose "squared distance" is negative.
     distance : float
         Distance of the two means, in feature space; 0 where its square is negative.

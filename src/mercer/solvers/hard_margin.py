@@ -148,7 +148,9 @@ def _indistinct(hulls: Solution) -> float:
 
 
 def _infeasible(gram: Gram, hulls: Solution, squared: float) -> InseparableError:
-    weights = np.abs(hulls.beta)
+    rows = gram.origin_rows(np.arange(gram.n))  # as who gave them numbers them, of however many classes
+    weights = np.zeros(gram.data.n)
+    weights[rows] = np.abs(hulls.beta)
     if squared < -_indistinct(hulls):
         message = (
             "C = inf needs a kernel that is positive semidefinite, but for this one two weighted means of the classes "
@@ -161,7 +163,8 @@ def _infeasible(gram: Gram, hulls: Solution, squared: float) -> InseparableError
     between = diagonal[positive, None] + diagonal[None, negative] - 2.0 * gram.block(positive, negative)
     i, j = np.unravel_index(int(np.argmin(np.abs(between))), between.shape)
     if gram.is_convex and abs(between[i, j]) <= 1e-14 * float(diagonal.max()):
-        what = f"rows {positive[i]} and {negative[j]} are equal for this kernel and belong to different classes"
+        equal = f"rows {rows[positive[i]]} and {rows[negative[j]]}"
+        what = f"{equal} are equal for this kernel and belong to different classes"
     else:
         used = np.flatnonzero(weights)
         shown = ", ".join(str(row) for row in used[:6]) + (", ..." if used.size > 6 else "")
