@@ -721,6 +721,14 @@ def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
     assert found.violation <= 1e-3 + 1e-9 * found.scale
 
 
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e5])
+def test_squared_losses_on_held_values_come_to_the_same_optimum(C):
+    X, y = blobs(600)
+    problem, kernel, rows = c_svc(y, C, squared=True), RBF(gamma=0.5), as_data(X)
+    held = Gram(Held(kernel), HeldRows(np.ascontiguousarray(kernel.block(rows, rows))).rows(np.arange(600)))
+    same_optimum(solve(problem, held), solve(problem, Gram(kernel, rows)))
+
+
 def test_squared_losses_have_no_boxes_to_make_smaller():
     X, y = blobs(n=1000, p=8)
     problem, gram = c_svc(y, 1e4, squared=True), Gram(RBF(gamma=0.01), as_data(X))

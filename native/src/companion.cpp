@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{2}, kRest{500}, kLongestRest{16000};
-constexpr int64_t kTrial = 128;  // steps: as many without it, then with it
+constexpr int64_t kTrial = 128;  // steps: at least as many without it, then as many with it
 constexpr int kPauses = 256;     // between looks at the clock, and before the processor is given away
 constexpr uint64_t kLast = uint64_t{1} << 63, kEnd = ~uint64_t{0};  // a message after which it leaves; none follows
 
@@ -66,7 +66,7 @@ Companion::~Companion() { dismiss(); }
 
 bool Companion::is_here() const { return is_here_.load(std::memory_order_acquire); }
 
-bool Companion::may_begin(int64_t n_steps) {
+bool Companion::joins(int64_t n_steps) {
     if (n_steps == 0) began_ = Clock::now();
     if (n_told_ == 0) {
         if (n_steps < kTrial || !is_here()) return false;

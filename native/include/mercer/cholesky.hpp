@@ -24,6 +24,7 @@ inline double sum_of_sizes(const double* values, int64_t n) {
     return rest;
 }
 
+// NaN is passed over.
 inline double largest_size(const double* values, int64_t n) {
     Vec most{};
     int64_t k = 0;

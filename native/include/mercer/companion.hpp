@@ -24,15 +24,16 @@ class Companion {
     Companion(const Companion&) = delete;
     Companion& operator=(const Companion&) = delete;
 
-    // The caller's. Whether one is here, and is to be told the first thing now that so many steps have been made: it
-    // leaves where some steps with it show that they are no faster. From then on each message is for one of its own.
-    // Who is waited for too long leaves, too: with the next message, having answered it.
-    bool is_here() const;
-    bool may_begin(int64_t n_steps);
+    // The caller's. Before each step, from 0 of them on: whether one is here that is to be told now where the steps
+    // are. Where a trial with it takes longer than the steps before it, it leaves with the next message.
+    bool joins(int64_t n_steps);
     void tell(const void* message, std::size_t size);
+    // From then on: a message for one of its own. Who is waited for too long leaves with the next one, too; its answer
+    // to that is its last.
     const void* trade(const void* message, std::size_t size);
+    bool is_here() const;
 
-    // The companion's: the same from its side. Null: there is nothing more to do.
+    // The companion's: the first that it is told, and what it trades for. Null: there is nothing more to do.
     const void* first_told();
     const void* trade_back(const void* message, std::size_t size);
 
@@ -52,7 +53,7 @@ class Companion {
     void* const context_;
     uint64_t n_told_ = 0, n_heard_ = 0;  // the caller's count of messages, and the companion's
     bool leaves_ = false;                // with the next message
-    int64_t n_alone_ = 0;                // steps without it, and when they began, and the first with it
+    int64_t n_alone_ = 0;                // steps without it
     std::chrono::steady_clock::time_point began_, joined_;
     // Two each, in turns: who writes the next one has the other's answer to the last.
     Line told_[2], answered_[2];

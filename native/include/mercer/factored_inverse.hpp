@@ -94,21 +94,7 @@ class FactoredInverse {
         asked_[n_asked_++] = position;
     }
     void answer() {
-        if (n_asked_ < kManySides) {
-            for (int64_t q = 0; q < n_asked_; q += kFew) {
-                Real* side = columns_ + q * stride_;
-                int64_t first = size_;
-                for (int64_t c = 0; c < kFew; ++c) {
-                    for (int64_t k = 0; k < stride_; ++k) side[c * stride_ + k] = Real{0};
-                    if (q + c == n_asked_) break;
-                    const int64_t position = asked_[q + c];
-                    side[c * stride_ + position] = Real{1};
-                    first = position < first ? position : first;
-                }
-                solve_few(side, first / kRows);
-            }
-            return;
-        }
+        if (n_asked_ < kManySides) return answer_few();
         for_each_panel((n_asked_ + kColumns - 1) / kColumns, [](FactoredInverse& self, int64_t q) {
             Real* side = self.side(q);
             for (int64_t k = 0; k < self.size_ * kColumns; ++k) side[k] = Real{0};
@@ -247,6 +233,22 @@ class FactoredInverse {
     // kColumns right sides: those of one row lie side by side.
     Real* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
 
+    // Fewer than kManySides, so that there is a column after the last.
+    void answer_few() {
+        for (int64_t q = 0; q < n_asked_; q += kFew) {
+            Real* side = columns_ + q * stride_;
+            int64_t first = size_;
+            for (int64_t c = 0; c < kFew; ++c) {
+                for (int64_t k = 0; k < stride_; ++k) side[c * stride_ + k] = Real{0};
+                if (q + c == n_asked_) break;
+                const int64_t position = asked_[q + c];
+                side[c * stride_ + position] = Real{1};
+                first = position < first ? position : first;
+            }
+            solve_few(side, first / kRows);
+        }
+    }
+
     // Takes from a column of the inverse, or what it makes of a vector, the shares of those who have left.
     void eliminate(double* values) const {
         constexpr int64_t kTogether = 8;  // so that values are read and written an eighth as often
@@ -349,7 +351,8 @@ class FactoredInverse {
         }
     }
 
-    // kFew right sides, `stride_` apart, 0 before the panel `first` and from the last variable on: x = (L L')^-1 x.
+    // x = (L L')^-1 x, for kFew right sides, `stride_` apart, 0 before the panel `first` and from the last variable on:
+    // too few to fill a vector, so that vectors run along a panel's rows instead.
     void solve_few(Real* x, int64_t first) const {
         forward_few(x, first);
         backward_few(x);
@@ -358,6 +361,7 @@ class FactoredInverse {
     // As `forward`. What a vector holds beyond the end of a column belongs to the next, and is not used.
     void forward_few(Real* x, int64_t first) const {
         constexpr int64_t kTogether = 6;  // columns, whose sums do not wait for each other
+        static_assert(kRows % kTogether == 0);
         for (int64_t p = first; p * kRows < size_; ++p) {
             V sums[kTogether][kFew][kSpan] = {};
             const Real* column = panel(p) + first * kRows * kRows;

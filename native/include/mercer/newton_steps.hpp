@@ -22,17 +22,17 @@ constexpr double kUndetermined = 1e-14;
 constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
 constexpr double kEntering = 0.2;  // of the worst violation: who violates as much enters with the worst
 constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
-constexpr double kRestless = 0.5;  // of the violation, which is between two: these deviate more than others violate
+constexpr double kRestless = 0.5;  // of the violation: free variables further than this from their mean are not at rest
 constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
 constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
-// Multiplications, and values read here and there, that two threads share only at a loss.
-constexpr int64_t kAddedAlone = 1'000'000, kReadAlone = 40'000;
-constexpr int kMaxRefinements = 12;  // repeated steps on one face, each removing more of the ridge's effect
+constexpr int64_t kAddedAlone = 1'000'000;  // multiplications that two threads share only at a loss
+constexpr int64_t kReadAlone = 40'000;      // the same of values that are read here and there
+constexpr int kMaxRefinements = 12;         // repeated steps on one face, each removing more of the ridge's effect
 
 template <class Real, class Factor>
 class NewtonSteps {
   public:
-    static constexpr double kTogether = Factor::kFollows ? kEntering : 1.0;  // one by one where a change is dear
+    static constexpr double kEnteringShare = Factor::kFollows ? kEntering : 1.0;  // one by one where a change is dear
 
     // capacity: the most variables that may be free at a time.
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
@@ -203,7 +203,7 @@ class NewtonSteps {
 
     void subtract_mean(const double* in_group, double* values) const {
         const int64_t size = free_count();
-        const double count = sum_of_sizes(in_group, size);
+        const double count = dot(in_group, in_group, size);  // of numbers 0 and 1
         const double mean = count > 0.0 ? dot(in_group, values, size) / count : 0.0;
         for (int64_t k = 0; k < size; ++k) values[k] -= mean * in_group[k];
     }
@@ -261,7 +261,7 @@ class NewtonSteps {
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
         if (moved) rejected_ = 0;
         if (!moved && changed_ && entering_ < 1.0) begin();
-        entering_ = moved ? kTogether : 1.0;
+        entering_ = moved ? kEnteringShare : 1.0;
         return whole;
     }
 
@@ -492,7 +492,7 @@ class NewtonSteps {
     double* system_;
     double *member_, *barred_;  // 1.0 where a variable is in F, or was found to be blocked at once
     double* change_;            // of beta, that the gradient does not know of yet
-    double entering_ = kTogether;
+    double entering_ = kEnteringShare;
     double shift_ = 0.0;  // mean of the diagonal
     int rejected_ = 0;
     bool changed_ = false;  // whether the inverse has been updated since it was made

@@ -134,7 +134,7 @@ class PairSteps {
 
     BlockResult run(double tol, int64_t max_iter) {
         tol_ = tol, max_iter_ = max_iter;
-        Walker walker{block_.beta, extremes_, false};
+        Walker walker{.beta = block_.beta, .extremes = extremes_, .is_companion = false};
         BlockResult result{walk(walker), walker.n_iter, walker.violation};
         each_with_level(
             [this](int64_t u, double level) { block_.gradient[u] = static_cast<double>(gradient_[u]) + level; });
@@ -164,13 +164,17 @@ class PairSteps {
         Beginning beginning = *told;
         double* beta = self.point_memory_.template as<double>();
         for (int64_t u = 0; u < self.block_.size; ++u) beta[u] = self.block_.beta[u];
-        Walker walker{beta, beginning.extremes, true, true, beginning.n_iter};
+        Walker walker{.beta = beta,
+                      .extremes = beginning.extremes,
+                      .is_companion = true,
+                      .has_other = true,
+                      .n_iter = beginning.n_iter};
         self.walk(walker);
     }
 
     // Where a companion has come by now, it is told where the steps are.
     void welcome(Walker& walker) {
-        if (!is_shared() || walker.is_companion || !companion_.may_begin(walker.n_iter)) return;
+        if (!is_shared() || walker.is_companion || !companion_.joins(walker.n_iter)) return;
         Beginning beginning{};
         for (int64_t group = 0; group < block_.n_groups; ++group) beginning.extremes[group] = extremes_[group];
         beginning.n_iter = walker.n_iter;
@@ -178,7 +182,7 @@ class PairSteps {
         walker.has_other = true;
     }
 
-    // What the other one has found, for what this one has; null where the caller goes on alone.
+    // What the other one has found, for what this one has. The companion's is null where the caller goes on alone.
     template <class Result>
     const Result* trade(Walker& walker, const Result& own) {
         static_assert(sizeof(Result) <= Companion::kMessageBytes && sizeof(Beginning) <= Companion::kMessageBytes);
@@ -187,6 +191,9 @@ class PairSteps {
         walker.has_other = walker.is_companion ? other != nullptr : companion_.is_here();
         return static_cast<const Result*>(other);
     }
+
+    // Where each has looked at variables of both, before anybody changes them.
+    bool wait_for_other(Walker& walker) { return trade(walker, Partner{}) != nullptr; }
 
     // About where the gradients of a group's free variables will be.
     double find_level(int64_t g) const {
@@ -303,7 +310,8 @@ class PairSteps {
         }
     }
 
-    // The same everywhere, with who may move which way after the step: what has no other, or each in its part.
+    // Gradients, their extremes and who may move which way, after a step: of all variables, or of this one's part, for
+    // which it hears the other's.
     void update_all(Walker& walker, Real step, const Sides& i, const Sides& j) {
         const Real *row_i = row(i.variable), *row_j = row(j.variable);
         auto update = [&](const Part& part, int64_t group, GroupExtremes* found) {
@@ -313,17 +321,17 @@ class PairSteps {
             update_and_scan(part, step, row_i, row_j, group, found);
         };
         if (!walker.has_other) return update({0, padded_}, 0, walker.extremes);
-        Found own{};  // of empty parts
+        Found found{};  // of empty parts
         if (walker.is_companion) {
-            update(before(), 0, own.extremes);
-            if (block_.n_groups == 2) update(after(), 1, own.extremes + 1);
+            for (int64_t group = 0; group < block_.n_groups; ++group)
+                update(part_of(walker, group), group, found.extremes + group);
         } else {
-            update(own_, 0, own.extremes);
+            update(own_, 0, found.extremes);
         }
-        const Found* other = trade(walker, own);
+        const Found* other = trade(walker, found);
         if (other == nullptr) return;
         for (int64_t group = 0; group < block_.n_groups; ++group) {
-            walker.extremes[group] = own.extremes[group];
+            walker.extremes[group] = found.extremes[group];
             walker.extremes[group].join(other->extremes[group]);
         }
     }
@@ -339,8 +347,7 @@ class PairSteps {
     Partner select_partner(Walker& walker, int64_t group, const GroupExtremes& worst) {
         const Part all{start_of(group), start_of(group + 1)};
         if (!walker.has_other) return select_in(all, worst);
-        const Part part = !walker.is_companion ? own_ : group == 0 ? before() : after();
-        const Partner found = select_in(all.within(part), worst);
+        const Partner found = select_in(all.within(part_of(walker, group)), worst);
         const Partner* traded = trade(walker, found);
         if (traded == nullptr) return {};
         const Partner other = *traded;
@@ -391,7 +398,7 @@ class PairSteps {
         return least_of<Real>(-most, at);
     }
 
-    // The part of all variables that this thread has where a companion helps, which has the rest: the start of the
+    // The part of all variables that the caller has where it has a companion, which has the rest: the start of the
     // first group, and of two groups the end of the second, so that who meets in a vector has one owner.
     Part own_part() const {
         const bool is_large = padded_ * static_cast<int64_t>(sizeof(Real)) >= kSharedBytes;
@@ -404,9 +411,12 @@ class PairSteps {
     }
 
     bool is_shared() const { return own_.size() < padded_; }
-    // What the companion has: of the first group, and of the second.
-    Part before() const { return {0, own_.first}; }
-    Part after() const { return {own_.last, padded_}; }
+
+    // The caller has one part of both groups; the companion what is before it of the first, and after it of the second.
+    Part part_of(const Walker& walker, int64_t group) const {
+        if (!walker.is_companion) return own_;
+        return group == 0 ? Part{0, own_.first} : Part{own_.last, padded_};
+    }
 
     int64_t worst_that_shrinks(int64_t first, int64_t last) const {
         int64_t worst = first;
@@ -430,8 +440,7 @@ class PairSteps {
         if (walker.is_companion && !walker.has_other) return false;
         if (partner.at < 0) {  // no decrease is a number above 0: values are too large
             partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i, 0.0);
-            // Each has looked at all variables, and the other must not change them before.
-            if (walker.has_other && trade(walker, partner) == nullptr) return false;
+            if (walker.has_other && !wait_for_other(walker)) return false;
         }
         const int64_t j = partner.at;
         double* beta = walker.beta;

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from mercer._core import INNER_SHARE, Survey, add_at, combine_rows, without
 from mercer.gram import Gram
-from mercer.problems import Problem, inner
+from mercer.problems import Problem, Problems, inner
 from mercer.settled import Kept, Plan
 from mercer.solvers.base import FloatArray, Solver
 from mercer.solvers.batch_state import BatchState
 from mercer.solvers.block import solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
+from mercer.solvers.single_precision import REFRESHES, noise, which_single_precision_helps
 from mercer.solvers.sizes import has_room_for_everything, reach, takes_everything, working_sets
 from mercer.solvers.working_matrix import working_matrix
 
@@ -104,7 +104,7 @@ class BatchSMO(Solver[BatchState]):
         ridge = problem.ridge
         state.largest_diagonal = gram.largest_diagonal + (0.0 if ridge is None else float(ridge.max(initial=0.0)))
         state.reach = reach(problem, gram)
-        state.single = single_precision_helps(problem.n, state.reach)
+        state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
         elif state.single and not state.takes_everything and not gram.values_are_dear:

@@ -84,8 +84,7 @@ def _settle(
 def _may_begin_smaller(state: BatchState, chosen: IndexArray) -> bool:
     """Whether all variables are there and 0, so that the solution in smaller boxes is a start in these."""
     begins = state.takes_everything and state.single and state.n_refreshes == 0 and not state.beta[chosen].any()
-    has_boxes = state.problem.ridge is None and math.isfinite(state.reach)
-    return begins and state.gram.is_convex and has_boxes
+    return begins and state.gram.is_convex and math.isfinite(state.reach)
 
 
 def _begin(

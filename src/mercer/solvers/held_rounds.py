@@ -16,8 +16,7 @@ from mercer.isa import select_isa
 from mercer.problems import Problem, Problems, inner
 from mercer.solution import Product
 from mercer.solvers.base import FloatArray, IndexArray, Solver, State
-from mercer.solvers.single_precision import single_precision_helps
-from mercer.solvers.sizes import reaches
+from mercer.solvers.single_precision import which_single_precision_helps
 
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
@@ -54,8 +53,8 @@ class Progression:
         self.tol, self._whole, self._rows = tol, problems.whole, rows  # not the Gram matrix: its memory is for others
         self._edges = np.array(problems.edges)
         self._seen = np.zeros(problems.whole.n, dtype=np.int8)
-        single = map(single_precision_helps, problems.sizes.tolist(), reaches(problems, gram))
-        self._precise = np.array([not helps for helps in single], dtype=np.int8)
+        helped = which_single_precision_helps(problems, gram)
+        self._precise = np.array([not helps for helps in helped], dtype=np.int8)
         self._drags, self._ends = np.zeros(n, dtype=np.int8), np.full(n, BLOCK_LIMIT, dtype=np.int8)
         self.n_iter, self.violations, self.seconds = np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n)
         self.n_done, self._wanted, self.room_bytes = 0, 0, 0

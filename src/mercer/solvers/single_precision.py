@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import numpy as np
+
+from mercer.gram import Gram
+from mercer.problems import Problems
 from mercer.solvers.sizes import is_exact
 
 REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
 _NOISE = 2.0 * _ROUNDOFF  # of a gradient, relative to the length of the change that made it
-_MOST_NOISE = 0.1  # what rounding may make of one variable's move across its box; beyond, single precision is no use
+_MOST_NOISE = 0.1  # what rounding may make of one variable's move; beyond, single precision is no use
 
 
-def single_precision_helps(n: int, reach: float) -> bool:
+def single_precision_helps(n: int, move: float) -> bool:
     """Whether kernel values in single precision lead anywhere, and there are enough of them to be worth it.
 
-    For n variables, of which one can do as much to a decision value as :func:`mercer.solvers.sizes.reach` says.
+    For n variables, of which one moves about as far as to change a decision value by `move`.
     """
-    return not is_exact(n) and _ROUNDOFF * reach < _MOST_NOISE
+    return not is_exact(n) and _ROUNDOFF * move < _MOST_NOISE
 
 
-def noise(largest_diagonal: float, squared_change: float) -> float:
-    """About how far rounding has put a gradient off, by changes of this squared length."""
-    return _NOISE * largest_diagonal * squared_change**0.5
+def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
+    """Return of which problems :func:`single_precision_helps` is true.
+
+    A variable moves across its box; where that has no end and a ridge r takes its place (squared losses), to where its
+    own linear term q and the ridge would leave it alone, |q|/r.
+    """
+    whole = problems.whole
+    moves = whole.upper - whole.lower
+    if whole.ridge is not None:
+        alone = np.full_like(moves, np.inf)
+        np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
+        moves = np.minimum(moves, alone)
+    most = (gram.largest_diagonal * float(moves[a:b].max(initial=0.0)) for a, b in pairwise(problems.edges))
+    return [single_precision_helps(n, move) for n, move in zip(problems.sizes.tolist(), most, strict=True)]
+
+
+def noise(largest_entry: float, squared_change: float) -> float:
+    """About how far rounding has put a gradient off, by changes of this squared length and entries of this size."""
+    return _NOISE * largest_entry * squared_change**0.5

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-import numpy as np
-
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems
 
@@ -88,21 +86,13 @@ def all_at_once(n: int, *, convex: bool) -> str:
 
 
 def reach(problem: Problem, gram: Gram) -> float:
-    """C k(x, x) at its largest: how much one variable can do to a decision value.
-
-    Where a ridge r takes the place of an end of the box, for C what a linear term q alone would make of it: |q|/r.
-    """
+    """C k(x, x) at its largest: how much one variable can do to a decision value."""
     return reaches(Problems(problem, [problem.n]), gram)[0]
 
 
 def reaches(problems: Problems, gram: Gram) -> list[float]:
     """Return the :func:`reach` of each problem."""
-    whole, size = problems.whole, gram.largest_diagonal
-    widths = whole.upper - whole.lower
-    if whole.ridge is not None:
-        ends = np.full_like(widths, np.inf)
-        np.divide(np.abs(whole.linear), whole.ridge, out=ends, where=whole.ridge > 0.0)
-        widths = np.minimum(widths, ends)
+    widths, size = problems.whole.upper - problems.whole.lower, gram.largest_diagonal
     return [size * float(widths[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
 
 
