@@ -565,7 +565,7 @@ def test_of_several_classes_the_rows_that_meet_are_named_by_their_own_numbers():
     weight = np.ones(90)
     weight[:5] = 0.0
     for multi_class in ("ovo", "ovr"):
-        with pytest.raises(InseparableError, match="rows (82 and 80|80 and 82) are equal") as caught:
+        with pytest.raises(InseparableError, match=r"rows (82 and 80|80 and 82) are equal") as caught:
             SVC(C=np.inf, gamma=1.0, multi_class=multi_class).fit(X, y, weight)
         by_class = np.bincount(y, weights=caught.value.weights)
         np.testing.assert_allclose(by_class[1:].max(), 1.0)
