@@ -33,6 +33,7 @@ template <class Real, class Factor>
 class NewtonSteps {
   public:
     static constexpr double kEnteringShare = Factor::kFollows ? kEntering : 1.0;  // one by one where a change is dear
+    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // and to the last digit
 
     // capacity: the most variables that may be free at a time.
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
@@ -74,7 +75,7 @@ class NewtonSteps {
                 refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
                 // The free variables cannot be brought to rest: entering more would not help, a fresh factor may.
-                const bool restless = residual >= kRestless * result.violation;
+                const bool restless = residual >= kRestlessShare * result.violation;
                 if (restless ? !changed_ || !begin() : !enter_worst(tol)) break;
                 residual = find_direction();
                 refinements = 0;
