@@ -683,7 +683,7 @@ def test_everything_ends_with_single_precision():
 
 @pytest.mark.parametrize("stored", ["dense", "CSR"])
 def test_everything_is_the_same_for_any_number_of_threads(stored):
-    X, y = far_apart(n=3300)  # from 3,000 variables on two threads share a pair step
+    X, y = far_apart(n=3300)  # from 2,000 variables on two threads share a pair step
     X = X * (np.random.default_rng(1).random(X.shape) < 0.4) if stored == "CSR" else X
     X = sp.csr_array(X) if stored == "CSR" else X
     (sets, one), (_, two) = (sets_of(X, y, 10.0, 0.05, n_jobs=n_jobs) for n_jobs in (1, 2))
@@ -713,12 +713,25 @@ def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
     problem, gram = c_svc(y, C, squared=True), Gram(RBF(gamma=0.5), as_data(X))
     state = BatchSMO().init(problem, gram, 1e-3, None)
     assert state.single is single
-    assert state.largest_diagonal == 1.0 + 0.5 / C  # what rounding is relative to
     solution = solve(problem, gram)
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.verify().kkt_violation == pytest.approx(solution.certificate.kkt_violation, abs=1e-6)
     found = plain.figures(plain.gaussian(X, X, 0.5) + 0.5 / C * np.eye(y.size), y, 1e12, solution.beta)
     assert found.violation <= 1e-3 + 1e-9 * found.scale
+
+
+@pytest.mark.parametrize("weight", [1e-8, 1e-300])
+def test_a_row_of_next_to_no_weight_does_not_decide_on_squared_losses(weight):
+    X, y = blobs(700)
+    weights = np.ones(700)
+    weights[7] = weight
+    gram, all_but_one = Gram(RBF(gamma=0.5), as_data(X)), np.arange(700) != 7
+    solution = solve(c_svc(y, weights, squared=True), gram)
+    without = solve(c_svc(y[all_but_one], 1.0, squared=True), gram.restrict(np.flatnonzero(all_but_one)))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.dual == pytest.approx(without.certificate.dual, rel=1e-4)
+    if weight > 1e-30:  # beyond, its ridge is more than single precision holds
+        assert solution.certificate.n_kernel_values <= 1.5 * without.certificate.n_kernel_values
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e5])

@@ -111,7 +111,7 @@ const void* Companion::told() {
     const Line& line = told_[++n_heard_ % 2];
     uint64_t number = line.number.load(std::memory_order_acquire);
     for (int i = 1; number != n_heard_; number = line.number.load(std::memory_order_acquire), ++i) {
-        if (number == kEnd || number == (n_heard_ | kLast)) return nullptr;
+        if (number == kEnd || number == (n_heard_ | kLast)) return nullptr;  // the second without waiting for the first
         pause();
         if (i % kPauses == 0) std::this_thread::yield();
     }

@@ -24,8 +24,7 @@ class Rounds {
         const auto size = static_cast<std::size_t>(problem.size);
         gradient_.resize(size);
         for (std::size_t u = 0; u < size; ++u) {
-            const auto own = static_cast<double>(p_.matrix[p_.rows[u] * (p_.stride + 1)]);
-            largest_ = std::max(largest_, std::fabs(own) + (p_.ridge != nullptr ? p_.ridge[u] : 0.0));
+            largest_ = std::max(largest_, std::fabs(static_cast<double>(p_.matrix[p_.rows[u] * (p_.stride + 1)])));
         }
     }
 
@@ -215,7 +214,7 @@ class Rounds {
     std::vector<double> gradient_;
     std::vector<int64_t> chosen_;
     std::vector<char> seen_;
-    double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal, with its ridge
+    double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal
     int repeats_ = -1;
     bool holds_all_ = false, stopped_ = false;
 };

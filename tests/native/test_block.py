@@ -312,6 +312,23 @@ def test_another_thread_changes_no_bit_of_a_step(isa, starts, dtype, n):
     assert all(point == points[0] for point in points)
 
 
+@pytest.mark.parametrize(("dtype", "n"), [(np.float64, 1_700), (np.float32, 3_300)])
+@pytest.mark.parametrize("isa", ISAS)
+def test_of_variables_that_are_alike_the_first_one_moves_whoever_looks_at_it(isa, dtype, n):
+    points = []
+    for n_threads in (1, 2, 2):
+        whole = _large(n, [0], dtype)
+        half = n // 2  # each variable of one thread has a copy that the other one looks at
+        whole.K, whole.q = np.tile(whole.K[:half, :half], (2, 2)), np.tile(np.sign(whole.q[:half]), 2)
+        whole.gradient = whole.q.copy()
+        block = whole.begin(isa, convex=False, n_threads=n_threads, tol=1e-12)
+        block.work(1_000, None)
+        block.store_point(whole.beta)
+        points.append((block.n_iter, whole.beta.tobytes()))
+    assert points[0][0] == 1_000
+    assert points[1] == points[2] == points[0]
+
+
 def test_threads_that_step_at_once_have_their_own():
     wholes = [_large(1_700, starts, np.float64) for starts in ([0], [0, 0.5], [0], [0, 0.5])]
     blocks = [whole.begin("baseline", convex=False, n_threads=2, tol=1e-12) for whole in wholes]

@@ -22,7 +22,7 @@ struct BlockLimits {
 
     double tol, newton_tol;  // of the violation, for pair steps and for Newton steps
     double violation;        // before the first step
-    double largest;          // |k(x, x)|, with its ridge
+    double largest;          // |k(x, x)|
     bool convex, drags;      // whether pair steps have given way to Newton steps before
     int64_t most_free;       // Newton steps are tried with so many free variables at most
     int64_t most_close;      // or with so many, once the violation is at most `close`

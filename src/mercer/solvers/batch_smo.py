@@ -101,8 +101,7 @@ class BatchSMO(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.begins_anew = start is None
-        ridge = problem.ridge
-        state.largest_diagonal = gram.largest_diagonal + (0.0 if ridge is None else float(ridge.max(initial=0.0)))
+        state.largest_diagonal = gram.largest_diagonal  # a ridge times its own move is about 1, and its rounding little
         state.reach = reach(problem, gram)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
         if state.single and not state.takes_everything and gram.keeping_pays:

@@ -64,7 +64,7 @@ class BatchState(State):
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of working sets, in single precision and in double
     reach: float = math.inf  # C k(x, x): how much one variable can do to a decision value
     share: int = 1  # one row in so many is in a working set, at least
-    largest_diagonal: float = 0.0  # of |k(x, x)|, and the ridge
+    largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
     n_free: int = 0  # of the active variables

@@ -13,6 +13,7 @@ from mercer.solvers.sizes import is_exact
 REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
 _NOISE = 2.0 * _ROUNDOFF  # of a gradient, relative to the length of the change that made it
+_MOST_RIDGE = 1e30  # that single precision holds, with what it adds up to
 _MOST_NOISE = 0.1  # what rounding may make of one variable's move; beyond, single precision is no use
 
 
@@ -33,6 +34,8 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
     whole = problems.whole
     moves = whole.upper - whole.lower
     if whole.ridge is not None:
+        if whole.ridge.max(initial=0.0) > _MOST_RIDGE:
+            return [False] * len(problems)
         alone = np.full_like(moves, np.inf)
         np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
         moves = np.minimum(moves, alone)
@@ -40,6 +43,6 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
     return [single_precision_helps(n, move) for n, move in zip(problems.sizes.tolist(), most, strict=True)]
 
 
-def noise(largest_entry: float, squared_change: float) -> float:
-    """About how far rounding has put a gradient off, by changes of this squared length and entries of this size."""
-    return _NOISE * largest_entry * squared_change**0.5
+def noise(largest_diagonal: float, squared_change: float) -> float:
+    """About how far rounding has put a gradient off, by changes of this squared length."""
+    return _NOISE * largest_diagonal * squared_change**0.5
