@@ -720,7 +720,7 @@ def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
     assert found.violation <= 1e-3 + 1e-9 * found.scale
 
 
-@pytest.mark.parametrize("weight", [1e-8, 1e-300])
+@pytest.mark.parametrize("weight", [1e-8, 1e-20])
 def test_a_row_of_next_to_no_weight_does_not_decide_on_squared_losses(weight):
     X, y = blobs(700)
     weights = np.ones(700)
@@ -730,8 +730,7 @@ def test_a_row_of_next_to_no_weight_does_not_decide_on_squared_losses(weight):
     without = solve(c_svc(y[all_but_one], 1.0, squared=True), gram.restrict(np.flatnonzero(all_but_one)))
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.dual == pytest.approx(without.certificate.dual, rel=1e-4)
-    if weight > 1e-30:  # beyond, its ridge is more than single precision holds
-        assert solution.certificate.n_kernel_values <= 1.5 * without.certificate.n_kernel_values
+    assert solution.certificate.n_kernel_values <= 1.5 * without.certificate.n_kernel_values
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e5])
