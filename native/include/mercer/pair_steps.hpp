@@ -209,7 +209,8 @@ class PairSteps {
     }
 
     Sides sides_of(int64_t u, const double* beta) const {
-        return {u, beta[u]<block_.upper[u], beta[u]> block_.lower[u]};
+        const bool grows = beta[u] < block_.upper[u], shrinks = block_.lower[u] < beta[u];
+        return {u, grows, shrinks};
     }
 
     void mark(const Sides& sides) {

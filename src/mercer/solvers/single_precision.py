@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problems
-from mercer.solvers.sizes import is_exact
+from mercer.solvers.sizes import is_exact, reaches
 
 REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
@@ -39,8 +37,8 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
         alone = np.full_like(moves, np.inf)
         np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
         moves = np.minimum(moves, alone)
-    most = (gram.largest_diagonal * float(moves[a:b].max(initial=0.0)) for a, b in pairwise(problems.edges))
-    return [single_precision_helps(n, move) for n, move in zip(problems.sizes.tolist(), most, strict=True)]
+    found = zip(problems.sizes.tolist(), reaches(problems, gram, moves), strict=True)
+    return [single_precision_helps(n, move) for n, move in found]
 
 
 def noise(largest_diagonal: float, squared_change: float) -> float:

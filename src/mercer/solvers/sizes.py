@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems
+
+FloatArray = npt.NDArray[np.float64]
 
 WHOLE_PROBLEM = 2048
 """Up to this many variables the working set is everything."""
@@ -90,10 +95,11 @@ def reach(problem: Problem, gram: Gram) -> float:
     return reaches(Problems(problem, [problem.n]), gram)[0]
 
 
-def reaches(problems: Problems, gram: Gram) -> list[float]:
-    """Return the :func:`reach` of each problem."""
-    widths, size = problems.whole.upper - problems.whole.lower, gram.largest_diagonal
-    return [size * float(widths[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
+def reaches(problems: Problems, gram: Gram, moves: FloatArray | None = None) -> list[float]:
+    """Return the :func:`reach` of each problem; or, by `moves`, how much its variables do that move so far."""
+    moves = problems.whole.upper - problems.whole.lower if moves is None else moves
+    size = gram.largest_diagonal
+    return [size * float(moves[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
 
 
 def is_exact(n: int) -> bool:
