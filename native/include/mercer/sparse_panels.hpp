@@ -201,6 +201,7 @@ MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Rea
             for (; e < row.n_common && row.common[e] < end; ++e) {
                 const Real value = row.common_values[e];
                 const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
+                __asm__("" : "+r"(columns));  // or eight addresses would be kept, and spilled, for eight vectors
 #pragma GCC unroll 8
                 for (int v = 0; v < kSparseVectors; ++v)
                     sums[v] = add_shared<Real, kPairing>(sums[v], value, load_vector(columns + v * kLane));
