@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, final
@@ -134,16 +134,18 @@ class Solution:
     @classmethod
     def evaluated(cls, evidence: Evidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:
         """Return one whose evaluation came with it, certified; `about` it are the arguments that these two leave."""
-        found = cls(
+        limits: Limits = about["limits"]
+        effort = {name: about[name] for name in ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")}
+        return cls(
             beta=evidence.beta,
             bias=evaluation.bias,
             multipliers=evaluation.multipliers,
             ended=ended,
             trace=[TraceRow(about["seconds"], about["n_iter"], evaluation.violation, evaluation.dual)],
             evidence=evidence,
+            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),
             **about,
         )
-        return found.certify(evaluation)
 
     @property
     def status(self) -> Status:
@@ -302,6 +304,9 @@ class Solutions(Sequence[Solution]):
 
     def __len__(self) -> int:
         return len(self._made)
+
+    def __iter__(self) -> Iterator[Solution]:
+        return map(self.__getitem__, range(len(self)))
 
     @property
     def certificate(self) -> Certificate:

@@ -182,9 +182,11 @@ def bit_form(
     Costs a look at 65 rows of a dense table, and at all of them where those could be bits.
     """
     is_gaussian = [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP]
-    if not is_gaussian or isinstance(program[0][1], View) or not counts_bits():
+    if not is_gaussian or isinstance(program[0][1], View):
         return None
     if not isinstance(data, Vectors) or not 0 < data.p <= _MOST_BITS:
+        return None
+    if (isinstance(data, Dense) and data.n * data.p < _LEAST_ENTRIES) or not counts_bits():
         return None
     found = _two_values(data)
     if found is None:
@@ -204,7 +206,7 @@ def bit_form(
 def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
     """The smaller and the larger value of each column, what is between them, and how many entries of a row differ.
 
-    None where that is not one number, as far as extremes tell; and for tables that are too small.
+    None where that is not one number, as far as extremes tell.
     """
     if isinstance(data, CSR):
         stored = data.matrix.data
@@ -212,7 +214,7 @@ def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
             return None
         value = float(stored[0])
         return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
-    if not isinstance(data, Dense) or data.n * data.p < _LEAST_ENTRIES:
+    if not isinstance(data, Dense):
         return None
     sample = data.spread(_SAMPLE)
     if len(_steps(*_extremes(sample))) > 1:

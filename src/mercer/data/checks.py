@@ -14,13 +14,16 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = slice | npt.ArrayLike
 """What chooses rows: their indices, a boolean mask, or a slice."""
 
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+"""Types of numbers that are consumed as they are."""
+
 MAX_SHOWN = 5  # bad entries that a message names
 
 
 def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     """Return the values as a float32 or float64 array, and how many bytes were copied to make it so."""
     found = np.asarray(values)
-    kept = found.dtype in (np.float32, np.float64)
+    kept = found.dtype in FLOATS
     # An unaligned view (a field of a packed record) cannot be read by the engine in place.
     if kept and found.flags.aligned:
         return found, 0 if isinstance(values, np.ndarray) else found.nbytes
@@ -35,7 +38,7 @@ def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
 
 def float_table(array: Any, what: str = "X") -> tuple[Array, int]:
     """Return a two-dimensional float32 or float64 array, and how many bytes were copied to make it so."""
-    if sp.issparse(array):
+    if type(array) is not np.ndarray and sp.issparse(array):
         raise ValueError(f"{what} must be a dense array, got a sparse matrix: call its .toarray() first")
     values, copied = float_values(array, what)
     if values.ndim != 2:

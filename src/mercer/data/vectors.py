@@ -275,7 +275,7 @@ def as_data(X: Any) -> Dense | CSR:
     >>> as_data([[0, 1], [2, 3]])
     Dense(n=2, p=2, dtype=float64)
     """
-    return CSR(X) if sp.issparse(X) else Dense(X)
+    return CSR(X) if type(X) is not np.ndarray and sp.issparse(X) else Dense(X)
 
 
 def _buffers(csr: Any) -> tuple[Any, Any, Any]:

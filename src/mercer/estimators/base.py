@@ -184,7 +184,7 @@ class DualMachine(Iterated, KernelMachine):
         """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
         self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
-        self._hold(coefficients, biases, data.rows(support) if isinstance(data, (Structured, Vectors)) else None)
+        self._hold(coefficients, biases, data.rows(support) if isinstance(data, (Vectors, Structured)) else None)
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if solutions.statuses.count(Status.OPTIMAL) == len(solutions) else 1
 
@@ -194,7 +194,7 @@ class DualMachine(Iterated, KernelMachine):
         self._coefficients = coefficients if of_pairs else np.ascontiguousarray(coefficients)
         self.intercept_ = biases
         self.support_vectors_ = (
-            as_scikit_learn_has_it(support.stored) if isinstance(support, (Structured, Vectors)) else np.empty((0, 0))
+            as_scikit_learn_has_it(support.stored) if isinstance(support, (Vectors, Structured)) else np.empty((0, 0))
         )
 
     def _go_on_from(self, last: DualMachine) -> None:

@@ -73,22 +73,29 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
         codes = class_numbers(y, classes)
     own = check_sample_weight(sample_weight, n)
     rows = (own > 0.0).nonzero()[0]
-    present = np.bincount(codes[rows], minlength=classes.size)
-    if named is not None:
-        if not rows.size:
-            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
-        if isinstance(class_weight, str) and (present == 0).any():
-            raise ValueError(
-                f"class_weight='balanced' weighs the classes by the rows of the first batch, which has none of class "
-                f"{classes[present == 0].tolist()[0]!r}: give a mapping of classes to weights, or a batch of all."
-            )
-    elif (present == 0).any():
-        raise ValueError(
-            f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
-            f"{classes[present == 0].tolist()[0]!r}."
-        )
+    if named is not None or sample_weight is not None:
+        absent = classes[np.bincount(codes[rows], minlength=classes.size) == 0].tolist()
+        _refuse_absent(absent, rows, class_weight, are_named=named is not None)
     by_class = class_weights(class_weight, classes, codes, own)
     return Labels(classes, codes, own, rows, by_class)
+
+
+def _refuse_absent(absent: list[Any], rows: IndexArray, class_weight: Any, *, are_named: bool) -> None:
+    """Refuse that no row of these classes counts, where that must not be."""
+    if not are_named:
+        if absent:
+            raise ValueError(
+                f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
+                f"{absent[0]!r}."
+            )
+        return
+    if not rows.size:
+        raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+    if isinstance(class_weight, str) and absent:
+        raise ValueError(
+            f"class_weight='balanced' weighs the classes by the rows of the first batch, which has none of class "
+            f"{absent[0]!r}: give a mapping of classes to weights, or a batch of all."
+        )
 
 
 def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
@@ -132,7 +139,7 @@ def _numbered(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IndexArray] |
     places = labels.astype(np.int64) - least
     is_class = np.bincount(places) > 0
     classes = (is_class.nonzero()[0] + least).astype(labels.dtype)
-    return classes, (is_class.cumsum() - 1)[places]
+    return classes, places if classes.size == is_class.size else (is_class.cumsum() - 1)[places]
 
 
 def check_classes(classes: Any) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.data.checks import FLOATS
 from mercer.estimators.told import has_plain_targets, refuse_targets
 from mercer.kernels import Callable, Kernel
 
@@ -133,7 +134,7 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
 
 def _is_plain(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> bool:
     """Whether all that scikit-learn would find out is known already: which takes longer than a small fit."""
-    if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or X.size == 0:
+    if type(X) is not np.ndarray or X.dtype not in FLOATS or X.ndim != 2 or X.size == 0:
         return False
     if isinstance(y, str):
         return reset or (

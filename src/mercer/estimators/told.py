@@ -11,6 +11,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
+from mercer.data.checks import FLOATS
+
 FloatArray = npt.NDArray[np.float64]
 
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
@@ -55,7 +57,7 @@ def has_plain_targets(y: Any) -> bool:
     """Whether that is so of labels or targets: an array of integers, or of finite floats of usual size."""
     if has_plain_labels(y):
         return True
-    is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype in (np.float64, np.float32)
+    is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype in FLOATS
     return is_plain and bool(np.isfinite(y).all())
 
 

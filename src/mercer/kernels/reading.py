@@ -58,8 +58,6 @@ def as_kernel(
     >>> as_kernel("poly", degree=2, gamma="auto")
     Polynomial(degree=2, gamma='auto', coef0=0.0)
     """
-    if isinstance(spec, Kernel):
-        return spec
     if isinstance(spec, str) and spec in _NAMED:
         found = _NAMED[spec]
         given: dict[str, Any] = {"degree": degree, "gamma": gamma, "coef0": coef0}
@@ -68,6 +66,8 @@ def as_kernel(
             taken["gamma"] = gamma_or_rule(gamma, getattr(found, "rules", RULES))
         kernel: Kernel = found(**taken)
         return kernel
+    if isinstance(spec, Kernel):
+        return spec
     if isinstance(spec, type) and issubclass(spec, Kernel):
         raise TypeError(f"kernel must be a kernel, got the class {spec.__name__}: write {spec.__name__}(...)")
     if callable(spec):

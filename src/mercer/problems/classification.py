@@ -122,12 +122,12 @@ def c_svc_each(
     y, C = signs, penalties
     if not one_sided:
         _require_two_classes(y, sizes)
-    if not (C > 0.0).all():
+    least, largest = C.min(initial=np.inf), C.max(initial=0.0)
+    if not least > 0.0:
         raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
-    unbounded = np.isinf(C)
-    if unbounded.any() and not unbounded.all():
+    if least < largest == np.inf:
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
-    soft = squared and not unbounded.any()
+    soft = squared and largest < np.inf
     ridge, most = (0.5 / C, np.full(y.size, np.inf)) if soft else (None, C)
     positive = y > 0.0
     whole = Problem(

@@ -304,7 +304,8 @@ class Solved:
         self.beta[rest] = self.values[rest] = 0.0
         self.numbers = np.concatenate([self.numbers[:first], left])
         self.n_begun, self.ended = first, ended
-        self.__dict__.pop("proved", None)
+        for name in ("proved", "_rounding"):
+            self.__dict__.pop(name, None)
         return True
 
     def solutions(self) -> Solutions:
@@ -354,9 +355,9 @@ class Solved:
         found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
         return found
 
-    @property
+    @cached_property
     def _rounding(self) -> FloatArray:
-        """How far decision values of each problem may be off."""
+        """How far decision values of each problem may be off, once there are no more to come."""
         longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
         rounding: FloatArray = rounding_of_sums(self.roundoff, longest, squares, largest)
         return rounding
@@ -401,8 +402,11 @@ class Solved:
         ended = conclude(ended, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
         if n_iter == limits.max_iter and end == BLOCK_LIMIT:
             ended = Status.MAX_ITER
+        about = self.about
+        if len(self.problems) > 1:
+            about = replace(about, problem=problem, beta=beta, idx=self._rows_of(number))
         return Solution.evaluated(
-            replace(self.about, problem=problem, beta=beta, idx=self._rows_of(number)),
+            about,
             evaluation,
             ended,
             limits=limits,
