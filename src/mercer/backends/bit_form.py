@@ -217,25 +217,26 @@ def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
     if not isinstance(data, Dense):
         return None
     sample = data.spread(_SAMPLE)
-    if len(_steps(*_extremes(sample))) > 1:
+    if _step(*_extremes(sample)) is None:
         return None
     low, high = _extremes(data.array)
-    steps = _steps(low, high)
-    if len(steps) != 1:
+    step = _step(low, high)
+    if not step:
         return None
     share = float(np.minimum((sample == low).mean(axis=0), (sample != low).mean(axis=0)).mean())
-    return (low, high), steps.pop(), share * data.p
+    return (low, high), step, share * data.p
 
 
 def _extremes(rows: npt.NDArray[np.floating]) -> TwoValues:
     return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
 
 
-def _steps(low: FloatArray, high: FloatArray) -> set[float]:
-    """What is between the extremes of each column, two of these numbers at most; 0 does not count."""
+def _step(low: FloatArray, high: FloatArray) -> float | None:
+    """What is between the extremes of each column where that is not 0, or 0; None where that is not one number."""
     with np.errstate(over="ignore", invalid="ignore"):
         between = high - low
-    return set(np.unique(between[between != 0.0])[:2].tolist())
+    largest = float(between.max())
+    return largest if ((between == largest) | (between == 0.0)).all() else None
 
 
 def _words(data: Vectors, values: TwoValues) -> Words | None:

@@ -60,7 +60,7 @@ class Dense(Vectors):
 
     def spread(self, count: int) -> npt.NDArray[np.floating]:
         """Return so many rows, (count, p), from the first to the last; of fewer rows some are there again."""
-        return self.array[np.linspace(0, self.n - 1, count).astype(np.int64)]
+        return self.array[np.arange(count) * (self.n - 1) // max(1, count - 1)]
 
     def float64(self) -> FloatArray:
         """Return the rows in float64: the stored array itself where it is float64."""
