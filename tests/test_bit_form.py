@@ -177,3 +177,11 @@ def test_gram_shares_bits_with_its_parts():
     np.testing.assert_allclose(part.block(), out[::3, ::3], rtol=1e-13)
     vector = np.random.default_rng(0).normal(size=1200)
     np.testing.assert_allclose(gram.matvec(vector), out @ vector, rtol=1e-11, atol=1e-11)
+
+
+@counts
+def test_columns_of_one_value_do_not_matter():
+    X = np.hstack([categories(), np.full((1200, 3), [0.0, 7.0, -2.5])])
+    assert isinstance(select_backend(RBF(gamma=0.02), as_data(X))[0], BitForm)
+    mixed = np.hstack([categories(), 3.0 * categories(groups=1)])
+    assert not isinstance(select_backend(RBF(gamma=0.02), as_data(mixed))[0], BitForm)

@@ -338,3 +338,11 @@ def out_of_range():
     X = sp.csr_array(np.eye(3))
     X.indices = np.array([0, 1, 7], dtype=X.indices.dtype)
     return X
+
+
+@pytest.mark.parametrize(
+    ("n", "count", "expected"), [(9, 3, [0, 4, 8]), (9, 9, range(9)), (2, 3, [0, 0, 1]), (5, 1, [0])]
+)
+def test_spread_rows_are_from_the_first_to_the_last(n, count, expected):
+    rows = as_data(np.arange(n, dtype=np.float64)[:, None]).spread(count)
+    assert rows[:, 0].tolist() == list(expected)

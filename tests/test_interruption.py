@@ -344,6 +344,20 @@ def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_cl
         assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)
 
 
+def test_so_is_what_follows_moves_where_values_are_cheap(monkeypatch):
+    gram, labels = watched_gram(RBF(gamma=1.0), 2, 5, n=4000)
+    few = 10 * gram.n
+    monkeypatch.setattr(gram._store.backend, "values_per_call", few)
+    solver, most = BatchSMO(), 0
+    state = solver.init(c_svc(np.where(labels == 1, 1.0, -1.0), 1.0), gram, 1e-3, None)
+    assert state.tiles is not None
+    for _ in range(200):
+        before = gram.n_values
+        solver.advance(state, 0.0, -1)
+        most = max(most, gram.n_values - before)
+    assert 2 * few < most <= 8 * few
+
+
 class Press:
     """Presses Ctrl-C when so many lines of the library have run."""
 

@@ -563,3 +563,19 @@ def test_many_classes_are_left_in_no_time(monkeypatch):
     assert machine._solutions.statuses == [Status.TIME_LIMIT] * 19_900
     assert machine.certificate_.kkt_violation == 2.0
     assert machine.certificate_.primal == 19_900 * 6.0
+
+
+def test_the_only_small_pair_of_several_has_evidence_about_its_own_rows():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [600, 600, 2400])
+    X = rng.normal(size=(y.size, 5)) + np.eye(5)[y]
+    machine = SVC(C=1.0, gamma=0.3).fit(X, y)
+    tasks = make_tasks(y, 3, "ovo")
+    assert (
+        are_small(c_svc_each(tasks.signs, np.ones(tasks.signs.size), tasks.sizes), Gram(RBF(0.3), as_data(X))).sum()
+        == 1
+    )
+    machine.certificate_.verify()
+    assert [cases.rows.size for cases in machine.certificate_.examples()] == [1200, 3000, 3000]
+    for part, rows in zip(machine.certificate_.parts, tasks, strict=True):
+        np.testing.assert_array_equal(part.evidence.idx, rows.rows)

@@ -20,6 +20,8 @@ from mercer.status import Status
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+_EFFORT = ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")  # that a certificate names, too
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -135,7 +137,6 @@ class Solution:
     def evaluated(cls, evidence: Evidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:
         """Return one whose evaluation came with it, certified; `about` it are the arguments that these two leave."""
         limits: Limits = about["limits"]
-        effort = {name: about[name] for name in ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")}
         return cls(
             beta=evidence.beta,
             bias=evaluation.bias,
@@ -143,7 +144,14 @@ class Solution:
             ended=ended,
             trace=[TraceRow(about["seconds"], about["n_iter"], evaluation.violation, evaluation.dual)],
             evidence=evidence,
-            certified=certify(evidence, evaluation, ended, tol=limits.tol, tol_gap=limits.tol_gap, **effort),
+            certified=certify(
+                evidence,
+                evaluation,
+                ended,
+                tol=limits.tol,
+                tol_gap=limits.tol_gap,
+                **{name: about[name] for name in _EFFORT},
+            ),
             **about,
         )
 
@@ -233,10 +241,7 @@ class Solution:
             self.ended,
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
-            n_iter=self.n_iter,
-            n_kernel_values=self.n_kernel_values,
-            seconds=self.seconds,
-            peak_memory_bytes=self.peak_memory_bytes,
+            **{name: getattr(self, name) for name in _EFFORT},
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Backend(ABC):
     Attributes
     ----------
     values_per_call : int
-        About how many kernel values to ask for in one call, so that a call takes some 30 ms and work stays
+        About how many kernel values a call takes some 10 ms for. Who asks for up to eight times as many stays
         interruptible. It depends on the data alone, never on a clock.
     values_are_dear : bool
         Whether looking a kernel value up costs less than evaluating it anew.

@@ -42,7 +42,7 @@ class TileCalls:
     n_threads : int
         Threads, at most.
     values_per_call : int
-        After so many, Python had better look whether to stop.
+        See :class:`mercer.backends.Backend`.
     """
 
     def __init__(

@@ -333,10 +333,11 @@ def block_of(kernel: Kernel, program: Program, A: Data, B: Data) -> FloatArray:
 def diag_of(kernel: Kernel, program: Program, A: Data) -> FloatArray:
     """Return the diagonal of a kernel that has a program."""
     a = _features(kernel, A, program)
-    if all(SOURCES[op].itself is _zeros for op, _ in program if op in SOURCES):  # of distances: all rows have the same
-        return np.full(a.n, finite(kernel, interpret(program, lambda _: np.zeros(1)))[0])
+    alike = a.n > 0 and all(SOURCES[op].itself is _zeros for op, _ in program if op in SOURCES)
+    some = a.rows(slice(0, 1)) if alike else a  # of distances, one row says what all have
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], a))))
+        found = finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], some))))
+    return np.full(a.n, found[0]) if alike else found
 
 
 def refuse_negative(what: object, program: Program, rows: Vectors) -> None:

@@ -292,8 +292,6 @@ class _Several:
 
     def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
         """Tell somebody how far a problem is, who may have it all stopped."""
-        if self._callback is None:
-            return
         listener = self._listener(number)
         if listener is not None and listener(progress()) is True:
             self._stop()

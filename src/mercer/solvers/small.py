@@ -403,7 +403,7 @@ class Solved:
         if n_iter == limits.max_iter and end == BLOCK_LIMIT:
             ended = Status.MAX_ITER
         about = self.about
-        if len(self.problems) > 1:
+        if len(self.problems) > 1 or len(self.part_starts) > 2:  # of other rows than all parts have
             about = replace(about, problem=problem, beta=beta, idx=self._rows_of(number))
         return Solution.evaluated(
             about,
