@@ -497,7 +497,7 @@ def test_unresolved_kernels_say_so(kernel, evaluated):
 # Functions and given values.
 
 
-def test_function_is_called_by_block_with_rows_as_stored():
+def test_function_is_called_by_block_with_rows_in_double_precision():
     seen = []
 
     def function(A, B):
@@ -507,12 +507,12 @@ def test_function_is_called_by_block_with_rows_as_stored():
     X = rows(150, 2, dtype=np.float32)
     Callable(function).block(as_data(X), as_data(X[:5]))
     csr = as_data(sp.csr_array(X))
-    np.testing.assert_allclose(Callable(function).diag(csr), csr.sq_norms(), rtol=1e-5)
+    np.testing.assert_allclose(Callable(function).diag(csr), csr.sq_norms(), rtol=1e-12)
     assert seen == [
-        (np.ndarray, np.float32, (150, 2), (5, 2)),
-        (sp.csr_array, np.float32, (64, 2), (64, 2)),
-        (sp.csr_array, np.float32, (64, 2), (64, 2)),
-        (sp.csr_array, np.float32, (22, 2), (22, 2)),
+        (np.ndarray, np.float64, (150, 2), (5, 2)),
+        (sp.csr_array, np.float64, (64, 2), (64, 2)),
+        (sp.csr_array, np.float64, (64, 2), (64, 2)),
+        (sp.csr_array, np.float64, (22, 2), (22, 2)),
     ]
 
 

@@ -10,7 +10,7 @@ from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.problems import c_svc, epsilon_svr
-from mercer.solvers import BatchSMO
+from mercer.solvers import BatchSMO, batch_smo
 from mercer.solvers.row_cache import RowCache
 
 N = 2600
@@ -158,3 +158,19 @@ def test_working_sets_have_room_for_what_moves():
             state.n_moved = n_moved
             sizes.append(solver._select(state).size)
     assert sizes == [2048, 512, 2048, 1024, 512, 1024]
+
+
+@pytest.mark.parametrize("kind", ["svc", "svr"])
+def test_moves_are_forgotten_where_they_would_take_too_much_memory_and_no_step_changes(kind, monkeypatch):
+    problem, X = problem_of(kind)
+    gram = Gram(RBF(gamma=1.0), as_data(X))
+    gram = gram if problem.rows is None else gram.restrict(problem.rows)
+    state, kept = finished(problem, gram)
+    assert kept is not None
+    held = state.ledger.bytes_of_moves
+    assert held >= 16 * sum(cols.size for cols, _ in state.ledger._moves)
+    monkeypatch.setattr(batch_smo, "_LEDGER_SHARE", held / 2 / gram.room)
+    other, kept = finished(problem, gram)
+    assert other.ledger is None
+    assert kept is None
+    np.testing.assert_array_equal(other.beta, state.beta)

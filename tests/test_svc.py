@@ -982,3 +982,42 @@ def test_symmetric_matrices_that_are_no_kernels_end_as_stationary_points(n, seed
         machine = SVC(kernel="precomputed").fit(A + A.T, np.arange(n) % 2)
     assert machine.certificate_.status == "stationary"
     assert np.isfinite(machine.decision_function(A + A.T)).all()
+
+
+def refuses_empty_blocks(A, B):
+    """As scikit-learn's functions do."""
+    assert len(A)
+    assert len(B)
+    return (A @ B.T + 1.0) ** 3
+
+
+@pytest.mark.parametrize("limits", [{"max_iter": 0}, {"max_seconds": 0.0}, {"C": 1e6}])
+def test_functions_are_not_asked_about_no_rows(limits):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)) * [1.0, 100.0, 1.0], rng.integers(0, 2, 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine = SVC(kernel=refuses_empty_blocks, **limits).fit(X, y)
+    assert machine.certificate_.status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.STALLED)
+    assert machine.predict(X[:5]).shape == (5,)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_functions_get_rows_in_double_precision(container):
+    """A far offset: in single precision the squares of the rows lose what is between them."""
+
+    def gaussian(A, B):
+        assert A.dtype == B.dtype == np.float64
+        A, B = (part.toarray() if sp.issparse(part) else part for part in (A, B))
+        squares = (A * A).sum(axis=1)[:, None] + (B * B).sum(axis=1) - 2.0 * A @ B.T
+        return np.exp(-0.5 * squares)
+
+    rng = np.random.default_rng(0)
+    X, y = (rng.normal(size=(120, 3)) + 30.0).astype(np.float32), rng.integers(0, 2, 120)
+    machine = SVC(kernel=gaussian, C=100.0).fit(container(X), y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    beta = np.zeros(120)
+    beta[machine.support_] = machine.dual_coef_.toarray()[0] if container is sp.csr_array else machine.dual_coef_[0]
+    gradient = plain.gaussian(*2 * (X.astype(np.float64),), 0.5) @ beta - np.where(y == 1, 1.0, -1.0)
+    lower, upper = np.where(y == 1, 0.0, -100.0), np.where(y == 1, 100.0, 0.0)
+    assert gradient[beta > lower].max() - gradient[beta < upper].min() <= 1e-8

@@ -96,6 +96,8 @@ class BlockBackend(Backend):
         n = left.n if left_rows is None else left_rows.size
         columns = right if right_rows is None else right.rows(right_rows)
         out = np.zeros((n, vectors.shape[1]))
+        if not n or not columns.n:  # of which many functions want to hear nothing
+            return out
 
         def evaluate(rows: slice) -> float:
             block = self._kernel.block(_part(left, left_rows, rows), columns)
@@ -117,8 +119,8 @@ class BlockBackend(Backend):
         n_helpers = min(self.n_threads, len(pieces)) - 1
         if n_helpers < 1:
             return [evaluate(piece) for piece in pieces]
-        # Ctrl-C reaches this thread alone: what the kernel derives from all rows is found here, by an empty block.
-        self._kernel.block(left.rows([]), right.rows([]))
+        # Ctrl-C reaches this thread alone: what the kernel derives from all rows is found here, by one value.
+        self._kernel.block(left.rows([0]), right.rows([0]))
         found: list[Any] = [None] * len(pieces)
         waiting = iter(range(len(pieces)))  # advanced by one thread at a time: the interpreter sees to that
 

@@ -163,7 +163,7 @@ class FeatureKernel(Lowered, View):
     ----------
     map : callable or fitted transformer
         ``map(rows)``, or ``map.transform(rows)``, returns the features of some rows: an array of shape (n,) or
-        (n, D), or a sparse matrix. Rows come as they are stored, an ndarray or csr_array, and must not be changed.
+        (n, D), or a sparse matrix. Rows come as an ndarray or csr_array of float64.
         It must make the same of a row whatever rows are beside it. The kernel pickles if it does.
 
     Raises

@@ -179,10 +179,10 @@ class Callable(Kernel):
     ----------
     function : callable
         ``function(A_rows, B_rows)`` returns the kernel values of every row on the left with every row on the
-        right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). The rows come as they are
-        stored, an ndarray or csr_array of float32 or float64, or an array of objects where they are strings, lists or
-        sets; they must not be changed. The function must be symmetric: k(x, z) = k(z, x). The kernel pickles if the
-        function does.
+        right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). The rows come as an ndarray or
+        csr_array of float64, float32 tables too, or an array of objects where they are strings, lists or sets. The
+        function must be symmetric: k(x, z) = k(z, x), and compute in double precision: what it returns is taken as
+        true. The kernel pickles if the function does.
 
     Raises
     ------
@@ -334,13 +334,14 @@ class Precomputed(Kernel):
 def stored_rows(kernel: Kernel, rows: Data) -> Any:
     """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects.
 
-    They are copies: a function that works in place would change the user's table. Read-only arrays would shut out
+    Numbers are in double precision, or values would have the rounding of single, which certificates do not know. They
+    are copies: a function that works in place would change the user's table. Read-only arrays would shut out
     compiled functions, many of which refuse them.
     """
     if isinstance(rows, Dense):
-        return rows.array.copy()
+        return rows.array.astype(np.float64)
     if isinstance(rows, CSR):
-        return rows.matrix.copy()
+        return rows.matrix.astype(np.float64)
     if isinstance(rows, Structured):
         return rows.stored.copy()
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")

@@ -18,6 +18,8 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+_OBJECT_BYTES = 400  # of two arrays and the pair of them, besides what they hold
+
 
 @final
 class Ledger:
@@ -40,13 +42,15 @@ class Ledger:
         The sum of the sizes of all moves of each variable, from 0 on.
     n_terms : int
         How many products have been added to a value, at most.
+    bytes_of_moves : int
+        Bytes of what grows from round to round.
     """
 
     def __init__(self, gram: Gram, rows: IndexArray | None, beta: FloatArray) -> None:
         self._gram, self._rows, self._is_plain = gram, np.arange(gram.n) if rows is None else rows, rows is None
         self.beta = beta.copy()
         self._moves: list[tuple[IndexArray, FloatArray]] = []
-        self._bytes_of_moves = 0
+        self.bytes_of_moves = 0
         self._left = np.full(beta.size, -1, dtype=np.int64)  # before which round; -1 for those who have not
         self.travelled = np.abs(beta)
         self.n_terms = int(np.count_nonzero(beta))
@@ -55,7 +59,7 @@ class Ledger:
     def nbytes(self) -> int:
         """Bytes that it takes."""
         arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
-        return arrays + self._bytes_of_moves
+        return arrays + self.bytes_of_moves
 
     @property
     def n_moves(self) -> int:
@@ -65,8 +69,8 @@ class Ledger:
     def move(self, cols: IndexArray, beta: FloatArray, change: FloatArray) -> None:
         """Note that the coefficients `cols` have become `beta`, each by a `change`."""
         self.beta[cols] = beta
-        self._moves.append((cols, change))
-        self._bytes_of_moves += cols.nbytes + change.nbytes
+        self._moves.append((cols.copy(), change.copy()))  # what was given has room for more
+        self.bytes_of_moves += cols.nbytes + change.nbytes + _OBJECT_BYTES
         add_at(self.travelled, cols, np.abs(change))
         self.n_terms += cols.size + 1
 
