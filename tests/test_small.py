@@ -19,7 +19,7 @@ from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass import make_tasks, train
 from mercer.problems import Problems, c_svc, c_svc_each, nearest_points
-from mercer.solvers import Interruption, Limits, auto, small, solve, solve_each
+from mercer.solvers import Interruption, Limits, auto, sizes, small, solve, solve_each
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
@@ -90,7 +90,7 @@ def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
 def in_single(monkeypatch):
     """Have problems alone begin in single precision, however small they are."""
     monkeypatch.setattr(small, "_DOUBLE_ALONE", 0)
-    monkeypatch.setattr(small, "EXACT_PROBLEM", 0)
+    monkeypatch.setattr(sizes, "EXACT_PROBLEM", 0)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

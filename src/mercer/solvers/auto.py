@@ -51,7 +51,7 @@ def select_solver(
     if isinstance(gram.data, HeldRows) and gram.kernel.is_psd:
         return HeldRounds(before), HeldRounds.reason
     if takes_everything(gram):
-        return BatchSMO(), all_at_once(problem.n, convex=gram.kernel.is_psd is True)
+        return BatchSMO(), all_at_once(problem, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
         return BatchSMO(), f"n = {problem.n}, but little memory: working sets of violators"
     return (

@@ -108,7 +108,8 @@ class JointRows(Solver[JointState]):
             penalties=loss.C,
         )
         state.largest_diagonal = gram.largest_diagonal
-        state.single = single_precision_helps(gram.n, state.largest_diagonal * float(loss.C.max()))
+        move = state.largest_diagonal * float(loss.C.max())
+        state.single = not is_exact(gram.n) and single_precision_helps(move)
         if state.single and not takes_everything(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
             state.cache = RowCache(gram)
         state.work = self._begin(state)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problems
-from mercer.solvers.sizes import is_exact, reaches
+from mercer.solvers.sizes import exact_variables, reaches
 
 REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
@@ -15,16 +15,13 @@ _MOST_RIDGE = 1e30  # that single precision holds, with what it adds up to
 _MOST_NOISE = 0.1  # what rounding may make of one variable's move; beyond, single precision is no use
 
 
-def single_precision_helps(n: int, move: float) -> bool:
-    """Whether kernel values in single precision lead anywhere, and there are enough of them to be worth it.
-
-    For n variables, of which one moves about as far as to change a decision value by `move`.
-    """
-    return not is_exact(n) and _ROUNDOFF * move < _MOST_NOISE
+def single_precision_helps(move: float) -> bool:
+    """Whether kernel values in single precision lead anywhere where a variable changes decision values by `move`."""
+    return _ROUNDOFF * move < _MOST_NOISE
 
 
 def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
-    """Return of which problems :func:`single_precision_helps` is true.
+    """Return of which problems :func:`single_precision_helps` is true, and which are not exact in double at once.
 
     A variable moves across its box; where that has no end and a ridge r takes its place (squared losses), to where its
     own linear term q and the ridge would leave it alone, |q|/r.
@@ -38,7 +35,7 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
         np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
         moves = np.minimum(moves, alone)
     found = zip(problems.sizes.tolist(), reaches(problems, gram, moves), strict=True)
-    return [single_precision_helps(n, move) for n, move in found]
+    return [n > exact_variables(whole) and single_precision_helps(move) for n, move in found]
 
 
 def noise(largest_diagonal: float, squared_change: float) -> float:

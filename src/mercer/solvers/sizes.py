@@ -17,7 +17,7 @@ WHOLE_PROBLEM = 2048
 """Up to this many variables the working set is everything."""
 
 EXACT_PROBLEM = 300
-"""Up to this many variables Newton steps go on to the limit of float64, whatever the tolerance."""
+"""Up to this many rows Newton steps go on to the limit of float64, whatever the tolerance."""
 
 MANY_ROWS = 20_000
 """Beyond so many rows a fit takes less than it might: 450 MB and twice the input for 50,000, soft margins 150 MB."""
@@ -83,10 +83,11 @@ def has_room_for_everything(gram: Gram) -> bool:
     return gram.n <= _EVERYTHING and 8 * gram.n * gram.n <= gram.room
 
 
-def all_at_once(n: int, *, convex: bool) -> str:
-    """Say why all of `n` variables are the working set."""
-    if is_exact(n) and convex:
-        return f"n = {n} <= {EXACT_PROBLEM}: all variables at once, exact Newton steps at the end"
+def all_at_once(problem: Problem, *, convex: bool) -> str:
+    """Say why all variables are the working set."""
+    n, most = problem.n, exact_variables(problem)
+    if n <= most and convex:
+        return f"n = {n} <= {most}: all variables at once, exact Newton steps at the end"
     return f"n = {n} <= {WHOLE_PROBLEM}: all variables at once"
 
 
@@ -102,9 +103,17 @@ def reaches(problems: Problems, gram: Gram, moves: FloatArray | None = None) -> 
     return [size * float(moves[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
 
 
-def is_exact(n: int) -> bool:
-    """Whether n variables are so few that Newton steps go on to the limit of float64."""
-    return n <= EXACT_PROBLEM
+def is_exact(n_rows: int) -> bool:
+    """Whether a problem on so many rows is solved to the limit of float64."""
+    return n_rows <= EXACT_PROBLEM
+
+
+def exact_variables(problem: Problem) -> int:
+    """Return up to how many variables Newton steps go on to the limit of float64: those of :data:`EXACT_PROBLEM` rows.
+
+    Of the two that a row of a regression has, one is 0.
+    """
+    return EXACT_PROBLEM if problem.rows is None else 2 * EXACT_PROBLEM
 
 
 def least_set() -> int:

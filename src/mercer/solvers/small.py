@@ -24,7 +24,7 @@ from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.block import newton_bytes
-from mercer.solvers.sizes import EXACT_PROBLEM, WHOLE_PROBLEM, is_exact, reaches
+from mercer.solvers.sizes import WHOLE_PROBLEM, exact_variables, reaches
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
@@ -68,8 +68,9 @@ def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, 
     """The most variables with a whole matrix in double precision, and with a whole matrix."""
     if not alone:
         return _WHOLE_MATRIX, _WHOLE_MATRIX
-    in_double = problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
-    return _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
+    exact = exact_variables(problems.whole)
+    in_double = problems.whole.n <= exact or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
+    return _DOUBLE_ALONE if in_double else exact, WHOLE_PROBLEM
 
 
 @final
@@ -182,7 +183,7 @@ class SmallProblems:
             True,
             limits.tol,
             limits.max_iter,
-            EXACT_PROBLEM,
+            exact_variables(whole),
             *solved.matrix_sizes,
             _VALUE_WORK / gram.values_per_call,
             _WORK_LIMIT,
@@ -351,6 +352,10 @@ class Solved:
             parts=parts,
         )
 
+    @property
+    def _most_exact(self) -> int:
+        return exact_variables(self.problems.whole)
+
     def _column(self, name: str) -> FloatArray:
         found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
         return found
@@ -367,7 +372,7 @@ class Solved:
         finished: list[bool] = self.proved.tolist()
         for number in (self.numbers[:, 0] == BLOCK_LIMIT).nonzero()[0].tolist():
             stopped = self.numbers[number, 1] == self.limits.max_iter
-            finished[number] = stopped or (finished[number] and not is_exact(self.problems.sizes[number]))
+            finished[number] = stopped or (finished[number] and self.problems.sizes[number] > self._most_exact)
         return finished
 
     @cached_property
@@ -423,7 +428,7 @@ class Solved:
         most = SMALL_PROBLEM if whole == WHOLE_PROBLEM else SMALL_AMONG_MANY
         way = "by working sets" if n > whole else "all variables at once"
         first = ", in single precision first" if in_double < n <= whole else ""
-        exact = ", exact Newton steps at the end" if is_exact(n) else ""
+        exact = ", exact Newton steps at the end" if n <= self._most_exact else ""
         return f"n = {n} <= {most}: in native calls, {way}{first}{exact}"
 
     def _rows_of(self, number: int) -> IndexArray:
