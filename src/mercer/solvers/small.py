@@ -79,11 +79,11 @@ class SmallProblems:
 
     Pair steps and exact Newton steps as in :class:`mercer.solvers.batch_smo.BatchSMO`. Of a problem alone: with the
     whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on (600 of a
-    regression) in single where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles. Of several: with the whole
-    matrix in double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several
-    problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in
-    all, unless there are larger ones and values are cheap. Objectives and conditions come from a product of the matrix
-    and the final point, apart from what the steps have left behind.
+    regression) in single where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles. Of
+    several: with the whole matrix in double precision up to 1,024 variables, by working sets beyond. The matrices of
+    parts, which several problems share, are evaluated once, and so are those between two parts: class pairs evaluate
+    one Gram matrix in all, unless there are larger ones and values are cheap. Objectives and conditions come from a
+    product of the matrix and the final point, apart from what the steps have left behind.
 
     Parameters
     ----------
