@@ -576,15 +576,14 @@ def test_wrong_arguments_of_problems(make, message):
         make()
 
 
-@pytest.mark.parametrize(
-    "machine", [SVR(C=10.0, epsilon=0.1), NuSVR(C=10.0), QuantileSVR(C=10.0)], ids=lambda m: type(m).__name__
-)
-def test_regressions_on_up_to_300_rows_end_at_the_limit_of_float64_whatever_tol_is(machine):
+@pytest.mark.parametrize("C", [1.0, 10.0, 100.0])  # from 10 on they begin in single precision
+@pytest.mark.parametrize("machine", [SVR(epsilon=0.1), NuSVR(), QuantileSVR()], ids=lambda m: type(m).__name__)
+def test_regressions_on_up_to_300_rows_end_at_the_limit_of_float64_whatever_tol_is(machine, C):
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(140, 4)), rng.integers(1, 4, 140)
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=140)
     assert 250 < weights.sum() <= 300
-    loose = clone(machine).set_params(tol=0.1)
+    loose = clone(machine).set_params(C=C, tol=0.1)
     weighted, copied = clone(loose).fit(X, y, weights), clone(loose).fit(X.repeat(weights, axis=0), y.repeat(weights))
     for one in (weighted, copied):
         assert one.certificate_.kkt_violation <= 1e-9

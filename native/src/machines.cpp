@@ -21,13 +21,13 @@ constexpr int64_t kPairWork = 20'000'000;  // steps times variables: 10 to 20 ms
 constexpr double kNewtonWork = 1e8;        // multiplications: as long
 
 // Of the largest machine: its whole matrix, or what its rounds work in.
-int64_t workspace_size(const Machine* machines, int64_t n_machines, int64_t double_size, int64_t whole_size) {
+int64_t workspace_size(const Machine* machines, int64_t n_machines, const MatrixSizes& sizes) {
     int64_t most = 0;
     for (int64_t m = 0; m < n_machines; ++m) {
         const int64_t size = machines[m].size;
-        most = std::max(most, size > whole_size    ? machine_room(size)
-                              : size > double_size ? machine_single_room(size)
-                                                   : size * padded(size));
+        most = std::max(most, size > sizes.whole                         ? machine_room(size)
+                              : size > std::max(sizes.in_double, sizes.exact) ? machine_single_room(size)
+                                                                         : size * padded(size));
     }
     return most;
 }
@@ -58,8 +58,7 @@ class Batch {
 
   private:
     void work(int64_t thread) {
-        double* workspace = workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines,
-                                                                  batch_.double_size, batch_.whole_size);
+        double* workspace = workspaces_ + thread * workspace_size(batch_.machines, batch_.n_machines, batch_.sizes);
         do {
             const int64_t m = next_.fetch_add(1);
             if (m >= batch_.n_machines) return;
@@ -124,12 +123,17 @@ class Batch {
         const Machine& machine = batch_.machines[m];
         MachineResult& result = results_[m];
         std::vector<double> diagonal(static_cast<std::size_t>(machine.size));
-        if (machine.size > batch_.double_size)
-            solve_large(machine, workspace, diagonal.data(), result);
-        else
+        const bool large = machine.size > batch_.sizes.in_double;
+        if (large) solve_large(machine, workspace, diagonal.data(), result);
+        if (!large || (machine.size <= std::min(batch_.sizes.exact, batch_.sizes.whole) && may_go_on(result)))
             solve_whole(machine, workspace, diagonal.data(), result);
         describe(machine, diagonal.data(), result);
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    }
+
+    // Whether there are steps left, and nobody asked to stop.
+    bool may_go_on(const MachineResult& result) const {
+        return result.n_iter != batch_.max_iter && (batch_.stop == nullptr || !batch_.stop(batch_.stop_context));
     }
 
     // By those who begin in single precision.
@@ -156,7 +160,7 @@ class Batch {
         for (RowsView* side : {&problem.kernel.left, &problem.kernel.right})
             side->rows = rows.data(), side->count = machine.size;
         const MachineLimits limits{batch_.tol, batch_.max_iter, batch_.value_work, batch_.stop, batch_.stop_context};
-        const auto solver = machine.size > batch_.whole_size ? machine_rounds : machine_in_single;
+        const auto solver = machine.size > batch_.sizes.whole ? machine_rounds : machine_in_single;
         const MachineEnd found = solver(native_, problem, limits, workspace);
         result.end = found.end, result.n_iter = found.n_iter, result.n_values = found.n_values;
         result.newton_free = found.newton_free;
@@ -170,7 +174,7 @@ class Batch {
     }
 
     void solve_whole(const Machine& machine, double* matrix, double* diagonal, MachineResult& result) const {
-        result.n_values = fill(machine, matrix);
+        result.n_values += fill(machine, matrix);
         double* beta = batch_.beta + machine.offset;
         double* values = batch_.values + machine.offset;
         const double *linear = batch_.linear + machine.offset, *start = batch_.start + machine.offset;
@@ -212,12 +216,13 @@ class Batch {
 
     // Pair steps; Newton steps where they drag on, and at the end of a small problem whatever the tolerance.
     void descend(const BlockProblem<double>& block, MachineResult& result) const {
-        const bool exact = block.size <= batch_.exact_size;
+        const bool exact = block.size <= batch_.sizes.exact;
         const int64_t enough = std::min(100 * block.size + 2000, kPairWork / block.size);
-        const bool limited = batch_.max_iter >= 0 && batch_.max_iter <= enough;
-        const BlockResult pairs = native_.pair_steps(block, 0.5 * batch_.tol, limited ? batch_.max_iter : enough);
+        const int64_t left = batch_.max_iter - result.n_iter;
+        const bool limited = batch_.max_iter >= 0 && left <= enough;
+        const BlockResult pairs = native_.pair_steps(block, 0.5 * batch_.tol, limited ? left : enough);
         result.end = pairs.end;
-        result.n_iter = pairs.n_iter;
+        result.n_iter += pairs.n_iter;
         if ((limited && pairs.end == BlockEnd::limit) || !(exact || pairs.end == BlockEnd::limit)) return;
         const double tol = exact ? rounding(block) : 0.5 * batch_.tol;
         const auto size = static_cast<double>(block.size);
@@ -260,10 +265,8 @@ class Batch {
 
 }  // namespace
 
-int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t double_size, int64_t whole_size,
-                          int n_threads) {
-    return static_cast<int64_t>(kAlignment / sizeof(double)) +
-           n_threads * workspace_size(machines, n_machines, double_size, whole_size);
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, const MatrixSizes& sizes, int n_threads) {
+    return static_cast<int64_t>(kAlignment / sizeof(double)) + n_threads * workspace_size(machines, n_machines, sizes);
 }
 
 int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,

@@ -39,11 +39,11 @@ std::vector<Machine> make_machines(const ConstIndices& part_starts, const Pairs&
     return machines;
 }
 
-int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t double_size, int64_t whole_size,
-                           int n_threads) {
+int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t exact_size, int64_t double_size,
+                           int64_t whole_size, int n_threads) {
     const std::vector<Machine> machines = make_machines(part_starts, pairs);
-    return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()), double_size, whole_size,
-                             std::max(1, n_threads));
+    return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()),
+                             {exact_size, double_size, whole_size}, std::max(1, n_threads));
 }
 
 // A row a machine: end, n_iter, n_values, seconds (that add up to those of the call), longest, spread, largest,
@@ -89,9 +89,8 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
                        grouped,
                        tol,
                        max_iter,
-                       exact_size,
-                       diagonal ? double_size : std::numeric_limits<int64_t>::max(),
-                       diagonal ? whole_size : std::numeric_limits<int64_t>::max(),
+                       {exact_size, diagonal ? double_size : std::numeric_limits<int64_t>::max(),
+                        diagonal ? whole_size : std::numeric_limits<int64_t>::max()},
                        value_work,
                        work_limit};
     Stop stopping{std::move(stop)};
@@ -103,7 +102,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
     }
     require(!shared || static_cast<int64_t>(shared->shape(0)) >= shared_size, "shared must hold every part's matrix");
     require(static_cast<int64_t>(workspace.shape(0)) >=
-                machine_workspace(list.data(), batch.n_machines, batch.double_size, batch.whole_size, n_threads),
+                machine_workspace(list.data(), batch.n_machines, batch.sizes, n_threads),
             "the workspace is too small");
     std::vector<MachineResult> results(list.size());
     {
@@ -136,7 +135,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
 
 void bind_machines(nb::module_& m) {
     m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
-          nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
+          nb::arg("exact_size"), nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
     m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"),
           nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
           nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),

@@ -13,6 +13,13 @@ struct Machine {
     int64_t first, second;  // parts; second is -1 where there is just one
 };
 
+// Up to how many variables ...
+struct MatrixSizes {
+    int64_t exact;      // ... Newton steps go on to the limit of double precision
+    int64_t in_double;  // ... the whole matrix is evaluated in double precision, and nothing else
+    int64_t whole;      // ... in single, not less; beyond, machines are solved by working sets
+};
+
 struct MachineBatch {
     TileRequest kernel;  // of all rows with themselves, by as many threads as one machine may have
     const int64_t* rows;
@@ -22,15 +29,13 @@ struct MachineBatch {
     bool fill_shared;  // whether they are yet to be evaluated
     const Machine* machines;
     int64_t n_machines;
-    const double* diagonal;  // of the matrix of all rows; may be null where no machine is larger than double_size
+    const double* diagonal;  // of the matrix of all rows; may be null where all are solved in double precision
     const double *start, *linear, *lower, *upper;
     double *beta, *values;  // beta: a feasible point each; values: K beta at the solution
     bool grouped;           // whether the sum of each machine's beta is fixed
     double tol;
-    int64_t max_iter;               // for each machine
-    int64_t exact_size;             // up to here Newton steps go on to the limit of double precision
-    int64_t double_size;            // up to here the whole matrix is evaluated in double precision
-    int64_t whole_size;             // not less: up to here, in single; beyond, machines are solved by working sets
+    int64_t max_iter;  // for each machine
+    MatrixSizes sizes;
     double value_work;              // what a kernel value costs, in units of a step's work on one variable
     double work_limit;              // in such units: no machine is begun beyond it
     bool (*stop)(void*) = nullptr;  // where there is one machine: asked now and then whether to leave it at that
@@ -52,8 +57,7 @@ struct MachineResult {
 };
 
 // Doubles that solve_machines needs to work in; sizes are the batch's.
-int64_t machine_workspace(const Machine* machines, int64_t n_machines, int64_t double_size, int64_t whole_size,
-                          int n_threads);
+int64_t machine_workspace(const Machine* machines, int64_t n_machines, const MatrixSizes& sizes, int n_threads);
 
 // Solves the first machines, as many as the work limit allows and one at least, and returns how many. Results depend on
 // neither the number of threads nor the order in which machines are solved.

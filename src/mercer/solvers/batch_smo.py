@@ -19,7 +19,7 @@ from mercer.solvers.block import solve_chosen
 from mercer.solvers.ledger import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, which_single_precision_helps
-from mercer.solvers.sizes import has_room_for_everything, reach, takes_everything, working_sets
+from mercer.solvers.sizes import exact_variables, has_room_for_everything, reach, working_sets
 from mercer.solvers.working_matrix import working_matrix
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ class BatchSMO(Solver[BatchState]):
         state.begins_anew = start is None
         state.largest_diagonal = gram.largest_diagonal  # a ridge times its own move is about 1, and its rounding little
         state.reach = reach(problem, gram)
+        state.ends_exactly = state.takes_everything and problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
+        state.single = state.single and not (state.ends_exactly and state.reach < _MILD)  # which is over too soon
         if state.single and not state.takes_everything and gram.keeping_pays:
             state.cache = RowCache(state.values)
         elif state.single and not state.takes_everything and not gram.values_are_dear:
@@ -137,20 +139,9 @@ class BatchSMO(Solver[BatchState]):
 
     def refresh(self, state: BatchState, gradient: FloatArray, tol: float) -> None:
         """Go on from the true gradient; see :class:`Solver`."""
-        state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
-        state.ledger = None
-        state.follow_all()
-        state.covers = False
-        state.moved = 0.0
-        state.n_refreshes += 1
-        state.single = state.single and state.n_refreshes < REFRESHES
-        if state.cache is not None:
-            state.cache.forget()
-        if not state.single:
-            state.cache = state.tiles = None
-            state.takes_everything = takes_everything(state.gram)
+        state.go_on_from(gradient, single=state.single and state.n_refreshes + 1 < REFRESHES)
         state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> Kept | None:
@@ -177,13 +168,17 @@ class BatchSMO(Solver[BatchState]):
         """Begin where the machine of a part of the rows would have all, if that pays, and make the gradient true."""
         if state.begins_anew and _asks_for_a_start(state):
             yield from self._guess(state)
+        single = state.single and state.begins_anew
+        yield from self._add_moved(state, state.gradient, single=single)
+        state.moved += inner(state.beta, state.beta) if single else 0.0
+
+    def _add_moved(self, state: BatchState, gradient: FloatArray, *, single: bool) -> Iterator[None]:
+        """Add what all variables that are not 0 do to gradients."""
         moved = np.flatnonzero(state.beta != 0.0)
         if moved.size:
-            single = state.single and state.begins_anew
-            yield from state.gram.accumulate(state.gradient, moved, state.beta[moved], single=single)
-            state.moved += inner(state.beta, state.beta) if single else 0.0
+            yield from state.gram.accumulate(gradient, moved, state.beta[moved], single=single)
             if state.problem.ridge is not None:
-                state.gradient += state.problem.ridge * state.beta
+                gradient += state.problem.ridge * state.beta
 
     def _guess(self, state: BatchState) -> Iterator[None]:
         """Move to the bounds that the decision values of a machine on a part of the rows speak for, if they do.
@@ -246,12 +241,18 @@ class BatchSMO(Solver[BatchState]):
         while True:
             self._survey(state)
             # Everything at once is solved in one round; the true gradient then says whether that was enough.
-            if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
+            if stuck or (state.violation <= max(0.5 * state.tol, self._noise(state)) and not state.ends_exactly):
                 return
             state.previous = self._everything(state) if state.takes_everything else self._select(state)
             chosen, matrix = (yield from working_matrix(state, state.previous))[:2]
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # the next may take its place, once the block is gone
+            if state.ends_exactly and state.single:
+                del block
+                gradient = state.problem.linear.copy()
+                yield from self._add_moved(state, gradient, single=False)
+                state.go_on_from(gradient, single=False)
+                continue
             if state.takes_everything:
                 stuck = True
             else:

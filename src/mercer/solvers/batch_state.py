@@ -20,6 +20,7 @@ from mercer.solvers.row_cache import RowCache
 from mercer.solvers.sizes import takes_everything
 
 Array = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
@@ -61,6 +62,7 @@ class BatchState(State):
     active_rows: IndexArray | None = None  # of `values` that these belong to
     covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
     single: bool = False  # whether kernel values are evaluated in single precision
+    ends_exactly: bool = False  # at the limit of float64, whatever the tolerance
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of working sets, in single precision and in double
     reach: float = math.inf  # C k(x, x): how much one variable can do to a decision value
     share: int = 1  # one row in so many is in a working set, at least
@@ -96,6 +98,21 @@ class BatchState(State):
     def rows_of(self, variables: IndexArray) -> IndexArray:
         """Return which rows of `values` these variables belong to."""
         return variables if self.rows is None else self.rows[variables]
+
+    def go_on_from(self, gradient: FloatArray, *, single: bool) -> None:
+        """Have this true gradient, and values in single precision from now on or in double."""
+        self.gradient[:] = gradient
+        self.ledger = None
+        self.follow_all()
+        self.covers = False
+        self.moved = 0.0
+        self.n_refreshes += 1
+        self.single = single
+        if self.cache is not None:
+            self.cache.forget()
+        if not single:
+            self.cache = self.tiles = None
+            self.takes_everything = takes_everything(self.gram)
 
     def follow_all(self) -> None:
         """Note that all gradients are kept up to date from now on."""

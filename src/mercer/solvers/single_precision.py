@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problems
-from mercer.solvers.sizes import exact_variables, reaches
+from mercer.solvers.sizes import EXACT_PROBLEM, reaches
 
 REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
@@ -21,7 +21,7 @@ def single_precision_helps(move: float) -> bool:
 
 
 def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
-    """Return of which problems :func:`single_precision_helps` is true, and which are not exact in double at once.
+    """Return of which problems :func:`single_precision_helps` is true, and which are not too small for it to pay.
 
     A variable moves across its box; where that has no end and a ridge r takes its place (squared losses), to where its
     own linear term q and the ridge would leave it alone, |q|/r.
@@ -35,7 +35,7 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
         np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
         moves = np.minimum(moves, alone)
     found = zip(problems.sizes.tolist(), reaches(problems, gram, moves), strict=True)
-    return [n > exact_variables(whole) and single_precision_helps(move) for n, move in found]
+    return [n > EXACT_PROBLEM and single_precision_helps(move) for n, move in found]
 
 
 def noise(largest_diagonal: float, squared_change: float) -> float:

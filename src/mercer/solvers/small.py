@@ -24,7 +24,7 @@ from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray
 from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.block import newton_bytes
-from mercer.solvers.sizes import WHOLE_PROBLEM, exact_variables, reaches
+from mercer.solvers.sizes import EXACT_PROBLEM, WHOLE_PROBLEM, exact_variables, reaches
 from mercer.status import Status
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
@@ -64,13 +64,13 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     return small
 
 
-def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, int]:
-    """The most variables with a whole matrix in double precision, and with a whole matrix."""
-    if not alone:
-        return _WHOLE_MATRIX, _WHOLE_MATRIX
+def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, int, int]:
+    """The most variables that end at the limit of float64, that begin in double precision, and with a whole matrix."""
     exact = exact_variables(problems.whole)
-    in_double = problems.whole.n <= exact or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
-    return _DOUBLE_ALONE if in_double else exact, WHOLE_PROBLEM
+    if not alone:
+        return exact, _WHOLE_MATRIX, _WHOLE_MATRIX
+    in_double = problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
+    return exact, _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
 
 
 @final
@@ -78,12 +78,13 @@ class SmallProblems:
     """Problems on parts of one Gram matrix, solved by native threads without Python in between.
 
     Pair steps and exact Newton steps as in :class:`mercer.solvers.batch_smo.BatchSMO`. Of a problem alone: with the
-    whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on (600 of a
-    regression) in single where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles. Of
-    several: with the whole matrix in double precision up to 1,024 variables, by working sets beyond. The matrices of
-    parts, which several problems share, are evaluated once, and so are those between two parts: class pairs evaluate
-    one Gram matrix in all, unless there are larger ones and values are cheap. Objectives and conditions come from a
-    product of the matrix and the final point, apart from what the steps have left behind.
+    whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on in single
+    where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles, or where it is to end at the
+    limit of float64, from the matrix in double precision, on which it goes on. Of several: with the whole matrix in
+    double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several problems share,
+    are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in all, unless there
+    are larger ones and values are cheap. Objectives and conditions come from a product of the matrix and the final
+    point, apart from what the steps have left behind.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ class SmallProblems:
         counts = [part.size for part in parts]
         chosen = np.concatenate(parts) if len(parts) > 1 else parts[0]
         sizes = _matrix_sizes(problems, gram, alone=alone)
-        large = problems.sizes > sizes[0]
+        large = problems.sizes > sizes[1]
         some_large = bool(large.any())
         self._diagonal = gram.diag()[chosen] if some_large else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
@@ -183,7 +184,6 @@ class SmallProblems:
             True,
             limits.tol,
             limits.max_iter,
-            exact_variables(whole),
             *solved.matrix_sizes,
             _VALUE_WORK / gram.values_per_call,
             _WORK_LIMIT,
@@ -250,7 +250,7 @@ class Solved:
         Points, and the matrix times each.
     roundoff : float
         Of kernel values.
-    matrix_sizes : tuple of two int
+    matrix_sizes : tuple of three int
         See :func:`_matrix_sizes`.
     numbers : ndarray of shape (n_solved, 17)
         A row for each problem, `_COLUMNS`; see native/src/machines_module.cpp.
@@ -269,7 +269,7 @@ class Solved:
     beta: FloatArray
     values: FloatArray
     roundoff: float
-    matrix_sizes: tuple[int, int]
+    matrix_sizes: tuple[int, int, int]
     numbers: FloatArray = field(default_factory=lambda: np.empty((0, 17)))
     held_bytes: int = 0
     n_begun: int | None = None
@@ -352,10 +352,6 @@ class Solved:
             parts=parts,
         )
 
-    @property
-    def _most_exact(self) -> int:
-        return exact_variables(self.problems.whole)
-
     def _column(self, name: str) -> FloatArray:
         found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
         return found
@@ -372,7 +368,7 @@ class Solved:
         finished: list[bool] = self.proved.tolist()
         for number in (self.numbers[:, 0] == BLOCK_LIMIT).nonzero()[0].tolist():
             stopped = self.numbers[number, 1] == self.limits.max_iter
-            finished[number] = stopped or (finished[number] and self.problems.sizes[number] > self._most_exact)
+            finished[number] = stopped or (finished[number] and self.problems.sizes[number] > self.matrix_sizes[0])
         return finished
 
     @cached_property
@@ -424,11 +420,11 @@ class Solved:
         )
 
     def _reason(self, n: int) -> str:
-        in_double, whole = self.matrix_sizes
+        most_exact, in_double, whole = self.matrix_sizes
         most = SMALL_PROBLEM if whole == WHOLE_PROBLEM else SMALL_AMONG_MANY
         way = "by working sets" if n > whole else "all variables at once"
         first = ", in single precision first" if in_double < n <= whole else ""
-        exact = ", exact Newton steps at the end" if n <= self._most_exact else ""
+        exact = ", exact Newton steps at the end" if n <= most_exact else ""
         return f"n = {n} <= {most}: in native calls, {way}{first}{exact}"
 
     def _rows_of(self, number: int) -> IndexArray:
