@@ -25,9 +25,9 @@ int64_t workspace_size(const Machine* machines, int64_t n_machines, const Matrix
     int64_t most = 0;
     for (int64_t m = 0; m < n_machines; ++m) {
         const int64_t size = machines[m].size;
-        most = std::max(most, size > sizes.whole                         ? machine_room(size)
+        most = std::max(most, size > sizes.whole                              ? machine_room(size)
                               : size > std::max(sizes.in_double, sizes.exact) ? machine_single_room(size)
-                                                                         : size * padded(size));
+                                                                              : size * padded(size));
     }
     return most;
 }
