@@ -86,7 +86,8 @@ class Tasks(Sequence[Task]):
     ) -> None:
         self.parts, self.pairs, self.classes, self.signs = parts, pairs, classes, signs
         counts = np.array([*(part.size for part in parts), 0])  # the last one is none
-        self.sizes = counts[pairs].sum(axis=1)
+        first, second = pairs.T
+        self.sizes = counts[first] + counts[second]
         self.rows = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
         self._edges = list(accumulate(self.sizes.tolist(), initial=0))
 
@@ -195,7 +196,7 @@ class Machines:
             of_all = self._joint_coefficients
             rows = self._by_class(np.flatnonzero(of_all.any(axis=1)), codes)
             return rows, of_all[rows]
-        used = np.flatnonzero(self.solutions.beta)
+        used = self.solutions.beta.nonzero()[0]
         of_used = self.tasks.rows[used]
         is_support = np.zeros(self.n, dtype=bool)
         is_support[of_used] = True

@@ -227,8 +227,7 @@ def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -
     if not distances or data.n == 0:
         return 0.0
     found = layout or Layout(program, data)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return sum(distance_sensitivity(program, step) * found.sq_reach(step) for step in distances)
+    return sum(distance_sensitivity(program, step) * found.sq_reach(step) for step in distances)
 
 
 def _shared_reach(program: Program, layout: Layout) -> float:

@@ -124,10 +124,10 @@ def prevailing_values(
     Rows may have `most_entries` other values on average, by default a quarter of all. Costs a look at 65 rows. Only
     distances stay as they are: in programs with anything else only 0 counts. Views are not moved.
     """
+    if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
+        return None
     passes = [step for step in program if step[0] in PASSES]
     if any(isinstance(argument, View) for _, argument in passes):
-        return None
-    if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
         return None
     sample = data.spread(_SAMPLE)
     middle = _SAMPLE // 2

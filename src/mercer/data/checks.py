@@ -51,7 +51,10 @@ def float_table(array: Any, what: str = "X") -> tuple[Array, int]:
 
 def row_index(idx: Rows) -> slice | Array:
     """Return what NumPy and SciPy index rows by; an empty list chooses no rows."""
-    return idx if isinstance(idx, slice) else np.asarray(idx, dtype=None if np.size(idx) else np.intp)
+    if isinstance(idx, slice):
+        return idx
+    found = np.asarray(idx)
+    return found if found.size else found.astype(np.intp)
 
 
 def bounded_index(idx: npt.ArrayLike, name: str, bound: int) -> npt.NDArray[np.intp]:

@@ -128,13 +128,12 @@ def c_svc_each(
     if least < largest == np.inf:
         raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
     soft = squared and largest < np.inf
-    ridge, most = (0.5 / C, np.full(y.size, np.inf)) if soft else (None, C)
-    positive = y > 0.0
+    ridge, end = (0.5 / C, np.inf * y) if soft else (None, C * y)
     whole = Problem(
         name="C-SVC, squared hinge" if soft else "C-SVC",
         linear=-y,
-        lower=np.where(positive, 0.0, -most),
-        upper=np.where(positive, most, 0.0),
+        lower=np.minimum(end, 0.0),
+        upper=np.maximum(end, 0.0),
         start=np.zeros(y.size),
         groups=np.zeros(y.size, dtype=np.int64) if bias else None,
         ridge=ridge,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,7 +83,7 @@ class Recipe(ABC):
     """Parameters that may be infinite."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for field in _fields_of(type(self)):
             value = getattr(self, field.name)
             if field.type == "bool":
                 good = isinstance(value, bool)
@@ -119,6 +120,7 @@ class Recipe(ABC):
         return {"type": self.machine} | asdict(self)
 
 
+_fields_of = cache(fields)
 _TINY = math.ulp(0.0)
 _RANGES = {
     "C": (_TINY, math.inf),

@@ -223,9 +223,7 @@ class _Several:
         done, n = 0, len(self.problems)
         while done < n and not self._is_over():
             before_it, ready = done, held.solve(self.gram, self._is_over)
-            while done < ready and not self._stopped.requested:
-                self._tell(done, partial(held.progress, done))
-                done += 1
+            done += self._tell_each(range(done, ready), held.progress)
             if ready == before_it:  # one is under way for longer
                 self._tell(done, partial(held.progress, done))
         finished = held.evaluate(self.gram)[:done]
@@ -249,9 +247,7 @@ class _Several:
 
         while done < len(numbers) and not self._is_over():
             ready = done + chosen.solve(self._is_over)
-            while done < ready and not self._stopped.requested:
-                self._tell(numbers[done], partial(progress, done))
-                done += 1
+            done += self._tell_each(range(done, ready), progress, numbers)
         finished = solved.finished()[:done]
         if len(numbers) == len(self.problems) and all(finished):
             over = self._why_over() if done < len(numbers) and not alone else None
@@ -289,6 +285,18 @@ class _Several:
     def _why_over(self) -> Status | None:
         late = out_of_time(self.limits, self._began, self._interruption)
         return Status.INTERRUPTED if late is None and self._stopped.requested else late
+
+    def _tell_each(
+        self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None
+    ) -> int:
+        """Tell somebody of those solved, until all is stopped; return of how many. Their `numbers` may be others."""
+        if self._callback is None:
+            return len(solved)
+        for told, k in enumerate(solved):
+            if self._stopped.requested:
+                return told
+            self._tell(k if numbers is None else numbers[k], partial(progress, k))
+        return len(solved)
 
     def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
         """Tell somebody how far a problem is, who may have it all stopped."""

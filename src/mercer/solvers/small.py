@@ -375,7 +375,7 @@ class Solved:
     def proved(self) -> npt.NDArray[np.bool_]:
         """Which of those begun are proved to be solved, once there are no more to come."""
         tol = self.limits.tol
-        if self.limits.tol_gap is not None:
+        if self.limits.tol_gap is not None or len(self.numbers) == 1:
             begun = len(self.numbers) if self.n_begun is None else self.n_begun
             optimal = (self.solution(number).status is Status.OPTIMAL for number in range(begun))
             return np.fromiter(optimal, dtype=np.bool_)
@@ -385,6 +385,13 @@ class Solved:
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem that has been solved, and its certificate."""
+        return self._only if len(self.problems) == 1 else self._solution(number)
+
+    @cached_property
+    def _only(self) -> Solution:
+        return self._solution(0)
+
+    def _solution(self, number: int) -> Solution:
         end, n_iter, n_values, seconds, longest, squares, largest, multiplier, primal, *conditions, _ = self.numbers[
             number
         ].tolist()
