@@ -921,6 +921,35 @@ def test_a_row_at_the_mean_has_no_direction():
         close(Gram(kernel, data).block(), K)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_function_cannot_change_a_sparse_table(dtype):
+    X, y = sp.csr_array(rows(20), dtype=dtype), np.arange(20) % 2
+    before = X.copy()
+
+    def careless(A, B):
+        A.data[:], B.data[:] = 0.0, 0.0
+        return np.eye(A.shape[0], B.shape[0])
+
+    machine = SVC(kernel=careless).fit(X, y)
+    np.testing.assert_array_equal(X.toarray(), before.toarray())
+    np.testing.assert_array_equal(machine.support_vectors_.toarray(), before.toarray()[machine.support_])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_function_gets_rows_in_double_precision_and_in_c_order(order):
+    def demanding(A, B):
+        for block in (A, B):
+            assert block.dtype == np.float64
+            assert block.flags.c_contiguous
+            assert block.flags.writeable
+        return A @ B.T
+
+    for dtype in (np.float32, np.float64):
+        X = np.asarray(rows(40), dtype=dtype, order=order)
+        machine = SVC(kernel=demanding, tol=1e-8).fit(X, np.arange(40) % 2)
+        machine.decision_function(X[::2])
+
+
 def test_a_function_cannot_change_the_table():
     X, y = rows(20), np.arange(20) % 2
     before = X.copy()

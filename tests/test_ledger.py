@@ -169,8 +169,21 @@ def test_moves_are_forgotten_where_they_would_take_too_much_memory_and_no_step_c
     assert kept is not None
     held = state.ledger.bytes_of_moves
     assert held >= 16 * sum(cols.size for cols, _ in state.ledger._moves)
+    assert held <= max(batch_smo._LEDGER_ARRAYS * state.beta.nbytes, batch_smo._LEDGER_SHARE * gram.room)
     monkeypatch.setattr(batch_smo, "_LEDGER_SHARE", held / 2 / gram.room)
+    monkeypatch.setattr(batch_smo, "_LEDGER_ARRAYS", 0)
     other, kept = finished(problem, gram)
     assert other.ledger is None
     assert kept is None
     np.testing.assert_array_equal(other.beta, state.beta)
+
+
+def test_a_small_memory_limit_leaves_room_for_what_is_noted_of_moves():
+    problem, X = problem_of("svc")
+    large = Gram(RBF(gamma=1.0), as_data(X))
+    least = Gram(RBF(gamma=1.0), as_data(X), memory_limit=0)
+    assert least.room == 0
+    (_, known), (state, kept) = finished(problem, large), finished(problem, least)
+    assert known is not None
+    assert kept is not None
+    assert state.ledger.bytes_of_moves <= 64 * problem.n

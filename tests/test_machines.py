@@ -589,3 +589,14 @@ def test_regressions_on_up_to_300_rows_end_at_the_limit_of_float64_whatever_tol_
         assert one.certificate_.kkt_violation <= 1e-9
         assert one.certificate_.verify().kkt_violation <= 1e-9
     np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=0, atol=1e-7)
+
+
+def test_beyond_300_rows_the_tolerance_ends_regressions():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(301, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=301)
+    for n, is_exact in ((300, True), (301, False)):
+        for machine in (SVR(), NuSVR()):
+            found = machine.set_params(tol=0.1).fit(X[:n], y[:n])
+            assert ("exact Newton steps at the end" in found.solution_.reason) == is_exact
+            assert (found.certificate_.kkt_violation <= 1e-9) == is_exact

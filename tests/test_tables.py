@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from mercer.io import tables
 from mercer.io.tables import LABEL, read_table
 from mercer.table import Table, TableError, as_table
 
@@ -40,6 +41,14 @@ def test_the_same_table_in_every_delimited_form(tmp_path, name, data):
     np.testing.assert_array_equal(table["x"], [1.5, -2.0])
     assert table["x"].dtype == np.float64
     assert table["y"].tolist() == ["a", "b"]
+
+
+def test_threads_that_read_hold_no_object_of_pythons(tmp_path, monkeypatch):
+    # One that is let go of when Python is at its end aborts the process.
+    read, sources = tables.pacsv.read_csv, []
+    monkeypatch.setattr(tables.pacsv, "read_csv", lambda source, *how: sources.append(source) or read(source, *how))
+    read_table(written(tmp_path, "t.csv", b"x,y\n1,a\n"))
+    assert [type(source) for source in sources] == [pa.BufferReader]
 
 
 def test_missing_cells(tmp_path):

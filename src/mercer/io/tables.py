@@ -98,7 +98,7 @@ def _delimited(path: Path, ending: str, text_columns: Collection[str]) -> Table:
         names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(header)]
         _check_header(path, names)
         arrow = pacsv.read_csv(
-            io.BytesIO(raw),
+            _held_by_arrow(raw),
             # one block, as pyarrow refuses a row that is longer than its block
             pacsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=len(raw)),
             pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
@@ -110,6 +110,14 @@ def _delimited(path: Path, ending: str, text_columns: Collection[str]) -> Table:
         raise TableError(f"{path} has column names only, and no rows")
     columns = (_text_or_numbers(arrow[name], name in text_columns, delimiter == ";") for name in names)
     return Table(tuple(names), tuple(columns))
+
+
+def _held_by_arrow(raw: bytes) -> pa.BufferReader:
+    """A copy that is no object of Python's: a thread of pyarrow's lets go of it, and if Python is at its end by then,
+    and it were one, the process would abort."""
+    copy = pa.BufferOutputStream()
+    copy.write(raw)
+    return pa.BufferReader(copy.getvalue())
 
 
 def _rows(raw: bytes, delimiter: str) -> Iterator[list[str]]:

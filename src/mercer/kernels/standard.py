@@ -335,11 +335,11 @@ def stored_rows(kernel: Kernel, rows: Data) -> Any:
     """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects.
 
     Numbers are in double precision, or values would have the rounding of single, which certificates do not know. They
-    are copies: a function that works in place would change the user's table. Read-only arrays would shut out
-    compiled functions, many of which refuse them.
+    are copies: a function that works in place would change the user's table. Read-only arrays, or arrays in any other
+    order than C, would shut out compiled functions, many of which refuse them.
     """
     if isinstance(rows, Dense):
-        return rows.array.astype(np.float64)
+        return rows.array.astype(np.float64, order="C")
     if isinstance(rows, CSR):
         return rows.matrix.astype(np.float64)
     if isinstance(rows, Structured):

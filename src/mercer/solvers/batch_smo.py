@@ -36,7 +36,7 @@ _SHRUNK = 0.9  # the share of active variables that shrinking must come below to
 _WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
 _LEAST_COLUMNS = 16  # of all rows in one call, where values are cheap
 _CALLS_IN_ONE = 8  # as many values in such a call as in so many others, for each packs all rows
-_LEDGER_SHARE = 1 / 8  # of the room, at most, for moves that have been made
+_LEDGER_SHARE, _LEDGER_ARRAYS = 1 / 8, 8  # of the room, or so many arrays of length n, at most, for moves made so far
 _MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
@@ -289,7 +289,8 @@ class BatchSMO(Solver[BatchState]):
         state.moved += squares
         if state.ledger is not None:
             state.ledger.move(cols, state.beta[cols], weights)
-            if state.ledger.bytes_of_moves > _LEDGER_SHARE * state.gram.room:
+            least = _LEDGER_ARRAYS * state.beta.nbytes
+            if state.ledger.bytes_of_moves > max(least, _LEDGER_SHARE * state.gram.room):
                 state.ledger = None  # who left is evaluated anew in the end
         if state.covers:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
