@@ -113,8 +113,10 @@ def _delimited(path: Path, ending: str, text_columns: Collection[str]) -> Table:
 
 
 def _held_by_arrow(raw: bytes) -> pa.BufferReader:
-    """A copy that is no object of Python's: a thread of pyarrow's lets go of it, and if Python is at its end by then,
-    and it were one, the process would abort."""
+    """A copy that is no object of Python's.
+
+    A thread of pyarrow's lets go of it: if Python were at its end by then, and it an object, the process would abort.
+    """
     copy = pa.BufferOutputStream()
     copy.write(raw)
     return pa.BufferReader(copy.getvalue())
