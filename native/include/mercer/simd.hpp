@@ -262,18 +262,55 @@ MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
                                          (reinterpret_cast<Int>(shifted) << Exponent<Real>::kSignificand));
 }
 
-// 2^t for t <= 0 or NaN; results below 2^kLeast are 0. The relative error is that of t times ln 2, and two
-// units of roundoff.
+// 2^t for t <= 0 or NaN; results below about 2^kLeast are 0. The relative error is that of t times ln 2, and two units
+// in the last place.
 #ifdef __AVX512F__
+// 2^(k/16) and 2^(k/32). Where kShift holds integers in the low bits of the significand, a sixteenth of it holds
+// sixteenths, and the lowest four bits are k: a table is looked up by a unit that has nothing else to do, and what is
+// left of t is so little that half of the terms will do.
+alignas(64) constexpr double kSixteenths[16] = {0x1p0,
+                                                0x1.0b5586cf9890fp0,
+                                                0x1.172b83c7d517bp0,
+                                                0x1.2387a6e756238p0,
+                                                0x1.306fe0a31b715p0,
+                                                0x1.3dea64c123422p0,
+                                                0x1.4bfdad5362a27p0,
+                                                0x1.5ab07dd485429p0,
+                                                0x1.6a09e667f3bcdp0,
+                                                0x1.7a11473eb0187p0,
+                                                0x1.8ace5422aa0dbp0,
+                                                0x1.9c49182a3f090p0,
+                                                0x1.ae89f995ad3adp0,
+                                                0x1.c199bdd85529cp0,
+                                                0x1.d5818dcfba487p0,
+                                                0x1.ea4afa2a490dap0};
+alignas(64) constexpr float kThirtySeconds[32] = {
+    0x1p0f,        0x1.059b0ep0f, 0x1.0b5586p0f, 0x1.11301ep0f, 0x1.172b84p0f, 0x1.1d4874p0f, 0x1.2387a6p0f,
+    0x1.29e9e0p0f, 0x1.306fe0p0f, 0x1.371a74p0f, 0x1.3dea64p0f, 0x1.44e086p0f, 0x1.4bfdaep0f, 0x1.5342b6p0f,
+    0x1.5ab07ep0f, 0x1.6247ecp0f, 0x1.6a09e6p0f, 0x1.71f75ep0f, 0x1.7a1148p0f, 0x1.82589ap0f, 0x1.8ace54p0f,
+    0x1.93737cp0f, 0x1.9c4918p0f, 0x1.a5503cp0f, 0x1.ae89fap0f, 0x1.b7f770p0f, 0x1.c199bep0f, 0x1.cb720ep0f,
+    0x1.d5818ep0f, 0x1.dfc974p0f, 0x1.ea4afap0f, 0x1.f50766p0f};
+
 MERCER_INLINE Vec exp2_nonpositive(Vec t) {
-    const Vec n = _mm512_maskz_roundscale_pd(0xff, t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __mmask8 counts = _mm512_cmp_pd_mask(t, fill(Exponent<double>::kLeast), _CMP_NLT_UQ);
-    return _mm512_maskz_scalef_pd(counts, power_of_two(t - n), n);
+    const Vec shifted = t + Exponent<double>::kShift / 16, n = shifted - Exponent<double>::kShift / 16, f = t - n;
+    const Vec power = _mm512_permutex2var_pd(_mm512_load_pd(kSixteenths), reinterpret_cast<__m512i>(shifted),
+                                             _mm512_load_pd(kSixteenths + 8));
+    Vec s = broadcast(0x1.430a994c1488fp-13);
+    s = s * f + 0x1.5d89be3a57b15p-10;
+    s = s * f + 0x1.3b2ab6fa97f9ap-7;
+    s = s * f + 0x1.c6b08d6e8a6acp-5;
+    s = s * f + 0x1.ebfbdff82c59dp-3;
+    s = s * f + 0x1.62e42fefa39fdp-1;
+    const __mmask8 counts = _mm512_cmp_pd_mask(n, fill(Exponent<double>::kLeast), _CMP_NLT_UQ);
+    return _mm512_maskz_scalef_pd(counts, power * (s * f) + power, n);  // which rounds n down
 }
 MERCER_INLINE VecOf<float> exp2_nonpositive(VecOf<float> t) {
-    const VecOf<float> n = _mm512_maskz_roundscale_ps(0xffff, t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __mmask16 counts = _mm512_cmp_ps_mask(t, fill(Exponent<float>::kLeast), _CMP_NLT_UQ);
-    return _mm512_maskz_scalef_ps(counts, power_of_two(t - n), n);
+    const VecOf<float> shifted = t + Exponent<float>::kShift / 32, n = shifted - Exponent<float>::kShift / 32;
+    const VecOf<float> f = t - n, s = f * 0x1.ebfd1cp-3f + 0x1.62e584p-1f;
+    const VecOf<float> power = _mm512_permutex2var_ps(
+        _mm512_load_ps(kThirtySeconds), reinterpret_cast<__m512i>(shifted), _mm512_load_ps(kThirtySeconds + 16));
+    const __mmask16 counts = _mm512_cmp_ps_mask(n, fill(Exponent<float>::kLeast), _CMP_NLT_UQ);
+    return _mm512_maskz_scalef_ps(counts, power * (s * f) + power, n);
 }
 #else
 template <class V>
