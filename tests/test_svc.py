@@ -23,6 +23,7 @@ import plain
 from cases import ISAS, KERNELS, blobs, laplacian
 from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
 from mercer.data import as_data
+from mercer.estimators import iterated
 from mercer.estimators.labels import check_labels
 from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed
 from mercer.solvers import Solution
@@ -954,6 +955,18 @@ def test_verbose_names_the_backend_the_solver_and_why(capsys):
     assert "batch SMO: n = 100 <= 2560: in native calls, all variables at once" in err
     assert "duality gap" in err
     assert "violation" not in err.split("batch SMO")[0]
+
+
+def test_verbose_says_now_and_then_how_far_a_long_fit_is(capsys, monkeypatch):
+    SVC(verbose=1).fit(*IRIS)
+    assert " step " not in capsys.readouterr().err  # it was over too soon
+    monkeypatch.setattr(iterated, "_PAUSE", 0.0)
+    SVC(verbose=1).fit(*IRIS)
+    assert capsys.readouterr().err.count(" step ") >= 3
+    seen = []
+    SVC(callback=seen.append).fit(*IRIS)
+    assert capsys.readouterr().err == ""
+    assert len(seen) == 3
 
 
 def test_more_verbose_shows_progress(capsys):

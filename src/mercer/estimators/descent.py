@@ -69,7 +69,7 @@ class GradientKernelSVC(Iterated, ByPairs):
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
     verbose : int, default=0
-        2 shows progress on stderr.
+        1 shows progress on stderr every five seconds, 2 all of it.
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
     probability : bool, default=False

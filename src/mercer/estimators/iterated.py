@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable
 
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.arguments import WHOLE, check_callback, check_number, check_seconds
 from mercer.solvers import Limits, Progress
+
+_PAUSE = 5.0  # seconds between two lines, unless more is asked for
 
 
 class Iterated:
@@ -34,13 +38,23 @@ class Iterated:
     def _listener(self) -> Callable[[Progress], object] | None:
         """What the solver reports to, where anybody listens."""
         check_callback(self.callback)
-        return self._report if self.verbose > 1 or self.callback is not None else None
+        return _Reporter(self.verbose, self.callback) if self.verbose or self.callback is not None else None
 
-    def _report(self, progress: Progress) -> object:
-        if self.verbose > 1:
+
+class _Reporter:
+    """Shows progress on stderr, as often as `verbose` says, and passes it on."""
+
+    def __init__(self, verbose: int, callback: Callable[[Progress], object] | None) -> None:
+        self._pause = 0.0 if verbose > 1 else _PAUSE if verbose else math.inf
+        self._callback, self._shown = callback, time.monotonic()
+
+    def __call__(self, progress: Progress) -> object:
+        now = time.monotonic()
+        if now - self._shown >= self._pause:
+            self._shown = now
             print(
                 f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
                 f"violation {progress.violation:.3g} (tolerance {progress.tol:g})",
                 file=sys.stderr,
             )
-        return None if self.callback is None else self.callback(progress)
+        return None if self._callback is None else self._callback(progress)

@@ -58,7 +58,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
     verbose : int, default=0
-        2 shows progress on stderr.
+        1 shows progress on stderr every five seconds, 2 all of it.
     callback : callable, optional
         Called about every 50 ms with a :class:`mercer.solvers.Progress`, whose `dual` is the objective; returning True
         stops the fit.

@@ -51,7 +51,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
     max_seconds : float, optional
         Wall-clock limit.
     verbose : int, default=0
-        2 shows progress on stderr.
+        1 shows progress on stderr every five seconds, 2 all of it.
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
 

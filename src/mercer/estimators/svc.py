@@ -64,7 +64,8 @@ class SVC(ChangesRows, MarginClassifier):
     class_weight : {"balanced"} or dict, optional
         Factors of C by class. "balanced" is n / (n_classes * n_k), in which rows count by their sample weights.
     verbose : int, default=False
-        1 says on stderr which solver and backend were chosen and why, and how it ended; 2 shows progress as well.
+        1 says on stderr which solver and backend were chosen and why, how far it is every five seconds, and how it
+        ended; 2 shows all progress.
     max_iter : int, default=-1
         Most steps of the solver on one machine; -1 for no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
