@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mercer import SVC
 from mercer.data import as_data
 from mercer.gram import Gram, Keep
 from mercer.kernels import RBF
@@ -94,6 +95,25 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     assert peak <= told + 20 * MEGABYTE  # that the system's allocator keeps
     assert told <= limit * MEGABYTE
     assert told <= 1.5 * peak + 8 * MEGABYTE
+
+
+@pytest.mark.parametrize("limit", [40, 60])
+def test_probabilities_keep_to_the_limit(limit):
+    settings = {"C": 1.0, "probability": True, "memory_limit": limit * MEGABYTE}
+    assert peak_of("SVC", 6000, 10, 0.3, **settings)[0] <= limit * MEGABYTE
+
+
+def test_several_machines_are_counted_and_a_limit_that_is_too_small_is_exceeded_aloud():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 3)), np.arange(3000) % 30  # 435 machines of 200 rows each
+    found = SVC(memory_limit=30 * MEGABYTE).fit(X, y)
+    assert 8 * 14 * (435 * 200 - 200) < found.certificate_.peak_memory_bytes < 30 * MEGABYTE
+    with pytest.warns(UserWarning, match=r"memory_limit=5,000,000 bytes is less than these rows need: .*1\d,") as told:
+        tight = SVC(memory_limit=5 * MEGABYTE).fit(X, y)
+    assert told[0].filename == __file__
+    least = SVC(memory_limit=0).fit(X, y)
+    for machine in (tight, least):
+        np.testing.assert_allclose(machine.decision_function(X), found.decision_function(X), atol=5e-3)
 
 
 SEARCH = """

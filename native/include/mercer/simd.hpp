@@ -265,9 +265,10 @@ MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
 // 2^t for t <= 0 or NaN; results below about 2^kLeast are 0. The relative error is that of t times ln 2, and two units
 // in the last place.
 #ifdef __AVX512F__
-// 2^(k/16) and 2^(k/32). Where kShift holds integers in the low bits of the significand, a sixteenth of it holds
-// sixteenths, and the lowest four bits are k: a table is looked up by a unit that has nothing else to do, and what is
-// left of t is so little that half of the terms will do.
+// 2^(k/16); 2^(k/32) in single precision, and by what share of itself that is more before it is rounded. Where kShift
+// holds integers in the low bits of the significand, a sixteenth of it holds sixteenths, and the lowest four bits are
+// k: tables are looked up by a unit that has little else to do, and what is left of t is so little that half of the
+// terms, or a third, will do.
 alignas(64) constexpr double kSixteenths[16] = {0x1p0,
                                                 0x1.0b5586cf9890fp0,
                                                 0x1.172b83c7d517bp0,
@@ -290,6 +291,38 @@ alignas(64) constexpr float kThirtySeconds[32] = {
     0x1.5ab07ep0f, 0x1.6247ecp0f, 0x1.6a09e6p0f, 0x1.71f75ep0f, 0x1.7a1148p0f, 0x1.82589ap0f, 0x1.8ace54p0f,
     0x1.93737cp0f, 0x1.9c4918p0f, 0x1.a5503cp0f, 0x1.ae89fap0f, 0x1.b7f770p0f, 0x1.c199bep0f, 0x1.cb720ep0f,
     0x1.d5818ep0f, 0x1.dfc974p0f, 0x1.ea4afap0f, 0x1.f50766p0f};
+alignas(64) constexpr float kRoundedOff[32] = {0,
+                                               -0x1.947414p-25f,
+                                               0x1.8d96d4p-25f,
+                                               -0x1.dda2fcp-25f,
+                                               -0x1.9c0c22p-27f,
+                                               -0x1.a2fbb2p-25f,
+                                               0x1.964904p-25f,
+                                               -0x1.2b0dbcp-25f,
+                                               0x1.125002p-25f,
+                                               -0x1.cde8cep-26f,
+                                               0x1.370be4p-25f,
+                                               0x1.336de2p-30f,
+                                               -0x1.0a3550p-25f,
+                                               -0x1.c541b4p-26f,
+                                               -0x1.00d8acp-27f,
+                                               -0x1.6cb284p-25f,
+                                               0x1.26055cp-26f,
+                                               0x1.8b2bb8p-26f,
+                                               -0x1.05cb44p-25f,
+                                               -0x1.1c2142p-26f,
+                                               0x1.67a1cap-28f,
+                                               -0x1.348e56p-25f,
+                                               0x1.a3b5e4p-28f,
+                                               -0x1.0b7ec8p-25f,
+                                               -0x1.f9c304p-27f,
+                                               -0x1.e4c886p-26f,
+                                               -0x1.6961b4p-28f,
+                                               -0x1.b5151ep-28f,
+                                               -0x1.a5217cp-28f,
+                                               -0x1.ab7132p-26f,
+                                               0x1.61428ep-28f,
+                                               -0x1.2ad5f8p-27f};
 
 MERCER_INLINE Vec exp2_nonpositive(Vec t) {
     const Vec shifted = t + Exponent<double>::kShift / 16, n = shifted - Exponent<double>::kShift / 16, f = t - n;
@@ -305,12 +338,15 @@ MERCER_INLINE Vec exp2_nonpositive(Vec t) {
     return _mm512_maskz_scalef_pd(counts, power * (s * f) + power, n);  // which rounds n down
 }
 MERCER_INLINE VecOf<float> exp2_nonpositive(VecOf<float> t) {
-    const VecOf<float> shifted = t + Exponent<float>::kShift / 32, n = shifted - Exponent<float>::kShift / 32;
-    const VecOf<float> f = t - n, s = f * 0x1.ebfd1cp-3f + 0x1.62e584p-1f;
-    const VecOf<float> power = _mm512_permutex2var_ps(
-        _mm512_load_ps(kThirtySeconds), reinterpret_cast<__m512i>(shifted), _mm512_load_ps(kThirtySeconds + 16));
+    const VecOf<float> shifted = t + Exponent<float>::kShift / 32, n = shifted - Exponent<float>::kShift / 32,
+                       f = t - n;
+    const auto k = reinterpret_cast<__m512i>(shifted);
+    const VecOf<float> power = _mm512_permutex2var_ps(_mm512_load_ps(kThirtySeconds), k,
+                                                      _mm512_load_ps(kThirtySeconds + 16)),
+                       off = _mm512_permutex2var_ps(_mm512_load_ps(kRoundedOff), k, _mm512_load_ps(kRoundedOff + 16));
+    const VecOf<float> s = f * 0x1.ebfd1cp-3f + 0x1.62e584p-1f;
     const __mmask16 counts = _mm512_cmp_ps_mask(n, fill(Exponent<float>::kLeast), _CMP_NLT_UQ);
-    return _mm512_maskz_scalef_ps(counts, power * (s * f) + power, n);
+    return _mm512_maskz_scalef_ps(counts, power * (s * f + off) + power, n);
 }
 #else
 template <class V>

@@ -320,6 +320,13 @@ class DualMachine(Iterated, KernelMachine):
             return
         if self.verbose:
             _say(str(self.certificate_))
+        if self.memory_limit and (peak := max(one.peak_memory_bytes for one in solutions)) > self.memory_limit:
+            warnings.warn(
+                f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit took {peak:,}, as "
+                "little as it could. Its result is as good as any. memory_limit=0 asks for that, without a warning.",
+                UserWarning,
+                stacklevel=depth,
+            )
         if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
             certificate = self.certificate_
             go_on = _GO_ON.get(certificate.status, "")

@@ -87,8 +87,9 @@ class SVC(ChangesRows, MarginClassifier):
     memory_limit : int, optional
         Bytes that everything beyond the input may take together: kept rows of the Gram matrix, the matrix of a working
         set, factors, other forms of the input, arrays of length n, and 16 MiB that the system's allocator keeps. The
-        least that a fit needs (a working set of 512 rows, some 10 MB) is taken in any case. Default 1 GiB, of which few
-        fits take a quarter. What is free has no say, for it would decide how a fit proceeds.
+        least that a fit needs (a working set of 512 rows, some 10 MB) is taken in any case, with a warning where that
+        is more, unless the limit is 0. Default 1 GiB, of which few fits take a quarter. What is free has no say, for it
+        would decide how a fit proceeds.
     warm_start : bool, default=False
         Whether `fit` goes on from the last solution, which must be of the same rows and labels.
     n_jobs : int, optional

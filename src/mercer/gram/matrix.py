@@ -92,6 +92,7 @@ class Gram:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
         self._store = Store(kernel, data, limit, keep, backend, reason)
         self._idx: IndexArray | None = None
+        self._beside = 0
 
     @property
     def n(self) -> int:
@@ -144,7 +145,7 @@ class Gram:
         For blocks of kernel values, factors, and rows kept by a solver. It does not depend on the number of threads,
         nor on what is free.
         """
-        return max(0, self._store.room - 8 * STATE_ARRAYS * self.n)
+        return max(0, self._store.room - self._beside - 8 * STATE_ARRAYS * self.n)
 
     @property
     def arena(self) -> Arena:
@@ -174,13 +175,13 @@ class Gram:
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that kept rows and the backend's panels took at a time, in this Gram matrix and all its views.
+        """Most bytes that kept rows, panels and what is :meth:`beside` took at a time, in this matrix and its views.
 
         Blocks are their owners' to count.
         """
         backend = self._store.backend
         scratch = backend.scratch_bytes + backend.n_threads * backend.thread_bytes
-        return self._store.kept.peak_bytes + scratch + self.data.copied_bytes
+        return self._store.kept.peak_bytes + scratch + self.data.copied_bytes + self._beside
 
     @property
     def roundoff(self) -> float:
@@ -232,9 +233,15 @@ class Gram:
         chosen = np.ascontiguousarray(idx, dtype=np.int64)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= self.n):
             raise IndexError(f"idx must lie between 0 and {self.n - 1}, got {chosen.min()} to {chosen.max()}.")
+        return self._view(chosen if self._idx is None else self._idx[chosen], self._beside)
+
+    def beside(self, n_bytes: int) -> Gram:
+        """Return the same beside so many bytes of somebody else's, which leave less :attr:`room`."""
+        return self._view(self._idx, self._beside + n_bytes)
+
+    def _view(self, idx: IndexArray | None, beside: int) -> Gram:
         view = object.__new__(Gram)
-        view._store = self._store
-        view._idx = chosen if self._idx is None else self._idx[chosen]
+        view._store, view._idx, view._beside = self._store, idx, beside
         return view
 
     @cached_property
@@ -248,9 +255,8 @@ class Gram:
         once, which = fold(self._idx, self.data.n)
         if once.size == self._idx.size:
             return None
-        view = object.__new__(Gram)
-        view._store, view.folded = self._store, None
-        view._idx = None if np.array_equal(once, np.arange(self.data.n)) else once
+        view = self._view(None if np.array_equal(once, np.arange(self.data.n)) else once, self._beside)
+        view.folded = None
         return view, which
 
     def with_repeats(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -61,7 +61,7 @@ class Passes:
         self.inverse = tableau.inverse()
         self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
         self.kept: Part | None = None  # of all others, where there is room
-        if 16 * tableau.basic.size * self.others.size <= gram.memory_limit // 4:
+        if 16 * tableau.basic.size * self.others.size <= gram.room // 4:
             self.kept = tableau.part(self.others)
         for piece in [self.others] if self.kept is not None else tableau.chunks(self.others):
             part = self.part(piece)
@@ -126,7 +126,7 @@ class Passes:
         Those whose bound does not prove that no other variable does are not found.
         """
         problem, tableau, f = self.problem, self.tableau, self.tableau.basic.size
-        if 24 * (f + 64) * (f + watched.size) > self.gram.memory_limit:
+        if 24 * (f + 64) * (f + watched.size) > self.gram.room:
             return  # each is refitted
         part = self.part(watched)
         universe = np.concatenate([tableau.basic, watched])
@@ -138,7 +138,7 @@ class Passes:
         partner = _partners(problem, self.beta)
         far = self.distance[rest].min(initial=np.inf)
         stiff = self.stiffness[rest].max(initial=0.0)
-        width = max(1, min(_BLOCK_BYTES, self.gram.memory_limit // 8) // (8 * max(1, universe.size)))
+        width = max(1, min(_BLOCK_BYTES, self.gram.room // 8) // (8 * max(1, universe.size)))
         for first in range(0, chosen.size, width):
             block = chosen[first : first + width]
             block = block[np.argsort(~self.is_basic[block], kind="stable")]
@@ -201,7 +201,7 @@ class _Rows:
 
     def add(self, places: IndexArray) -> None:
         """Keep the rows of variables at these places."""
-        limit = self.passes.gram.memory_limit
+        limit = self.passes.gram.room
         if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > limit // 2:
             self.slots[:], self.n_rows = -1, 0
             self.n_emptied += 1

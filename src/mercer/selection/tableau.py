@@ -135,7 +135,7 @@ class Tableau:
 
     def chunks(self, variables: IndexArray) -> list[IndexArray]:
         """Split variables so that kernel values between each piece and the basic ones take little memory."""
-        width = max(256, min(_CHUNK_BYTES, self.gram.memory_limit // 8) // (8 * max(1, self.basic.size)))
+        width = max(256, min(_CHUNK_BYTES, self.gram.room // 8) // (8 * max(1, self.basic.size)))
         return [variables[first : first + width] for first in range(0, variables.size, width)]
 
     def drift(self) -> FloatArray:

@@ -26,6 +26,8 @@ from mercer.solvers.sizes import WHOLE_PROBLEM, all_at_once, takes_everything
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
+_ARRAYS_OF_OTHERS = 14  # of all variables but those of the largest problem: what problems, points and products are
+
 
 def select_solver(
     problem: Problem, gram: Gram, before: Product | None = None
@@ -166,6 +168,9 @@ def solve_each(
         See :func:`solve`. The problem at which time ends, or Ctrl-C comes, stays where it is; those after it take no
         step.
     """
+    if len(problems) > 1:
+        others = problems.whole.n - int(problems.sizes.max())
+        gram = gram.beside(_ARRAYS_OF_OTHERS * problems.whole.start.itemsize * others)
     work = _Several(problems, gram, parts, pairs, limits or Limits(), callback, interruption)
     known = None if after is None else after.held
     in_turn = starts is None and (after is None or isinstance(known, HeldProblems))

@@ -105,7 +105,7 @@ class BatchSMO(Solver[BatchState]):
         state.begins_anew = start is None
         state.largest_diagonal = gram.largest_diagonal  # a ridge times its own move is about 1, and its rounding little
         state.reach = reach(problem, gram)
-        state.ends_exactly = state.takes_everything and problem.n <= exact_variables(problem)
+        state.ends_exactly = state.takes_everything and 0 < problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
         state.single = state.single and not (state.ends_exactly and state.reach < _MILD)  # which is over too soon
         if state.single and not state.takes_everything and gram.keeping_pays:
