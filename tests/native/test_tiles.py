@@ -361,6 +361,21 @@ def test_exp_in_single_precision(isa):
     np.testing.assert_array_equal(found, [0.0, 0.0, 0.0, 1.0, np.inf, np.inf, np.inf, np.nan])
 
 
+@every_isa
+@pytest.mark.parametrize("gamma", [1e-4, 0.003, 0.07, 1.3, 11.0])
+def test_exponentials_of_a_gaussian_are_as_close_as_their_exponents_allow(isa, gamma):
+    x = np.arange(1025)[:, None] / 16.0  # squares and their differences are exact in both precisions
+    exponent = gamma * x[:, 0] ** 2
+    expected = np.exp(-exponent)
+    for evaluate, unit, least in ((block, 2.0**-53, 2.0**-1018), (block_single, 2.0**-24, 2.0**-122)):
+        found = evaluate(isa, RBF(gamma=gamma).lower(), x, np.zeros((1, 1)))[:, 0].astype(np.float64)
+        known = expected >= least
+        assert (np.abs(found - expected) <= (4.0 + 3.0 * exponent) * unit * expected)[known].all()
+        assert (found[~known] <= 2.0 * least).all()
+        assert found[0] == 1.0
+        assert (np.diff(found) <= 0.0).all()
+
+
 # What the kernels' mathematics promise, to the bit.
 
 
