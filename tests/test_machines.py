@@ -600,3 +600,19 @@ def test_beyond_300_rows_the_tolerance_ends_regressions():
             found = machine.set_params(tol=0.1).fit(X[:n], y[:n])
             assert ("exact Newton steps at the end" in found.solution_.reason) == is_exact
             assert (found.certificate_.kkt_violation <= 1e-9) == is_exact
+
+
+def test_no_more_steps_than_asked_for_are_taken_where_single_precision_gives_way_to_double():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=300)
+    whole = SVR(C=100.0).fit(X, y)
+    assert "in single precision first" in whole.solution_.reason
+    n_iter = int(whole.n_iter_)
+    for least in (*range(n_iter - 40, n_iter), *np.linspace(1, n_iter - 40, 20).astype(int).tolist()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            cut = SVR(C=100.0, max_iter=least).fit(X, y)
+        assert cut.n_iter_ <= least
+        said, found = cut.certificate_, cut.certificate_.verify()
+        assert said.kkt_violation == pytest.approx(found.kkt_violation, rel=1e-6, abs=1e-9)

@@ -18,7 +18,7 @@ from mercer.evaluation import evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass import make_tasks, train
-from mercer.problems import Problems, c_svc, c_svc_each, nearest_points
+from mercer.problems import Problems, c_svc, c_svc_each, epsilon_svr, nearest_points
 from mercer.solvers import Interruption, Limits, auto, sizes, small, solve, solve_each
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
@@ -174,6 +174,19 @@ def test_a_problem_alone_asks_whether_to_stop(in_single):
     found = evaluate(problem, gram, left.beta)
     assert left.certificate.kkt_violation == pytest.approx(found.violation, abs=1e-9)
     assert left.certificate.dual == pytest.approx(found.dual, rel=1e-9)
+
+
+def test_who_stops_in_single_precision_does_not_go_on_in_double():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    problem = epsilon_svr(np.sin(X[:, 0]) + 0.3 * rng.normal(size=300), 100.0, 0.1)
+    gram = Gram(RBF(gamma=0.25), as_data(X)).restrict(problem.rows)
+    for stop, is_exact in ((lambda: True, False), (None, True)):
+        chosen = SmallProblems(gram, *alone(problem), Limits(), alone=True)
+        assert chosen.solve(stop) == 1
+        assert chosen.solved.finished() == [is_exact]
+        assert "in single precision first, exact Newton steps" in chosen.solved.solution(0).reason
+        assert (chosen.solved.solution(0).certificate.kkt_violation < 1e-9) == is_exact
 
 
 def test_what_is_too_hard_for_it_begins_anew(in_single):

@@ -3,6 +3,7 @@
 import pickle
 import signal
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -962,9 +963,14 @@ def test_verbose_names_the_backend_the_solver_and_why(capsys):
 def test_verbose_says_now_and_then_how_far_a_long_fit_is(capsys, monkeypatch):
     SVC(verbose=1).fit(*IRIS)
     assert " step " not in capsys.readouterr().err  # it was over too soon
-    monkeypatch.setattr(iterated, "_PAUSE", 0.0)
-    SVC(verbose=1).fit(*IRIS)
-    assert capsys.readouterr().err.count(" step ") >= 3
+    clock, seen = iter([0.0, 3.0, 6.0, 7.0]), []  # at the beginning, and at each of three machines
+    monkeypatch.setattr(iterated, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    SVC(verbose=1, callback=seen.append).fit(*IRIS)
+    said = [line for line in capsys.readouterr().err.splitlines() if " step " in line]
+    assert len(said) == 1
+    assert "machine 2 of 3" in said[0]
+    assert len(seen) == 3
+    monkeypatch.undo()
     seen = []
     SVC(callback=seen.append).fit(*IRIS)
     assert capsys.readouterr().err == ""

@@ -370,7 +370,7 @@ def test_exponentials_of_a_gaussian_are_as_close_as_their_exponents_allow(isa, g
     for evaluate, unit, least in ((block, 2.0**-53, 2.0**-1018), (block_single, 2.0**-24, 2.0**-122)):
         found = evaluate(isa, RBF(gamma=gamma).lower(), x, np.zeros((1, 1)))[:, 0].astype(np.float64)
         known = expected >= least
-        assert (np.abs(found - expected) <= (4.0 + 3.0 * exponent) * unit * expected)[known].all()
+        assert (np.abs(found - expected) <= (2.1 + 3.0 * exponent) * unit * expected)[known].all()
         assert (found[~known] <= 2.0 * least).all()
         assert found[0] == 1.0
         assert (np.diff(found) <= 0.0).all()

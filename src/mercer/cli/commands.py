@@ -92,8 +92,8 @@ def study_command(
 
     A test part is sealed first; kernel, gamma and C (for numbers epsilon too) are chosen on the rest by
     cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression) and nearest neighbours
-    go through the same protocol. Ctrl-C ends the search and goes on
-    with the best candidate so far; a second Ctrl-C ends everything.
+    go through the same protocol. Ctrl-C ends the search and goes on with the best candidate so far; before the search
+    has begun, and a second time, it ends everything.
     """
     with ended_by_ctrl_c():
         from mercer.cli.output import print_study

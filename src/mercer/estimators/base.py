@@ -322,8 +322,8 @@ class DualMachine(Iterated, KernelMachine):
             _say(str(self.certificate_))
         if self.memory_limit and (peak := max(one.peak_memory_bytes for one in solutions)) > self.memory_limit:
             warnings.warn(
-                f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit took {peak:,}, as "
-                "little as it could. Its result is as good as any. memory_limit=0 asks for that, without a warning.",
+                f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held {peak:,} at a "
+                "time. memory_limit=0 asks for as little as goes, without a warning.",
                 UserWarning,
                 stacklevel=depth,
             )

@@ -165,6 +165,8 @@ class SVC(ChangesRows, MarginClassifier):
         If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. The machine is usable.
     IndefiniteKernelWarning
         If the kernel is not positive semidefinite on the training rows, or not known to be.
+    UserWarning
+        If the fit held more than `memory_limit`, where one was given other than 0.
 
     Notes
     -----

@@ -26,7 +26,7 @@ from mercer.solvers.sizes import WHOLE_PROBLEM, all_at_once, takes_everything
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
-_ARRAYS_OF_OTHERS = 14  # of all variables but those of the largest problem: what problems, points and products are
+_ARRAYS_OF_OTHERS = 17  # of all variables but those of the largest problem: what problems, points and products are
 
 
 def select_solver(
@@ -246,13 +246,9 @@ class _Several:
         chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits, alone=alone)
         done, solved = 0, chosen.solved
 
-        def progress(k: int) -> Progress:
-            last = solved.solution(k).trace[-1]
-            return Progress(last.seconds, last.n_iter, last.violation, last.dual, self.limits.tol)
-
         while done < len(numbers) and not self._is_over():
             ready = done + chosen.solve(self._is_over)
-            done += self._tell_each(range(done, ready), progress, numbers)
+            done += self._tell_each(range(done, ready), solved.progress, numbers)
         finished = solved.finished()[:done]
         if len(numbers) == len(self.problems) and all(finished):
             over = self._why_over() if done < len(numbers) and not alone else None

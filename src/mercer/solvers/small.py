@@ -21,7 +21,7 @@ from mercer.kernels.base import finite
 from mercer.problems import Hinge, Problems
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
-from mercer.solvers.base import FloatArray, IndexArray
+from mercer.solvers.base import FloatArray, IndexArray, Progress
 from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.sizes import EXACT_PROBLEM, WHOLE_PROBLEM, exact_variables, reaches
@@ -382,6 +382,12 @@ class Solved:
         excess, rounding = self._column("excess"), self._rounding
         proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
         return proved
+
+    def progress(self, number: int) -> Progress:
+        """Return what there is to tell of a problem that has been solved."""
+        found = dict(zip(_COLUMNS, self.numbers[number].tolist(), strict=True))
+        violation, dual = max(0.0, found["excess"]), -0.5 * (found["quadratic"] + found["linear"])
+        return Progress(found["seconds"], int(found["n_iter"]), violation, dual, self.limits.tol)
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem that has been solved, and its certificate."""
