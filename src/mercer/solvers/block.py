@@ -20,7 +20,7 @@ from mercer._core import (
 )
 from mercer.problems import inner
 from mercer.solvers.batch_state import BatchState
-from mercer.solvers.sizes import exact_variables, factor_room, least_set
+from mercer.solvers.sizes import factor_room, least_set
 
 if TYPE_CHECKING:
     from mercer._core import Block
@@ -102,7 +102,7 @@ def _begin(
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
     # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
     many = _most_free(MANY_FREE, size, room, single=True) if single and state.holds_all else few
-    exact = size if problem.n <= exact_variables(problem) else EXACT_FREE
+    exact = size if state.ends_exactly else EXACT_FREE
     ends = everything and state.n_refreshes > 0  # single precision has left few changes to make
     limits = BlockLimits(
         tol=tol,
