@@ -118,7 +118,8 @@ def test_a_dense_svmlight_table_that_counts_from_one(mercer, tmp_path, task):
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 def test_fit_prints_a_certificate(mercer, table, kernel):
-    arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", "--gamma", "0.1", "--degree", "2", "--out", "m"]
+    own = {"linear": [], "poly": ["--gamma", "0.1", "--degree", "2"], "rbf": ["--gamma", "0.1"]}[kernel]
+    arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", *own, "--out", "m"]
     status, out, err = mercer("fit", "patients.csv", "--target", "outcome", *arguments)
     assert status == 0
     words = " ".join(out.split())
@@ -276,7 +277,9 @@ def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(merce
     fit = ("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m")
     status, out, err = mercer(*fit, "--max-seconds", "1e-9")
     assert status == 0
-    assert "The time limit was reached: the machine is usable, but not yet optimal." in " ".join(out.split())
+    assert "The time limit came before the optimum; the duality gap says how far off it may be." in " ".join(
+        out.split()
+    )
     assert "hint: give it more time with --max-seconds\n" in err
     assert "warm_start" not in out + err
     status, out, err = mercer(*fit, "--kernel", "linear", "--C", "1e9", "--tol", "1e-14", "--max-seconds", "20")
@@ -779,6 +782,22 @@ def test_fit_of_numbers(mercer, tmp_path):
     status, _, err = mercer("fit", "pay.csv", "--target", "site", "--epsilon", "0.2", "--out", "m")
     assert status == 2
     assert "--epsilon is for regression, and this is classification" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--kernel linear --gamma 0.1", "--gamma is for --kernel poly, rbf and sigmoid, and this is --kernel linear"),
+        ("--degree 2", "--degree is for --kernel poly, and this is --kernel rbf"),
+        ("--kernel linear --coef0 1", "--coef0 is for --kernel poly and sigmoid, and this is --kernel linear"),
+    ],
+)
+def test_an_option_of_another_kernel_is_an_error(mercer, tmp_path, options, message):
+    quantities(40).to_csv(tmp_path / "pay.csv", index=False)
+    status, _, err = mercer("fit", "pay.csv", "--target", "site", *options.split(), "--out", "m")
+    assert status == 2
+    assert message in err
+    assert not (tmp_path / "m").exists()
 
 
 def test_a_model_of_numbers_and_its_table_for_libsvm(mercer, tmp_path):

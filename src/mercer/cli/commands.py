@@ -197,7 +197,7 @@ def fit_command(
     if path.exists() and not path.is_file():
         raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
     truth = read_target(read, name, task)
-    _check_options(truth.task)
+    _check_options(parameters["kernel"], truth.task)
     _say_reading(truth)
     intake = take_in(read, truth, drop=drop, keep=keep, missing=missing)
     own = {"epsilon": epsilon} if truth.task == "regression" else {"multi_class": multi_class}
@@ -235,12 +235,24 @@ def fit_command(
     return INTERRUPTED if interrupted else 0
 
 
-def _check_options(task: str) -> None:
-    """An error for an option that means nothing for the task."""
+_OWN_OPTIONS = {
+    "gamma": ("--kernel poly, rbf and sigmoid", {"poly", "rbf", "sigmoid"}),
+    "degree": ("--kernel poly", {"poly"}),
+    "coef0": ("--kernel poly and sigmoid", {"poly", "sigmoid"}),
+    "epsilon": ("regression", {"regression"}),
+    "multi_class": ("classification", {"classification"}),
+}
+"""Options that not all kernels or tasks have: what they are for, in words and as `--kernel` or the task."""
+
+
+def _check_options(kernel: str, task: str) -> None:
+    """An error for an option that means nothing for the kernel or the task."""
     context = click.get_current_context()
-    option, wanted = ("epsilon", "regression") if task == "classification" else ("multi_class", "classification")
-    if context.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT:
-        raise click.UsageError(f"--{option.replace('_', '-')} is for {wanted}, and this is {task}", context)
+    for option, (wanted, whose) in _OWN_OPTIONS.items():
+        given = context.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT
+        if given and whose.isdisjoint({kernel, task}):
+            here = f"--kernel {kernel}" if wanted.startswith("--kernel") else task
+            raise click.UsageError(f"--{option.replace('_', '-')} is for {wanted}, and this is {here}", context)
 
 
 _WHAT_NEXT = {
