@@ -784,6 +784,21 @@ def test_fit_of_numbers(mercer, tmp_path):
     assert "--epsilon is for regression, and this is classification" in err
 
 
+def test_fit_with_probabilities(mercer, tmp_path):
+    frame = quantities(120)
+    frame.to_csv(tmp_path / "pay.csv", index=False)
+    assert mercer("fit", "pay.csv", "--target", "site", "--probability", "--out", "m")[0] == 0
+    _, out, _ = mercer("predict", "m", "pay.csv")
+    shares = pd.read_csv(io.StringIO(out)).filter(like="probability_")
+    assert shares.shape == (120, frame["site"].nunique())
+    np.testing.assert_allclose(shares, load_model("m").probabilities(read_table("pay.csv")))
+    status, _, err = mercer("fit", "pay.csv", "--target", "pay", "--probability", "--out", "m")
+    assert status == 2
+    assert "--probability is for classification, and this is regression" in err
+    joint = "--target", "site", "--probability", "--multi-class", "joint"
+    assert mercer("fit", "pay.csv", *joint, "--out", "m")[0] == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

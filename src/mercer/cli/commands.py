@@ -154,6 +154,7 @@ def study_command(
     show_default=True,
     help="Of several classes: a machine for each pair, one for each against the rest, or one for all.",
 )
+@click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too.")
 @click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @task_option
 @drop_option
@@ -167,6 +168,7 @@ def fit_command(
     gamma: str,
     epsilon: float,
     multi_class: str,
+    probability: bool,
     task: Any,
     drop: tuple[str, ...],
     keep: tuple[str, ...],
@@ -174,6 +176,8 @@ def fit_command(
     **parameters: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
+
+    With --probability it is calibrated by leave-one-out, and `mercer predict` adds a column for each class.
 
     Ctrl-C ends the training early: the machine so far is written, unless there is a file of that name already.
     """
@@ -198,9 +202,12 @@ def fit_command(
         raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
     truth = read_target(read, name, task)
     _check_options(parameters["kernel"], truth.task)
+    if probability and multi_class == "joint":
+        raise click.UsageError("--probability is for --multi-class ovo and ovr", click.get_current_context())
     _say_reading(truth)
     intake = take_in(read, truth, drop=drop, keep=keep, missing=missing)
-    own = {"epsilon": epsilon} if truth.task == "regression" else {"multi_class": multi_class}
+    of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
+    own = {"epsilon": epsilon} if truth.task == "regression" else of_classes
     kind = SVR if truth.task == "regression" else SVC
     with ConsoleProgress() as progress:
         progress(Progress("fit"))
@@ -241,6 +248,7 @@ _OWN_OPTIONS = {
     "coef0": ("--kernel poly and sigmoid", {"poly", "sigmoid"}),
     "epsilon": ("regression", {"regression"}),
     "multi_class": ("classification", {"classification"}),
+    "probability": ("classification", {"classification"}),
 }
 """Options that not all kernels or tasks have: what they are for, in words and as `--kernel` or the task."""
 
