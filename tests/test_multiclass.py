@@ -309,7 +309,7 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, by_python,
     kernel = RBF(gamma=0.5 / p)
     if by_python:
         monkeypatch.setattr(backends, "MAX_PROGRAM", 0)
-    machine = SVC(kernel=kernel, C=5.0, multi_class=scheme).fit(rows, labels)
+    machine = SVC(kernel=kernel, C=5.0, multi_class=scheme, n_jobs=2).fit(rows, labels)  # each thread has memory
     certificate = machine.certificate_
     assert certificate.status is Status.OPTIMAL
     if way == "large" and scheme != "joint" and not by_python:  # tiles are sooner than rows of the whole are written

@@ -187,11 +187,34 @@ struct Tables {
     double* prefixes;       // of 1 .. length - 1 letters, each table behind a row of zeros: K'_i of the paper
 };
 
+// One letter of the left string, for subsequences of one number of letters: the `first` are made of no shorter ones,
+// and the `last` are what is looked for. What is fused is said, for compilers would choose anew in each lane.
+template <bool small, bool first, bool last>
+void subsequence_level(const Tables& tables, const double* shorter, double* own, int64_t longest, Vec decay,
+                       Vec* total) {
+    Vec run[kVectors] = {};
+    for (int64_t j = 0; j < longest; ++j) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+            const int64_t at = j * kStrings + v * kLanes;
+            const Vec match = load_vector(tables.matches + at);
+            if constexpr (last) {
+                total[v] = first ? total[v] + match : multiply_add(match, load_vector(shorter + at), total[v]);
+            } else {
+                const Vec found = first ? match : match * load_vector(shorter + at);
+                run[v] = normal<small>(multiply_add(decay, run[v], found));
+                store(own + at, normal<small>(multiply_add(decay, load_vector(own + at), run[v])));
+            }
+        }
+    }
+}
+
 template <bool small>
 MERCER_INLINE void subsequence_row(const int32_t* text, int64_t text_length, int64_t length, double decay,
                                    const Tables& tables, const Group& group, double* out) {
     const int64_t table = (group.longest + 1) * kStrings;
     for (int64_t k = 0; k < (length - 1) * table; ++k) tables.prefixes[k] = 0.0;
+    const Vec fade = broadcast(decay);
     Vec total[kVectors] = {};
     for (int64_t i = 0; i < text_length; ++i) {
         const double letter = text[i];
@@ -201,21 +224,11 @@ MERCER_INLINE void subsequence_row(const int32_t* text, int64_t text_length, int
         for (int64_t level = length; level >= 1; --level) {
             const double* shorter = level > 1 ? tables.prefixes + (level - 2) * table : nullptr;  // shifted by a letter
             double* own = tables.prefixes + (level - 1) * table + kStrings;
-            Vec run[kVectors] = {};
-            for (int64_t j = 0; j < group.longest; ++j) {
-#pragma GCC unroll 8
-                for (int v = 0; v < kVectors; ++v) {
-                    const int64_t at = j * kStrings + v * kLanes;
-                    Vec found = load_vector(tables.matches + at);
-                    if (level > 1) found *= load_vector(shorter + at);
-                    if (level == length) {
-                        total[v] += found;
-                    } else {
-                        run[v] = normal<small>(decay * run[v] + found);
-                        store(own + at, normal<small>(decay * load_vector(own + at) + run[v]));
-                    }
-                }
-            }
+            const auto evaluate = level == length ? level == 1 ? &subsequence_level<small, true, true>
+                                                               : &subsequence_level<small, false, true>
+                                  : level == 1    ? &subsequence_level<small, true, false>
+                                                  : &subsequence_level<small, false, false>;
+            evaluate(tables, shorter, own, group.longest, fade, total);
         }
     }
     for (int lane = 0; lane < group.count; ++lane) out[group.at[lane]] = total[lane / kLanes][lane % kLanes];

@@ -109,7 +109,11 @@ class VariableTiles {
         return rows;
     }
 
-    int threads_for(int64_t n_values) const { return n_values > one_thread_values_ ? n_threads_ : 1; }
+    // As threads_that_pay in src/mercer/backends/threads.py.
+    int threads_for(int64_t n_values) const {
+        if (n_values <= one_thread_values_) return 1;
+        return static_cast<int>(std::min<int64_t>(n_threads_, 2 * n_values / std::max<int64_t>(1, one_thread_values_)));
+    }
 
     TileRequest between(const std::vector<int64_t>& left, const std::vector<int64_t>& right) const {
         TileRequest request = request_;

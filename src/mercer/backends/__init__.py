@@ -22,6 +22,7 @@ from mercer.backends.rounding import Sums, integers_reach, sq_distance_error
 from mercer.backends.sparse_form import SparseForm as SparseForm
 from mercer.backends.sparse_form import prevailing_values, sparse_form
 from mercer.backends.threads import n_threads as n_threads
+from mercer.backends.threads import threads_that_pay as threads_that_pay
 from mercer.data import Data, Dense, Precomputed
 from mercer.isa import select_isa
 from mercer.kernels import Kernel, stack_depth

@@ -47,6 +47,14 @@ def n_threads(n_jobs: int | None = None) -> int:
     return min(limit for limit in limits if limit > 0)
 
 
+def threads_that_pay(n_values: int, one_thread_values: int, n_threads: int) -> int:
+    """Return how many of so many threads pay for these kernel values: to wake each takes its time.
+
+    Where there are several, each has half of the values that one evaluates alone, at least.
+    """
+    return 1 if n_values <= one_thread_values else min(n_threads, 2 * n_values // max(1, one_thread_values))
+
+
 def _affinity() -> frozenset[int]:
     """Processors that the system lets this process use, where it says so."""
     return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()

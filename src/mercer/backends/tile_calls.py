@@ -11,7 +11,7 @@ from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
 from mercer.backends.base import Array, FloatArray, IndexArray, Tiles
-from mercer.backends.threads import n_threads
+from mercer.backends.threads import n_threads, threads_that_pay
 from mercer.isa import select_isa
 
 PANEL_BYTES = 4 << 20
@@ -100,7 +100,7 @@ class TileCalls:
         return Tiles(self.isa, self._kernel, table, self._centre, self._one_thread_values)
 
     def _threads_for(self, n_values: int) -> int:
-        return self.n_threads if n_values > self._one_thread_values else 1
+        return threads_that_pay(n_values, self._one_thread_values, self.n_threads)
 
 
 def symmetric_sum_bytes(n: int) -> int:

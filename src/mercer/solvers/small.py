@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
-from mercer.backends import Tiles
+from mercer.backends import Tiles, threads_that_pay
 from mercer.certificate import Certificate, Evidence, conclude, worst_status
 from mercer.evaluation import Conditions, Evaluation, conditions_of, relative_gap
 from mercer.gram import STATE_ARRAYS, Gram
@@ -207,7 +207,7 @@ class SmallProblems:
         pairs = self.solved.pairs
         if len(pairs) == 1:  # most of what is shared is evaluating its matrix
             n_values = self.solved.problems.whole.n**2
-            return self._gram.n_threads if n_values > tiles.one_thread_values else 1
+            return threads_that_pay(n_values, tiles.one_thread_values, self._gram.n_threads)
         one = 8 * (self._workspace(2) - self._workspace(1))
         room = (self._gram.room - 8 * self._shared_size) // max(1, one)
         return max(1, min(self._gram.n_threads, room))
