@@ -11,10 +11,11 @@
 namespace mercer {
 namespace {
 
-// Others begin anew where steps take longer than some 50 ms, where more variables change sides in Newton steps than
-// these, and where the first steps from 0 leave more than so many times the violation there.
+// Others begin anew where steps take longer than some 50 ms (from the second round on pair steps, for a factor is what
+// these rounds are for), where more variables change sides in Newton steps than these, and where the first steps from 0
+// leave more than so many times the violation there.
 constexpr double kMostWork = 1e8;
-constexpr int64_t kMostFree = 1024, kMostChanges = 200;
+constexpr int64_t kMostChanges = 200;
 constexpr double kAstray = 3.0;  // as in BatchSMO (solvers/block.py)
 constexpr int kRounds = 3;       // each from a true gradient; what rounding leaves then is for double precision
 constexpr double kEnd = 0.5;     // of the tolerance: rounding has its share, as it has for BatchSMO
@@ -69,7 +70,6 @@ class Single {
                                         limits_.stop,
                                         limits_.stop_context};
         BlockLimits ends = limits_of_round<float>(kEnd * limits_.tol, 0.0, p_.largest, true, drags_);
-        ends.most_free = ends.most_close = kMostFree;
         if (round > 0) ends.brief_free = size;
         if (starts_at_zero_ && round == 0) ends.astray = kAstray * violation();
         Block<float> steps(native_, block, ends);
@@ -82,13 +82,14 @@ class Single {
             const bool newton = steps.is_at_newton();
             steps.step(newton ? std::min(steps_left(), kMostChanges - steps.n_newton()) : steps_left());
             stopped = steps.is_stopped() || (limits_.stop != nullptr && limits_.stop(limits_.stop_context));
-            too_hard = steps.n_newton() >= kMostChanges || work_ + steps.work() >= kMostWork;
+            const auto pairs = static_cast<double>((steps.n_iter() - steps.n_newton()) * size);
+            too_hard = steps.n_newton() >= kMostChanges || (round == 0 ? steps.work() : pairs) >= kMostWork;
         }
         too_hard = steps.is_astray() || (too_hard && !steps.is_finished());
         if (!steps.is_finished() || too_hard || stopped || steps_left() == 0) result_.end = BlockEnd::limit;
         // From such a point others take longer than from where these steps began.
         if (too_hard && !stopped && limits_.max_iter < 0) std::copy(start_.begin(), start_.end(), p_.beta);
-        work_ += steps.work(), drags_ = steps.drags();
+        drags_ = steps.drags();
         result_.n_iter += steps.n_iter();
         result_.newton_free = std::max(result_.newton_free, steps.newton_free());
     }
@@ -132,7 +133,6 @@ class Single {
     float* matrix_;
     std::vector<double> start_, gradient_;
     MachineEnd result_{BlockEnd::solved, 0, 0};
-    double work_ = 0.0;
     bool drags_ = false, starts_at_zero_ = false;
 };
 

@@ -69,6 +69,7 @@ class BatchState(State):
     largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
+    true_violation: float = math.inf  # by the last true gradient
     n_free: int = 0  # of the active variables
     holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether pair steps have given way to Newton steps
