@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test check test-slow bench bench-search bench-loo bench-full docs asan tsan wheel dev format clean
+.PHONY: demo test check test-slow bench bench-search bench-loo bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -74,6 +74,10 @@ tsan: .venv-tsan/.mercer .venv-tsan/.tools
 	OPENBLAS_NUM_THREADS=1 .venv-tsan/bin/python -m pytest --capture=sys $(THREADED) \
 	    -k "thread or kept_rows or many_variables"
 
+# The vector code of processors that have neither SSE2 nor anything that is chosen at run time.
+generic: .venv-generic/.mercer .venv-generic/.tools
+	.venv-generic/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal tests/native
+
 # For quick iteration: compiles only what changed, and lets the environment import straight from src/.
 dev: $(VENV)/.tools $(VENV)/.build
 	@rm -f $(VENV)/.mercer
@@ -85,7 +89,7 @@ dev: $(VENV)/.tools $(VENV)/.build
 	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
 
 clean:
-	rm -rf build .venv .venv-bench .venv-asan .venv-tsan src/mercer/*.so
+	rm -rf build .venv .venv-bench .venv-asan .venv-tsan .venv-generic src/mercer/*.so
 
 # Environments. Each stamp stands for one thing that was installed; an environment that exists already is adopted.
 %/.pip:
@@ -102,6 +106,7 @@ clean:
 	@touch $@
 
 .venv-asan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
+.venv-generic/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_GENERIC=ON
 .venv-tsan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
 
 %/.tools: pyproject.toml | %/.pip

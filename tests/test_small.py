@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cases import blobs, hostile_tables
 from mercer import SVC, NuSVC
+from mercer._core import BLOCK_LIMIT
 from mercer.data import as_data
 from mercer.evaluation import evaluate
 from mercer.gram import STATE_ARRAYS, Gram
@@ -187,6 +188,38 @@ def test_who_stops_in_single_precision_does_not_go_on_in_double():
         assert chosen.solved.finished() == [is_exact]
         assert "in single precision first, exact Newton steps" in chosen.solved.solution(0).reason
         assert (chosen.solved.solution(0).certificate.kkt_violation < 1e-9) == is_exact
+
+
+def test_an_exact_problem_that_ran_out_of_work_goes_on_elsewhere():
+    X, y = blobs(100)
+    chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 1.0)), Limits(), alone=True)
+    assert chosen.solve() == 1
+    assert chosen.solved.numbers[0, 0] != BLOCK_LIMIT
+    chosen.solved.numbers[0, 0] = BLOCK_LIMIT
+    assert chosen.solved.proved.all()  # to the tolerance, and yet not to the limit of float64
+    assert chosen.solved.finished() == [False]
+
+
+def test_progress_is_told_as_it_is_certified():
+    X, y = blobs(100)
+    chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 1.0)), Limits(), alone=True)
+    assert chosen.solve() == 1
+    told, certificate = chosen.solved.progress(0), chosen.solved.solution(0).certificate
+    assert told.dual == pytest.approx(certificate.dual, rel=1e-12)
+    assert told.dual > 0.0
+    assert (told.n_iter, told.violation) == (certificate.n_iter, certificate.kkt_violation)
+
+
+def test_more_digits_cost_no_second_beginning(in_single):
+    X, y = blobs(1500, 20, distance=0.1)
+    at_first, in_the_end = (
+        solve(c_svc(y, 100.0), Gram(RBF(gamma=0.05), as_data(X)), limits=Limits(tol=tol)) for tol in (1e-3, 1e-7)
+    )
+    assert "in single precision first" in in_the_end.reason
+    assert in_the_end.status is Status.OPTIMAL
+    assert at_first.certificate.n_free > 1024  # whose Newton steps are dear
+    assert at_first.n_iter < in_the_end.n_iter < 2.5 * at_first.n_iter
+    assert in_the_end.n_kernel_values < 3 * 1500**2  # nobody began anew
 
 
 def test_what_is_too_hard_for_it_begins_anew(in_single):

@@ -136,6 +136,31 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
     assert by_smaller_steps < 0.7 * (_newton_steps(blocks) - by_smaller_steps)
 
 
+def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch):
+    """Each true gradient leaves a small share of the violation before; in double precision steps would be by pairs."""
+    X, y = blobs(900, distance=0.3)
+    seen = []
+    refresh = BatchSMO.refresh
+
+    def watched(self, state, gradient, tol):
+        refresh(self, state, gradient, tol)
+        seen.append((state.single, state.true_violation))
+
+    monkeypatch.setattr(BatchSMO, "refresh", watched)
+    ends = []
+    for most in (10, 900):
+        monkeypatch.setattr(batch_smo, "MANY_FREE_PRECISE", most)
+        seen.clear()
+        solution = solved(X, y, 1000.0, RBF(gamma=1.0), Limits(tol=1e-8))
+        assert solution.status is Status.OPTIMAL
+        singles, violations = zip(*seen, strict=True)
+        assert singles[0]
+        for at in range(1, len(seen)):
+            assert singles[at] == (singles[at - 1] and most == 10 and violations[at] <= 0.75 * violations[at - 1])
+        ends.append(singles[1:2])
+    assert ends == [(True,), (False,)]
+
+
 def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1000, 4))

@@ -12,6 +12,7 @@ constexpr int64_t kBrief = 10;          // where Newton steps come anyway: one p
 // Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16, or a factor in single
 // precision, and who comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
 constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
+constexpr double kLate = 8.0;         // times as much where that many free variables may not be those of the end
 constexpr double kKnownToDrag = 4.0;  // and this much less once they have cost that much in vain
 constexpr double kNoise = 0x1p-23;    // of a gradient in single precision, relative to the change's length
 constexpr double kNewtonWork = 1e8;   // multiplications in one call of Newton steps in double precision
@@ -65,7 +66,7 @@ void Block<Real>::pair_steps(int64_t most) {
 template <class Real>
 void Block<Real>::end_pairs(BlockEnd end) {
     exact_ = !kSingle && n_free_ <= limits_.exact_free;
-    if (limits_.convex && (exact_ || end == BlockEnd::limit) && n_free_ <= most_free()) {
+    if (limits_.convex && (exact_ || end == BlockEnd::limit) && n_free_ <= most_ever()) {
         newton_tol_ = exact_ ? rounding() : limits_.newton_tol;
         phase_ = Phase::newton;
     } else {
@@ -75,7 +76,7 @@ void Block<Real>::end_pairs(BlockEnd end) {
 
 template <class Real>
 void Block<Real>::newton_steps(int64_t most) {
-    if (newton_calls_ == kNewtonCalls || n_free_ > most_free() || most <= 0) return end_round(BlockEnd::limit);
+    if (newton_calls_ == kNewtonCalls || n_free_ > most_ever() || most <= 0) return end_round(BlockEnd::limit);
     ++newton_calls_;
     const auto free = static_cast<double>(n_free_);
     const double one = 4.0 * free * free + free * static_cast<double>(p_.size) + 1.0;
@@ -126,16 +127,22 @@ int64_t Block<Real>::most_free() const {
     return violation_ <= limits_.close ? limits_.most_close : limits_.most_free;
 }
 
+template <class Real>
+int64_t Block<Real>::most_ever() const {
+    return std::max(most_free(), limits_.most_late);
+}
+
 // How many pair steps to make before Newton steps.
 template <class Real>
 int64_t Block<Real>::patience() const {
     const int64_t size = std::max<int64_t>(1, p_.size);
     const bool ends = limits_.brief_free >= 0;
-    if (n_free_ > most_free() || !(kSingle || limits_.drags || ends)) return kPatientSteps * size + 2000;
+    if (n_free_ > most_ever() || !(kSingle || limits_.drags || ends)) return kPatientSteps * size + 2000;
     if (limits_.drags && n_free_ <= limits_.brief_free) return 1 + size / kBrief;
     const auto free = static_cast<double>(n_free_);
     double cost = free * free * free / (n_free_ <= kFewFree ? kInverse : kFactor);
     if (kSingle && n_free_ <= kFewFree) cost = std::min(cost, kChanges * free * free);
+    if (n_free_ > most_free()) cost *= kLate;
     return kSteps * size +
            static_cast<int64_t>(cost / ((limits_.drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
 }

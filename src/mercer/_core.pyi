@@ -264,6 +264,7 @@ class BlockLimits:
         most_free: int,
         most_close: int,
         close: float,
+        most_late: int,
         exact_free: int,
         brief_free: int,
         astray: float,

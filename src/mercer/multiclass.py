@@ -16,7 +16,7 @@ from mercer.certificate import Certificate
 from mercer.class_pairs import against_later, class_pairs, place_among_others
 from mercer.coefficients import Coefficients, PairCoefficients, table_of
 from mercer.gram import Gram
-from mercer.problems import Problems, c_svc_each, joint
+from mercer.problems import Problems, c_svc_each, divisor, joint
 from mercer.solution import Solutions
 from mercer.solvers import Interruption, Limits, solve_each
 from mercer.solvers.base import Callback
@@ -358,8 +358,13 @@ def train(
 def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
     """What to divide each machine by: its margin, or 1 where rounding cannot tell that from 0."""
     found = np.array([margin(solution.multipliers) for solution in solutions])
-    doubt = np.array([0.0 if s.certified is None else 2.0 * s.certified.rounding for s in solutions])
-    empty = ~(found > doubt)
+    divisors = np.array(
+        [
+            divisor(width, 0.0 if one.certified is None else one.certified.rounding)
+            for width, one in zip(found.tolist(), solutions, strict=True)
+        ]
+    )
+    empty = divisors != found
     if empty.any():
         warnings.warn(
             f"the margin rho of {np.count_nonzero(empty)} of {found.size} machines is 0, so that they separate "
@@ -367,7 +372,7 @@ def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
             ConvergenceWarning,
             stacklevel=5,
         )
-    return np.where(empty, 1.0, found)
+    return divisors
 
 
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:

@@ -27,6 +27,7 @@ def limits(**changed):
         "most_free": 2048,
         "most_close": 2048,
         "close": INFINITY,
+        "most_late": -1,
         "exact_free": -1,
         "brief_free": -1,
         "astray": INFINITY,
@@ -142,6 +143,19 @@ def test_more_may_be_free_in_newton_steps_where_the_violation_is_small(dtype):
     assert 60 < near.newton_free <= 300
     assert far.newton_free <= 60 < far.n_free
     assert far.n_newton == 0
+
+
+def test_more_may_be_free_in_newton_steps_once_pair_steps_have_cost_several_times_as_much():
+    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    how = {"tol": 1e-5, "newton_tol": 1e-5, "drags": True}
+    soon, late, never = (
+        whole.finish(whole.begin(most_free=few, most_close=few, most_late=most, **how))
+        for few, most in ((300, -1), (20, 300), (20, -1))
+    )
+    assert never.n_newton == 0
+    assert late.newton_free > 20
+    pairs = [block.n_iter - block.n_newton for block in (soon, late, never)]
+    assert pairs[0] < pairs[1] < pairs[2]
 
 
 def test_newton_steps_come_where_pair_steps_drag_on_and_are_remembered():

@@ -376,6 +376,19 @@ def test_exponentials_of_a_gaussian_are_as_close_as_their_exponents_allow(isa, g
         assert (np.diff(found) <= 0.0).all()
 
 
+@every_isa
+def test_the_gaussian_of_no_number_is_none(isa):
+    x = rows(40, 3)
+    x[7, 1], x[19, 0] = np.nan, np.inf
+    for evaluate in (block, block_single):
+        K = evaluate(isa, RBF(gamma=0.5).lower(), x, x)
+        assert np.isnan(K[7]).all()
+        assert np.isnan(K[:, 7]).all()
+        assert np.isnan(K[19, 19])
+        fine = np.delete(np.arange(40), [7, 19])
+        assert np.isfinite(K[np.ix_(fine, fine)]).all()
+
+
 # What the kernels' mathematics promise, to the bit.
 
 

@@ -27,6 +27,7 @@ struct BlockLimits {
     int64_t most_free;       // Newton steps are tried with so many free variables at most
     int64_t most_close;      // or with so many, once the violation is at most `close`
     double close = kInfinity;
+    int64_t most_late = -1;   // or with so many, once pair steps have cost several times as much as these would
     int64_t exact_free = -1;  // in double precision and with so few free, Newton steps go on to its limit; -1: never
     // Not -1 where few changes are expected: pair steps in double precision, too, may cost what Newton steps would; and
     // where they have given way before and so few are free, there is one for ten variables.
@@ -106,6 +107,7 @@ class Block final : public AnyBlock {
     void fetch_all() const;
     int64_t count_free() const;
     int64_t most_free() const;
+    int64_t most_ever() const;
     int64_t patience() const;
     double noise() const;
     double rounding() const;

@@ -369,7 +369,11 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int) -> Look:
 
 def _norm_bound(G: FloatArray) -> float:
     """A bound on the absolute eigenvalues."""
-    return min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
+    largest = float(np.abs(G).max())
+    if largest == 0.0:
+        return 0.0
+    G = G / largest  # the squares of small numbers would be 0
+    return largest * min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
 
 
 def _witness(look: Look, points: Data) -> Witness:

@@ -20,7 +20,7 @@ from mercer.kernels import Kernel
 from mercer.machines.certificate import LossCertificate
 from mercer.machines.certificate import combine as combine_losses
 from mercer.outcome import Outcome, PartTask
-from mercer.problems import Problem
+from mercer.problems import Problem, divisor
 from mercer.recipes import DualRecipe, Point, Recipe
 from mercer.selection.sealed import Seal
 from mercer.table import Table, TableWarning
@@ -58,8 +58,7 @@ class Part:
     @property
     def divisor(self) -> float:
         """What decision values are divided by so that margins are held against 1: rho of NuSVC, where there is one."""
-        found = self.half_width
-        return found if found is not None and found > 2.0 * self.certificate.rounding else 1.0
+        return 1.0 if self.half_width is None else divisor(self.half_width, self.certificate.rounding)
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,6 +225,7 @@ def largest_nu(one: float, other: float) -> float:
 
 
 _ROUNDED = 1e-12  # of a sum of weights
+_LEAST_WIDTH = float(np.finfo(np.float64).tiny)
 
 
 def half_width(multipliers: FloatArray) -> float:
@@ -235,6 +236,19 @@ def half_width(multipliers: FloatArray) -> float:
     multipliers : ndarray of shape (2,)
     """
     return 0.5 * float(multipliers[1] - multipliers[0])
+
+
+def divisor(width: float, rounding: float) -> float:
+    """Return what to divide a machine by so that this half width becomes 1: itself, or 1 where it is as good as 0.
+
+    Parameters
+    ----------
+    width : float
+        See :func:`half_width`.
+    rounding : float
+        How far decision values may be off: it is 0 where that hides it, and where no number is its reciprocal.
+    """
+    return width if width > max(2.0 * rounding, _LEAST_WIDTH) else 1.0
 
 
 def nearest_points(y: npt.ArrayLike) -> Problem:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import INNER_SHARE, Survey, add_at, combine_rows, without
+from mercer._core import INNER_SHARE, MANY_FREE_PRECISE, Survey, add_at, combine_rows, without
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems, inner
 from mercer.settled import Kept, Plan
@@ -38,7 +38,7 @@ _LEAST_COLUMNS = 16  # of all rows in one call, where values are cheap
 _CALLS_IN_ONE = 8  # as many values in such a call as in so many others, for each packs all rows
 _LEDGER_SHARE, _LEDGER_ARRAYS = 1 / 8, 8  # of the room, or so many arrays of length n, at most, for moves made so far
 _MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
-_REFINES = 0.25  # of the violation, at most, is what single precision leaves from one true gradient to the next
+_REFINES = 0.75  # of the violation, at most, is what single precision leaves from one true gradient to the next
 _THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
 _CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
 _AGREED = 0.8  # of what the part's solution gains on its start: the least that its rule must gain there
@@ -144,8 +144,11 @@ class BatchSMO(Solver[BatchState]):
         state.finished = False
         state.gradient[:] = gradient
         last, state.true_violation = state.true_violation, _violation_of(state, np.arange(state.problem.n))
-        refines = state.n_refreshes + 1 < REFRESHES or state.true_violation <= _REFINES * last
-        state.go_on_from(gradient, single=state.single and refines)
+        # Where many are free, steps in double precision would be pair steps.
+        p, beta = state.problem, state.beta
+        many = bool(np.count_nonzero((p.lower < beta) & (beta < p.upper)) > MANY_FREE_PRECISE)
+        goes_on = state.n_refreshes + 1 < REFRESHES or (many and state.true_violation <= _REFINES * last)
+        state.go_on_from(gradient, single=state.single and goes_on)
         state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> Kept | None:

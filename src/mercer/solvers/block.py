@@ -114,6 +114,7 @@ def _begin(
         most_free=few,
         most_close=many,
         close=state.at_zero,
+        most_late=_most_free(MANY_FREE, size, room, single=True) if single else -1,
         exact_free=exact if everything and not single else -1,
         brief_free=-1 if not ends else size if single else EXACT_FREE,
         astray=astray,
