@@ -158,7 +158,7 @@ def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep)
     assert one.room == many.room
     kept = 8 * one.n * one._store.kept.capacity
     assert kept + one.room + one.peak_bytes <= max(limit * MEGABYTE, one.peak_bytes)
-    largest = working_sets(one, one.n)[-1]
+    largest = working_sets(one)[-1]
     assert largest == 512 or 8 * largest**2 <= one.room // 2
     cache = RowCache(one)
     for _ in cache.accumulate(np.zeros(one.n), np.arange(600), np.ones(600), None):

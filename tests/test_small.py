@@ -251,7 +251,7 @@ def test_what_the_question_raises_is_raised(in_single):
 def test_the_memory_of_newton_steps_counts():
     X, y = blobs(900, distance=0.5)
     gram = Gram(RBF(gamma=2.0), as_data(X))
-    solution = solve(c_svc(y, 200.0), gram)
+    solution = solve(c_svc(y, 60.0), gram)
     assert "in single precision first" in solution.reason
     rest = gram.peak_bytes + gram.arena.nbytes + STATE_ARRAYS * solution.beta.nbytes
     taken = solution.certificate.peak_memory_bytes - rest

@@ -116,7 +116,7 @@ class BatchSMO(Solver[BatchState]):
         has_rows = state.cache is not None
         soft = not problem.start.any() and state.reach < _MILD and not gram.values_are_dear
         state.share = _SHARE_OF_SOFT if soft else _SHARE
-        asked = gram, problem.n_rows, state.reach
+        asked = gram, state.reach
         state.sizes = working_sets(*asked, beside_rows=has_rows), working_sets(*asked, single=False)
         if not state.takes_everything:
             state.ledger = Ledger(state.values, state.rows, beta)

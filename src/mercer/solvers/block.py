@@ -98,7 +98,7 @@ def _begin(
 ) -> Block:
     problem, single, everything = state.problem, matrix.dtype == np.float32, state.takes_everything
     size = chosen.size
-    room = factor_room(state.gram, problem.n_rows, state.reach, state.matrix_bytes, single=single)
+    room = factor_room(state.gram, state.reach, state.matrix_bytes, single=single)
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
     # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
     many = _most_free(MANY_FREE, size, room, single=True) if single and state.holds_all else few

@@ -180,7 +180,7 @@ class JointRows(Solver[JointState]):
         beta, _ = state.rows
         free = np.count_nonzero(beta < state.problem.by_output(state.problem.upper), axis=1) > 1
         wanted = max(1.25 * np.count_nonzero(free) + 256, min(state.gram.n / _SHARE, _ENOUGH))
-        sizes = working_sets(state.gram, state.gram.n)
+        sizes = working_sets(state.gram)
         size = min(state.gram.n, next((s for s in sizes if s >= wanted), sizes[-1]))
         urgency = violations.copy()
         kept = state.previous[free[state.previous]]

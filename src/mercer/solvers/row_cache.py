@@ -38,7 +38,7 @@ class RowCache:
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
-        spare = _SPARE_BYTES_OF_MANY if gram.n > MANY_ROWS else _SPARE_BYTES
+        spare = _SPARE_BYTES_OF_MANY if gram.data.n > MANY_ROWS else _SPARE_BYTES
         limit = min(gram.room // 2, spare + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
         self._extent = Extent()

@@ -20,7 +20,7 @@ EXACT_PROBLEM = 300
 """Up to this many rows Newton steps go on to the limit of float64, whatever the tolerance."""
 
 MANY_ROWS = 20_000
-"""Beyond so many rows a fit takes less than it might: 450 MB and twice the input for 50,000, soft margins 150 MB."""
+"""Of tables with more rows a fit takes less than it might: 450 MB and twice the input for 50,000, soft margins 150."""
 
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
 _EVERYTHING = 8000  # variables at most whose matrix is a working set's, where most will move: 256 MB
@@ -30,28 +30,28 @@ _SOFT_BYTES = 134_000_000  # of many rows with a soft margin: for a matrix, and 
 
 
 def working_sets(
-    gram: Gram, n_rows: int, reach_of_one: float = math.inf, *, beside_rows: bool = False, single: bool = True
+    gram: Gram, reach_of_one: float = math.inf, *, beside_rows: bool = False, single: bool = True
 ) -> tuple[int, ...]:
-    """Return the sizes of working sets for so many rows, of a machine whose C k(x, x) is `reach_of_one`; one at least.
+    """Return the sizes of working sets of a machine whose C k(x, x) is `reach_of_one`; one at least.
 
     Their matrix in double precision takes half of the room. In single precision it takes a quarter; half is for rows
     that are kept then, and a quarter for the factor of the free variables. In double precision that has the other half.
-    Of many rows they are smaller still, most so with a soft margin, where rows are kept beside them (`beside_rows`) or
-    their matrix is in double precision.
+    Of tables with many rows they are smaller still, however few a machine has of these: most so with a soft margin,
+    where rows are kept beside them (`beside_rows`) or their matrix is in double precision.
     """
     most = _WORKING_SETS[-1]
-    if n_rows > MANY_ROWS:
+    if gram.data.n > MANY_ROWS:
         soft = _OF_MANY_SOFT if single and not beside_rows else _OF_MANY_SOFT_LARGE
         most = soft if reach_of_one <= _SOFT else _OF_MANY
     return tuple(min(size, most) for size in _WORKING_SETS if _fits(gram, size)) or _WORKING_SETS[:1]
 
 
-def factor_room(gram: Gram, n_rows: int, reach_of_one: float, matrix_bytes: int, *, single: bool) -> int:
+def factor_room(gram: Gram, reach_of_one: float, matrix_bytes: int, *, single: bool) -> int:
     """Return the bytes that Newton steps may take beside the matrix of a working set.
 
     Parameters
     ----------
-    gram, n_rows, reach_of_one
+    gram, reach_of_one
         See :func:`working_sets`.
     matrix_bytes : int
         Of the largest matrix of the machine so far: its memory stays.
@@ -59,7 +59,7 @@ def factor_room(gram: Gram, n_rows: int, reach_of_one: float, matrix_bytes: int,
         Whether the matrix is in single precision.
     """
     most = gram.room // (4 if single else 2)
-    if n_rows > MANY_ROWS and reach_of_one <= _SOFT:
+    if gram.data.n > MANY_ROWS and reach_of_one <= _SOFT:
         return max(0, min(most, _SOFT_BYTES - matrix_bytes))
     return most
 
