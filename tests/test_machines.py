@@ -616,3 +616,19 @@ def test_no_more_steps_than_asked_for_are_taken_where_single_precision_gives_way
         assert cut.n_iter_ <= least
         said, found = cut.certificate_, cut.certificate_.verify()
         assert said.kkt_violation == pytest.approx(found.kkt_violation, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e29, 1e50, 1e150])
+def test_targets_that_single_precision_cannot_hold(scale):
+    rng = np.random.default_rng(0)
+    machine = SVR(C=100.0).fit(rng.normal(size=(320, 3)), scale * rng.normal(size=320))
+    assert machine.certificate_.status is Status.OPTIMAL
+
+
+def test_a_margin_whose_reciprocal_is_no_number_is_none():
+    X, y = 1e-160 * np.random.default_rng(0).normal(size=(90, 3)), np.arange(90) % 2
+    with pytest.warns(ConvergenceWarning, match="the margin rho of 1 of 1 machines is 0"):
+        machine = NuSVC(kernel="linear", nu=0.3).fit(X, y)
+    assert np.isfinite(machine.decision_function(X)).all()
+    assert np.isfinite(machine.dual_coef_).all()
+    assert np.isnan(machine.C_).all()

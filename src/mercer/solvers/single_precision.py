@@ -11,7 +11,7 @@ from mercer.solvers.sizes import EXACT_PROBLEM, reaches
 REFRESHES = 2  # true gradients from which on steps are in double precision
 _ROUNDOFF = 2.0**-24
 _NOISE = 2.0 * _ROUNDOFF  # of a gradient, relative to the length of the change that made it
-_MOST_RIDGE = 1e30  # that single precision holds, with what it adds up to
+_MOST = 1e30  # that single precision holds, with what it adds up to
 _MOST_NOISE = 0.1  # what rounding may make of one variable's move; beyond, single precision is no use
 
 
@@ -28,9 +28,10 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
     """
     whole = problems.whole
     moves = whole.upper - whole.lower
+    largest = max(abs(whole.linear.max(initial=0.0)), abs(whole.linear.min(initial=0.0)))
+    if max(largest, 0.0 if whole.ridge is None else whole.ridge.max(initial=0.0)) > _MOST:
+        return [False] * len(problems)
     if whole.ridge is not None:
-        if whole.ridge.max(initial=0.0) > _MOST_RIDGE:
-            return [False] * len(problems)
         alone = np.full_like(moves, np.inf)
         np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
         moves = np.minimum(moves, alone)
