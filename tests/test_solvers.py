@@ -38,6 +38,7 @@ from mercer.solvers import (
     sizes,
     solve,
 )
+from mercer.solvers import working_matrix as working_matrices
 from mercer.solvers.base import State
 from mercer.solvers.batch_state import BatchState
 from mercer.solvers.driver import _best, _Patience, drive
@@ -134,6 +135,25 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
     same_optimum(by_smaller, at_once)
     assert by_smaller.n_iter < at_once.n_iter
     assert by_smaller_steps < 0.7 * (_newton_steps(blocks) - by_smaller_steps)
+
+
+@pytest.mark.parametrize(("room", "few", "late"), [(1e9, 2048, 6144), (5e6, 512, -1)])
+def test_newton_steps_on_many_variables_need_room_for_those_on_few(room, few, late, monkeypatch):
+    X, y = blobs(900, distance=0.3)
+    made, seen = block.BlockLimits, []
+    monkeypatch.setattr(block, "BlockLimits", lambda **limits: seen.append(limits) or made(**limits))
+    monkeypatch.setattr(block, "factor_room", lambda *about, **how: room)
+    assert solved(X, y, 1000.0, RBF(gamma=1.0), Limits()).status is Status.OPTIMAL
+    assert seen[0]["most_free"] == few
+    assert seen[0]["most_late"] == late
+
+
+def test_padding_is_cleared_some_rows_at_a_time(monkeypatch):
+    monkeypatch.setattr(working_matrices, "_TOUCHED_AT_ONCE", 3000)
+    matrix = np.ones((100, 48), dtype=np.float32)
+    assert sum(1 for _ in working_matrices._clear_padding(matrix, 40)) == 7  # 15 rows each
+    assert (matrix[:, :40] == 1.0).all()
+    assert (matrix[:, 40:] == 0.0).all()
 
 
 def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch):

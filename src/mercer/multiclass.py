@@ -16,7 +16,7 @@ from mercer.certificate import Certificate
 from mercer.class_pairs import against_later, class_pairs, place_among_others
 from mercer.coefficients import Coefficients, PairCoefficients, table_of
 from mercer.gram import Gram
-from mercer.problems import Problems, c_svc_each, divisor, joint
+from mercer.problems import Problems, c_svc_each, has_width, joint
 from mercer.solution import Solutions
 from mercer.solvers import Interruption, Limits, solve_each
 from mercer.solvers.base import Callback
@@ -358,13 +358,8 @@ def train(
 def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
     """What to divide each machine by: its margin, or 1 where rounding cannot tell that from 0."""
     found = np.array([margin(solution.multipliers) for solution in solutions])
-    divisors = np.array(
-        [
-            divisor(width, 0.0 if one.certified is None else one.certified.rounding)
-            for width, one in zip(found.tolist(), solutions, strict=True)
-        ]
-    )
-    empty = divisors != found
+    roundings = [0.0 if one.certified is None else one.certified.rounding for one in solutions]
+    empty = ~np.array(list(map(has_width, found.tolist(), roundings)))
     if empty.any():
         warnings.warn(
             f"the margin rho of {np.count_nonzero(empty)} of {found.size} machines is 0, so that they separate "
@@ -372,7 +367,7 @@ def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
             ConvergenceWarning,
             stacklevel=5,
         )
-    return divisors
+    return np.where(empty, 1.0, found)
 
 
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:

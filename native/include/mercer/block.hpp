@@ -11,8 +11,8 @@
 namespace mercer {
 
 constexpr double kInnerShare = 0.1;  // of the violation that a working set comes with: what it is solved to
-// Free variables, at most, with which Newton steps are tried: always, where nobody else violates, and in double
-// precision, where a change of side costs free^2; and with which they go on to the limit of double precision.
+// Free variables, at most, with which Newton steps are tried: always; where nobody else violates, or late; and in
+// double precision, where a change of side costs free^2; and with which they go on to the limit of double precision.
 constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500, kExactFree = 256;
 constexpr double kBriefWork = 2e7;  // steps times variables: 10 ms
 

@@ -20,7 +20,7 @@ from mercer.kernels import Kernel
 from mercer.machines.certificate import LossCertificate
 from mercer.machines.certificate import combine as combine_losses
 from mercer.outcome import Outcome, PartTask
-from mercer.problems import Problem, divisor
+from mercer.problems import Problem, has_width
 from mercer.recipes import DualRecipe, Point, Recipe
 from mercer.selection.sealed import Seal
 from mercer.table import Table, TableWarning
@@ -58,7 +58,8 @@ class Part:
     @property
     def divisor(self) -> float:
         """What decision values are divided by so that margins are held against 1: rho of NuSVC, where there is one."""
-        return 1.0 if self.half_width is None else divisor(self.half_width, self.certificate.rounding)
+        found = self.half_width
+        return found if found is not None and has_width(found, self.certificate.rounding) else 1.0
 
 
 @dataclass(frozen=True, eq=False)

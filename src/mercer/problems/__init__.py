@@ -11,8 +11,8 @@ from mercer.problems.base import vertex as vertex
 from mercer.problems.classification import Hinge as Hinge
 from mercer.problems.classification import c_svc as c_svc
 from mercer.problems.classification import c_svc_each as c_svc_each
-from mercer.problems.classification import divisor as divisor
 from mercer.problems.classification import half_width as half_width
+from mercer.problems.classification import has_width as has_width
 from mercer.problems.classification import largest_nu as largest_nu
 from mercer.problems.classification import nearest_points as nearest_points
 from mercer.problems.classification import nu_svc as nu_svc

@@ -225,7 +225,7 @@ def largest_nu(one: float, other: float) -> float:
 
 
 _ROUNDED = 1e-12  # of a sum of weights
-_LEAST_WIDTH = float(np.finfo(np.float64).tiny)
+_LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # whose reciprocal is a number
 
 
 def half_width(multipliers: FloatArray) -> float:
@@ -238,17 +238,16 @@ def half_width(multipliers: FloatArray) -> float:
     return 0.5 * float(multipliers[1] - multipliers[0])
 
 
-def divisor(width: float, rounding: float) -> float:
-    """Return what to divide a machine by so that this half width becomes 1: itself, or 1 where it is as good as 0.
+def has_width(width: float, rounding: float) -> bool:
+    """Return whether a :func:`half_width` is more than 0 for all that can be told, and so can be divided by.
 
     Parameters
     ----------
     width : float
-        See :func:`half_width`.
     rounding : float
-        How far decision values may be off: it is 0 where that hides it, and where no number is its reciprocal.
+        How far decision values may be off.
     """
-    return width if width > max(2.0 * rounding, _LEAST_WIDTH) else 1.0
+    return width > max(2.0 * rounding, _LEAST_WIDTH)
 
 
 def nearest_points(y: npt.ArrayLike) -> Problem:

@@ -74,7 +74,8 @@ class BatchSMO(Solver[BatchState]):
     Beyond 300 variables, kernel values are first evaluated in single precision, about twice as fast. They only steer:
     when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
     evaluates the point in float64, and the steps go on from the true gradient, where changes and so noise are small.
-    After the second time, or when a round fails to raise the dual objective, everything is float64.
+    After the second time, or when a round fails to raise the dual objective, everything is float64; where many
+    variables are free, only once that no longer takes a quarter off the violation.
 
     Where many variables will be at bounds (soft margins, the start of nu machines), an eighth of the rows is solved
     first, and all variables go to the bounds that its decision values speak for, if that is nearly the part's own
@@ -148,7 +149,7 @@ class BatchSMO(Solver[BatchState]):
         p, beta = state.problem, state.beta
         many = bool(np.count_nonzero((p.lower < beta) & (beta < p.upper)) > MANY_FREE_PRECISE)
         goes_on = state.n_refreshes + 1 < REFRESHES or (many and state.true_violation <= _REFINES * last)
-        state.go_on_from(gradient, single=state.single and goes_on)
+        state.go_on(single=state.single and goes_on)
         state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> Kept | None:
@@ -258,7 +259,8 @@ class BatchSMO(Solver[BatchState]):
                 del block
                 gradient = state.problem.linear.copy()
                 yield from self._add_moved(state, gradient, single=False)
-                state.go_on_from(gradient, single=False)
+                state.gradient[:] = gradient
+                state.go_on(single=False)
                 continue
             if state.takes_everything:
                 stuck = True

@@ -100,9 +100,8 @@ class BatchState(State):
         """Return which rows of `values` these variables belong to."""
         return variables if self.rows is None else self.rows[variables]
 
-    def go_on_from(self, gradient: FloatArray, *, single: bool) -> None:
-        """Have this true gradient, and values in single precision from now on or in double."""
-        self.gradient[:] = gradient
+    def go_on(self, *, single: bool) -> None:
+        """Note that the gradient is true, and have values in single precision from now on or in double."""
         self.ledger = None
         self.follow_all()
         self.covers = False
@@ -124,7 +123,7 @@ class BatchState(State):
 
         What they took so far is given up before their matrix comes, or it would be written beside kept rows, whose
         pages stay. Values come by calls of bounded work, not by one, which Ctrl-C would have to wait for. Beyond 2,048
-        free variables pair steps go on alone: no set is left to tell that all violators are in.
+        free variables Newton steps come late: no set is left to tell that all violators are in.
         """
         self.takes_everything, self.holds_all = True, False
         self.idle_bytes = 0 if self.cache is None else self.cache.nbytes

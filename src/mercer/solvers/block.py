@@ -100,8 +100,10 @@ def _begin(
     size = chosen.size
     room = factor_room(state.gram, state.reach, state.matrix_bytes, single=single)
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
-    # Beyond the violation of 0, many are free only on their way: factors of as many lead nowhere, slowly.
-    many = _most_free(MANY_FREE, size, room, single=True) if single and state.holds_all else few
+    # A factor for more than FEW_FREE takes less memory than one for as many. Beyond the violation of 0, and while
+    # others violate, many are free only on their way, and factors of as many lead nowhere, slowly: it comes late then.
+    late = _most_free(MANY_FREE, size, room, single=True) if single and few == FEW_FREE else -1
+    many = max(few, late) if state.holds_all else few
     exact = size if state.ends_exactly else EXACT_FREE
     ends = everything and state.n_refreshes > 0  # single precision has left few changes to make
     limits = BlockLimits(
@@ -114,7 +116,7 @@ def _begin(
         most_free=few,
         most_close=many,
         close=state.at_zero,
-        most_late=_most_free(MANY_FREE, size, room, single=True) if single else -1,
+        most_late=late,
         exact_free=exact if everything and not single else -1,
         brief_free=-1 if not ends else size if single else EXACT_FREE,
         astray=astray,

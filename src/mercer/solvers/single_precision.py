@@ -8,7 +8,7 @@ from mercer.gram import Gram
 from mercer.problems import Problems
 from mercer.solvers.sizes import EXACT_PROBLEM, reaches
 
-REFRESHES = 2  # true gradients from which on steps are in double precision
+REFRESHES = 2  # true gradients from which on steps are in double precision, unless many variables are free
 _ROUNDOFF = 2.0**-24
 _NOISE = 2.0 * _ROUNDOFF  # of a gradient, relative to the length of the change that made it
 _MOST = 1e30  # that single precision holds, with what it adds up to

@@ -55,7 +55,7 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_AMONG_MANY if len(problems) > 1 else SMALL_PROBLEM,
-        max(_ALWAYS, isqrt(gram.room // 24)),  # half of it and more; 14 n^2 bytes are the most
+        max(_ALWAYS, isqrt(gram.room // 24)),  # 14 to 20 n^2 bytes are the most
         isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
     )
     small: npt.NDArray[np.bool_] = (problems.sizes <= most) & (problems.sizes > 0)

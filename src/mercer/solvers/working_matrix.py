@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from mercer.solvers.batch_state import BatchState, WorkingMatrix
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
+
+_TOUCHED_AT_ONCE = 16_000_000  # bytes: some 30 ms where a virtual machine has to find its pages
 
 
 def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
@@ -80,8 +82,10 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
         return _held(state, chosen, matrix, matrix, chosen.size)
     state.working = None  # or the arena could not give it up before it has more
     tiles = state.tiles if state.single else None
-    matrix = padded_block(chosen.size, chosen.size, dtype, arena, clear=tiles is None)
+    matrix = padded_block(chosen.size, chosen.size, dtype, arena, clear=False)
     inside = matrix[:, : chosen.size]
+    if tiles is None:
+        yield from _clear_padding(matrix, chosen.size)
     if tiles is not None:
         state.values.count(tiles.square(chosen, matrix))
         yield
@@ -95,6 +99,14 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
     state.count_memory()
     arena.declare(content)
     return _held(state, chosen, matrix, matrix, 0)
+
+
+def _clear_padding(matrix: Array, n_cols: int) -> Iterator[None]:
+    """Write zeros behind the columns of some rows at a time: it may be the first touch of all their pages."""
+    step = max(1, _TOUCHED_AT_ONCE // matrix.strides[0])
+    for first in range(0, len(matrix), step):
+        matrix[first : first + step, n_cols:] = 0.0
+        yield
 
 
 def _held(state: BatchState, chosen: IndexArray, matrix: Array, whole: Array, n_stay: int) -> WorkingMatrix:
