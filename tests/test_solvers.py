@@ -151,7 +151,7 @@ def test_newton_steps_on_many_variables_need_room_for_those_on_few(room, few, la
 def test_padding_is_cleared_some_rows_at_a_time(monkeypatch):
     monkeypatch.setattr(working_matrices, "_TOUCHED_AT_ONCE", 3000)
     matrix = np.ones((100, 48), dtype=np.float32)
-    assert sum(1 for _ in working_matrices._clear_padding(matrix, 40)) == 7  # 15 rows each
+    assert sum(1 for _ in working_matrices._clear_in_pieces(matrix, 40)) == 7  # 15 rows each
     assert (matrix[:, :40] == 1.0).all()
     assert (matrix[:, 40:] == 0.0).all()
 

@@ -6,6 +6,7 @@ from mercer.gram.kept_rows import combined as combined
 from mercer.gram.matrix import DEFAULT_MEMORY_LIMIT as DEFAULT_MEMORY_LIMIT
 from mercer.gram.matrix import STATE_ARRAYS as STATE_ARRAYS
 from mercer.gram.matrix import Gram as Gram
+from mercer.gram.padding import clear_padding as clear_padding
 from mercer.gram.padding import padded_block as padded_block
 from mercer.gram.padding import padded_width as padded_width
 from mercer.gram.pieces import Extent as Extent

@@ -17,13 +17,18 @@ def padded_block(
 ) -> Array:
     """Return an uninitialised array with padded rows (:func:`padded_width`).
 
-    With `clear`, it has zeros beyond the columns, as far as vectors reach.
+    With `clear`, it has zeros beyond the columns (:func:`clear_padding`).
     """
     shape = n_rows, padded_width(n_cols)
     array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
     if clear:
-        array[:, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0
+        clear_padding(array, n_cols)
     return array
+
+
+def clear_padding(array: Array, n_cols: int) -> None:
+    """Write zeros beyond the columns of a padded array, as far as vectors reach."""
+    array[:, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0
 
 
 def padded_width(n_cols: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import compact_square, mirror_rows, without
-from mercer.gram import padded_block, padded_width
+from mercer.gram import clear_padding, padded_block, padded_width
 from mercer.solvers.batch_state import BatchState, WorkingMatrix
 
 Array = npt.NDArray[np.floating]
@@ -83,29 +83,33 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
     state.working = None  # or the arena could not give it up before it has more
     tiles = state.tiles if state.single else None
     matrix = padded_block(chosen.size, chosen.size, dtype, arena, clear=False)
-    inside = matrix[:, : chosen.size]
-    if tiles is None:
-        yield from _clear_padding(matrix, chosen.size)
     if tiles is not None:
         state.values.count(tiles.square(chosen, matrix))
         yield
-    elif state.takes_everything:
-        yield from state.gram.fill_block(inside, chosen, chosen)
-    elif state.single and state.cache is not None:
-        yield from state.cache.fill_square(inside, state.rows_of(chosen))
     else:
-        rows = state.rows_of(chosen)
-        yield from state.values.fill_block(inside, rows, rows)
+        yield from _clear_in_pieces(matrix, chosen.size)
+        yield from _filled(state, chosen, matrix[:, : chosen.size])
     state.count_memory()
     arena.declare(content)
     return _held(state, chosen, matrix, matrix, 0)
 
 
-def _clear_padding(matrix: Array, n_cols: int) -> Iterator[None]:
+def _filled(state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
+    """Evaluate K[W, W], or look it up."""
+    if state.takes_everything:
+        yield from state.gram.fill_block(matrix, chosen, chosen)
+    elif state.single and state.cache is not None:
+        yield from state.cache.fill_square(matrix, state.rows_of(chosen))
+    else:
+        rows = state.rows_of(chosen)
+        yield from state.values.fill_block(matrix, rows, rows)
+
+
+def _clear_in_pieces(matrix: Array, n_cols: int) -> Iterator[None]:
     """Write zeros behind the columns of some rows at a time: it may be the first touch of all their pages."""
     step = max(1, _TOUCHED_AT_ONCE // matrix.strides[0])
     for first in range(0, len(matrix), step):
-        matrix[first : first + step, n_cols:] = 0.0
+        clear_padding(matrix[first : first + step], n_cols)
         yield
 
 
