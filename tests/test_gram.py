@@ -10,7 +10,7 @@ from cases import ISAS, KERNELS, laplacian
 from mercer.backends import BlockBackend, NativeBackend, exponent_reach, n_threads, select_backend
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
-from mercer.gram import Gram, Keep, padded_block
+from mercer.gram import Gram, Keep, clear_padding, padded_block
 from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
@@ -360,6 +360,13 @@ def test_padding_is_zero():
         block = padded_block(*shape)
         assert block.shape == (shape[0], width)
         assert (block[:, shape[1] : -(-shape[1] // 16) * 16] == 0.0).all()
+
+
+def test_padding_is_cleared_some_rows_at_a_time():
+    matrix = np.ones((2100, 2064), dtype=np.float32)
+    assert sum(1 for _ in clear_padding(matrix, 2050)) == 2  # 16 MB each
+    assert (matrix[:, :2050] == 1.0).all()
+    assert (matrix[:, 2050:] == 0.0).all()
 
 
 # Threads.

@@ -632,3 +632,28 @@ def test_a_margin_whose_reciprocal_is_no_number_is_none():
     assert np.isfinite(machine.decision_function(X)).all()
     assert np.isfinite(machine.dual_coef_).all()
     assert np.isnan(machine.C_).all()
+
+
+@pytest.mark.parametrize("n", [100, 900, 2100])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **kernel: SVC(loss="squared_hinge", C=10.0, **kernel),
+        lambda **kernel: SVR(loss="squared_epsilon_insensitive", C=10.0, **kernel),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_squared_losses_say_where_an_indefinite_kernel_leaves_them_without_an_optimum(n, make):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 5)), rng.integers(0, 2, n)
+    with pytest.raises(
+        ValueError, match=r"there is no optimum: coefficients of squared losses have no upper bound.*clip"
+    ):
+        make(kernel="sigmoid", gamma=1.0).fit(X, y)
+
+
+@pytest.mark.filterwarnings("error")
+def test_targets_whose_squares_are_no_numbers_are_refused():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(ValueError, match=r"objectives overflow: .* Divide the targets by their size"):
+        SVR(loss="squared_epsilon_insensitive").fit(X, 1e170 * X[:, 0])

@@ -38,7 +38,6 @@ from mercer.solvers import (
     sizes,
     solve,
 )
-from mercer.solvers import working_matrix as working_matrices
 from mercer.solvers.base import State
 from mercer.solvers.batch_state import BatchState
 from mercer.solvers.driver import _best, _Patience, drive
@@ -148,12 +147,21 @@ def test_newton_steps_on_many_variables_need_room_for_those_on_few(room, few, la
     assert seen[0]["most_late"] == late
 
 
-def test_padding_is_cleared_some_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(working_matrices, "_TOUCHED_AT_ONCE", 3000)
-    matrix = np.ones((100, 48), dtype=np.float32)
-    assert sum(1 for _ in working_matrices._clear_in_pieces(matrix, 40)) == 7  # 15 rows each
-    assert (matrix[:, :40] == 1.0).all()
-    assert (matrix[:, 40:] == 0.0).all()
+def test_a_part_of_many_rows_has_sets_no_larger_than_that_many_rows_have():
+    few = Gram(RBF(gamma=1.0), as_data(np.zeros((7000, 1))))
+    part = Gram(RBF(gamma=1.0), as_data(np.zeros((sizes.MANY_ROWS + 1, 1)))).restrict(np.arange(7000))
+    for reach, most in ((1.0, 5504), (100.0, 6144)):
+        assert sizes.working_sets(few, reach)[-1] == 7680
+        assert sizes.working_sets(part, reach)[-1] == most
+        assert sizes.has_room_for_everything(few, reach)
+        assert not sizes.has_room_for_everything(part, reach)
+        assert sizes.has_room_for_everything(part.restrict(np.arange(most)), reach)
+
+
+@pytest.mark.parametrize("n_free", [2048, 2049, 6000])
+def test_newton_steps_on_more_variables_take_no_less_than_on_fewer(n_free):
+    """A call may begin with many free variables, and the next one with few."""
+    assert block.newton_bytes(n_free, 7680, single=True) >= block.newton_bytes(2048, 7680, single=True)
 
 
 def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch):

@@ -43,9 +43,12 @@ class Status(StrEnum):
 
 _ADVICE = {
     Status.OPTIMAL: "The optimality conditions hold to the tolerance asked for.",
-    Status.MAX_ITER: "The limit on iterations came before the optimum; the duality gap says how far off it may be.",
-    Status.TIME_LIMIT: "The time limit came before the optimum; the duality gap says how far off it may be.",
-    Status.INTERRUPTED: "The fit was interrupted before the optimum; the duality gap says how far off it may be.",
+    Status.MAX_ITER: "The limit on iterations came before the optimum; the violation says how far its "
+    "conditions are from holding.",
+    Status.TIME_LIMIT: "The time limit came before the optimum; the violation says how far its "
+    "conditions are from holding.",
+    Status.INTERRUPTED: "The fit was interrupted before the optimum; the violation says how far its "
+    "conditions are from holding.",
     Status.STALLED: "No progress could be made, or told: rounding in float64 hides what is left, or the problem is too "
     "badly conditioned for it. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
     "gamma or the degree.",

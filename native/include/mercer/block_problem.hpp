@@ -1,7 +1,7 @@
 // A small quadratic programme, all of whose matrix is at hand:
 //     min 1/2 beta' K beta + q' beta   s.t.   lower <= beta <= upper,   sum over each group of beta unchanged.
 // It is held by its gradient g = K beta + q, so q itself is not needed. The matrix is stored in double or, to
-// halve the memory that a step reads, in single precision; everything else is double.
+// halve the memory that a step reads, in single precision; what is handed in and out beside it is double.
 #pragma once
 
 #include <cstdint>

@@ -204,6 +204,8 @@ def fit_command(
     _check_options(parameters["kernel"], truth.task)
     if probability and multi_class == "joint":
         raise click.UsageError("--probability is for --multi-class ovo and ovr", click.get_current_context())
+    if probability and parameters["kernel"] == "sigmoid":
+        raise click.UsageError("--probability is for --kernel linear, poly and rbf", click.get_current_context())
     _say_reading(truth)
     intake = take_in(read, truth, drop=drop, keep=keep, missing=missing)
     of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
@@ -229,17 +231,23 @@ def fit_command(
         except InseparableError as error:
             raise _inseparable(error) from error
     interrupted = model.certificate.status == "interrupted"
-    if interrupted and path.exists():
-        raise Failure("interrupted", f"{path} is as it was", INTERRUPTED)
+    lacks = probability and not model.has_probabilities
+    out_of_time = lacks and parameters["max_seconds"] is not None
+    if (interrupted or lacks) and path.exists():
+        why = "there was no time for probabilities" if out_of_time else "interrupted"
+        raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)
     save_model(path, model)
     for reason, columns in left_out(intake, model).items():
         if reason != DATES:  # of which there has been a warning
             say("note", why_left_out(reason, columns))
     print_fit(model)
-    if model.certificate.status in _WHAT_NEXT:
-        say("hint", _WHAT_NEXT[model.certificate.status])
+    if lacks:
+        say("warning", "the model knows no probabilities: these come from a pass after the fit, which did not end")
+    status = "time_limit" if out_of_time else "interrupted" if lacks else model.certificate.status
+    if status in _WHAT_NEXT:
+        say("hint", _WHAT_NEXT[status].format(or_lower=_what_to_lower(parameters["kernel"])))
     _say_written(path)
-    return INTERRUPTED if interrupted else 0
+    return INTERRUPTED if status == "interrupted" else 0
 
 
 _OWN_OPTIONS = {
@@ -266,9 +274,15 @@ def _check_options(kernel: str, task: str) -> None:
 _WHAT_NEXT = {
     "time_limit": "give it more time with --max-seconds",
     "interrupted": "run the command again and let it finish",
-    "stalled": "ask for less with a larger --tol, or lower --C, --gamma or --degree",
+    "stalled": "ask for less with a larger --tol, or lower {or_lower}",
 }
 """What to do about a machine that is not optimal, by its status."""
+
+
+def _what_to_lower(kernel: str) -> str:
+    """The options of this kernel that leave less to rounding where they are smaller."""
+    options = ["--C", *(f"--{option}" for option in ("gamma", "degree") if kernel in _OWN_OPTIONS[option][1])]
+    return " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
 
 
 def _inseparable(error: InseparableError) -> Failure:

@@ -97,19 +97,15 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_v
 
 def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
     """`X` as an array or a CSR matrix of floats that may be infinite, after scikit-learn's checks."""
-    if _is_plain(estimator, X, y, reset):
-        if reset:
-            estimator.n_features_in_ = X.shape[1]
-            if hasattr(estimator, "feature_names_in_"):
-                del estimator.feature_names_in_
-        return X
-    if looks_structured(X):
-        raise ValueError(
-            "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
-            "Spectrum(3) or Jaccard() from mercer.kernels. Reshape your data where it is one column of a table."
-        )
-    _refuse_frames_of_dates(X)
-    refuse_targets(estimator, y)
+    is_known = isinstance(y, str) or has_plain_targets(y)
+    if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
+        if looks_structured(X):
+            raise ValueError(
+                "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
+                "Spectrum(3) or Jaccard() from mercer.kernels. Reshape your data where it is one column of a table."
+            )
+        _refuse_frames_of_dates(X)
+        refuse_targets(estimator, y)
     try:
         checked = validate_data(
             estimator,
@@ -119,7 +115,7 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             accept_large_sparse=True,
-            **({} if isinstance(y, str) and y == "no_validation" else {"y": y, "multi_output": True}),
+            **({} if is_known else {"y": y, "multi_output": True}),
         )
     except ValueError as error:
         if "could not convert" in str(error):
@@ -129,18 +125,9 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
         if "float() argument" in str(error):  # an object that is neither a number nor text
             raise TypeError(f"{_text_message(X)} ({error})") from error
         raise
+    if is_known and not isinstance(y, str):
+        check_consistent_length(checked, y)
     return checked[0] if isinstance(checked, tuple) else checked
-
-
-def _is_plain(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> bool:
-    """Whether all that scikit-learn would find out is known already: which takes longer than a small fit."""
-    if type(X) is not np.ndarray or X.dtype not in FLOATS or X.ndim != 2 or X.size == 0:
-        return False
-    if isinstance(y, str):
-        return reset or (
-            getattr(estimator, "n_features_in_", None) == X.shape[1] and not hasattr(estimator, "feature_names_in_")
-        )
-    return reset and has_plain_targets(y) and y.size == X.shape[0]
 
 
 def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:

@@ -8,6 +8,7 @@ from mercer.gram.matrix import STATE_ARRAYS as STATE_ARRAYS
 from mercer.gram.matrix import Gram as Gram
 from mercer.gram.padding import clear_padding as clear_padding
 from mercer.gram.padding import padded_block as padded_block
+from mercer.gram.padding import padded_square as padded_square
 from mercer.gram.padding import padded_width as padded_width
 from mercer.gram.pieces import Extent as Extent
 from mercer.gram.pieces import claimed as claimed

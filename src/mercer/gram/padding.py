@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,25 +12,32 @@ from mercer.gram.arena import Arena
 Array = npt.NDArray[np.floating]
 
 _PADDING = 16  # columns: the native solvers read whole vectors
+_TOUCHED_AT_ONCE = 16_000_000  # bytes: some 30 ms where a virtual machine has to find its pages
 
 
-def padded_block(
-    n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64, arena: Arena | None = None, *, clear: bool = True
-) -> Array:
-    """Return an uninitialised array with padded rows (:func:`padded_width`).
-
-    With `clear`, it has zeros beyond the columns (:func:`clear_padding`).
-    """
-    shape = n_rows, padded_width(n_cols)
-    array = np.empty(shape, dtype=dtype) if arena is None else arena.array(shape[0] * shape[1], dtype).reshape(shape)
-    if clear:
-        clear_padding(array, n_cols)
+def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> Array:
+    """Return an uninitialised array with padded rows (:func:`padded_width`), and zeros beyond the columns."""
+    array: Array = np.empty((n_rows, padded_width(n_cols)), dtype=dtype)
+    for _ in clear_padding(array, n_cols):
+        pass
     return array
 
 
-def clear_padding(array: Array, n_cols: int) -> None:
-    """Write zeros beyond the columns of a padded array, as far as vectors reach."""
-    array[:, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0
+def padded_square(size: int, dtype: npt.DTypeLike, arena: Arena) -> Array:
+    """Return an uninitialised array for a square with padded rows, for :func:`clear_padding`."""
+    width = padded_width(size)
+    return arena.array(size * width, dtype).reshape(size, width)
+
+
+def clear_padding(array: Array, n_cols: int) -> Iterator[None]:
+    """Write zeros beyond the columns of a padded array, as far as vectors reach; yield after some rows at a time.
+
+    It may be the first touch of all their pages.
+    """
+    step = max(1, _TOUCHED_AT_ONCE // array.strides[0]) if array.size else 1
+    for first in range(0, len(array), step):
+        array[first : first + step, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0
+        yield
 
 
 def padded_width(n_cols: int) -> int:

@@ -363,8 +363,13 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int) -> Look:
     asymmetry = float(difference[i, j])
     G = 0.5 * (G + G.T)
     unit = _ROUNDING_FACTOR * value_roundoff(kernel, data, G)
-    tolerance = unit * (n_points + data.p) * _norm_bound(G)
+    tolerance = unit * (n_points + data.p) * _norm_bound(G) + _lost(n_points, data.p)
     return Look(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
+
+
+def _lost(n_points: int, p: int) -> float:
+    """What eigenvalues may be off below the normal range of float64, where roundings are no share of the values."""
+    return float(n_points * (p + 4) * np.finfo(np.float64).smallest_subnormal)
 
 
 def _norm_bound(G: FloatArray) -> float:
@@ -380,12 +385,17 @@ def _witness(look: Look, points: Data) -> Witness:
     """Few of the points looked at, on which something is left of the smallest eigenvalue."""
     whole = np.arange(look.idx.size)
     lowest, c = _lowest(look.G, whole)
-    unit = look.tolerance / _norm_bound(look.G)  # for as many points or fewer
+    lost = _lost(look.idx.size, points.p)
+    unit = (look.tolerance - lost) / _norm_bound(look.G)  # for as many points or fewer
+
+    def bound(some: npt.NDArray[np.intp]) -> float:
+        return unit * _norm_bound(look.G[np.ix_(some, some)]) + lost
+
     order = np.argsort(-np.abs(c), kind="stable")
 
     def refutes(some: npt.NDArray[np.intp]) -> bool:
         value = linalg.eigvalsh(look.G[np.ix_(some, some)], subset_by_index=[0, 0], check_finite=False)[0]
-        return bool(value < min(_LEFT * lowest, -unit * _norm_bound(look.G[np.ix_(some, some)])))
+        return bool(value < min(_LEFT * lowest, -bound(some)))
 
     few = 1
     while few < order.size and not refutes(order[:few]):
@@ -396,7 +406,7 @@ def _witness(look: Look, points: Data) -> Witness:
     chosen = np.sort(chosen)
     value, c = _lowest(look.G, chosen)
     idx = look.idx[chosen]
-    return Witness(idx, points.rows(idx), c, value, unit * _norm_bound(look.G[np.ix_(chosen, chosen)]))
+    return Witness(idx, points.rows(idx), c, value, bound(chosen))
 
 
 def _lowest(G: FloatArray, some: npt.NDArray[np.intp]) -> tuple[float, FloatArray]:

@@ -81,6 +81,7 @@ class KernelEvidence(Evidence):
     bias: FloatArray
     convex: bool
     n_jobs: int | None
+    memory_limit: int | None = None
 
     @property
     def scale(self) -> FloatArray:
@@ -92,12 +93,13 @@ class KernelEvidence(Evidence):
         cls, objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArray, *, convex: bool
     ) -> KernelEvidence:
         """Return the evidence of a point on the rows of `gram`."""
-        return cls(objective, gram.kernel, gram.data, gram.idx, beta, bias, convex, gram.n_threads)
+        about = gram.kernel, gram.data, gram.idx, beta, bias, convex, gram.n_threads, gram.memory_limit
+        return cls(objective, *about)
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
         backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
-        gram = Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs)
+        gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         return evaluate(self.objective, gram if self.idx is None else gram.restrict(self.idx), self.beta, self.bias)
 
 

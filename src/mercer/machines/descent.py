@@ -56,6 +56,7 @@ class CoefficientEvidence(Evidence):
     penalty: float
     point: Point
     n_jobs: int | None
+    memory_limit: int | None = None
     convex: bool = True  # whatever the kernel is: margins are linear in alpha
 
     @property
@@ -66,7 +67,7 @@ class CoefficientEvidence(Evidence):
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
         backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
-        gram = Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs)
+        gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         gram = gram if self.idx is None else gram.restrict(self.idx)
         y, s, point = self.y, self.weights, self.point
         beta = s * point.alpha * y
@@ -153,7 +154,8 @@ def minimise(
             yield from _descend(y, weights, penalty, product, point, limits.tol, learning_rate)
 
     ended = iterate(steps(), limits, callback=callback, stage=solver, interruption=interruption, began=began)
-    evidence = CoefficientEvidence(gram.kernel, gram.data, gram.idx, y, weights, penalty, point, gram.n_threads)
+    rows = gram.kernel, gram.data, gram.idx
+    evidence = CoefficientEvidence(*rows, y, weights, penalty, point, gram.n_threads, gram.memory_limit)
     certificate = certify(
         evidence,
         evidence.evaluate(),

@@ -203,9 +203,8 @@ class ForGradientKernelSVC(LossRecipe):
         if not inside.all() or not abs(float(y @ multipliers)) <= _ROOM * float(multipliers.sum()):
             raise ValueError("its multipliers are no dual point")
         at = descent.Point(alpha, float(point.bias[0]), multipliers)
-        return descent.CoefficientEvidence(
-            gram.kernel, gram.data, gram.idx, y, weights, self.penalty, at, gram.n_threads
-        )
+        rows = gram.kernel, gram.data, gram.idx
+        return descent.CoefficientEvidence(*rows, y, weights, self.penalty, at, gram.n_threads, gram.memory_limit)
 
 
 _ROOM = 1e-9  # of the multipliers: more than rounding of their sum, less than any digit of a gap that is shown

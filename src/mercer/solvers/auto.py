@@ -32,7 +32,9 @@ _ARRAYS_OF_OTHERS = 17  # of all variables but those of the largest problem: wha
 def select_solver(
     problem: Problem, gram: Gram, before: Product | None = None
 ) -> tuple[BatchSMO | HeldRounds | JointRows | HardMargin, str]:
-    """Return the solver that :func:`solve` uses for this problem, and why.
+    """Return the solver of a problem that is solved alone, by itself, and why.
+
+    Small ones :func:`solve` leaves to a native call that solves many, where the kernel has tiles.
 
     Costs nothing: no kernel value is evaluated. `before` is for solvers on matrices that are in memory.
 
@@ -172,24 +174,27 @@ def solve_each(
         others = problems.whole.n - int(problems.sizes.max())
         gram = gram.beside(_ARRAYS_OF_OTHERS * problems.whole.start.itemsize * others)
     work = _Several(problems, gram, parts, pairs, limits or Limits(), callback, interruption)
-    known = None if after is None else after.held
-    in_turn = starts is None and (after is None or isinstance(known, HeldProblems))
-    if in_turn and takes_held(problems, gram, work.limits):
-        held = work.solve_held(known)  # type: ignore[arg-type]
-        if held is not None:
-            return held
-    if after is not None:
-        starts = [last.start_of(problem) for problem, last in zip(problems, after, strict=True)]
-        before = [last.product for last in after]
-    given = [None] * len(problems) if starts is None else starts
-    if numbers := _small_ones(problems, gram):
-        small = work.solve_small(numbers, given)
-        if small is not None:
-            return small
-    for number in range(len(problems)):
-        if number not in work.solutions:
-            work.solve_alone(number, given[number], None if before is None else before[number])
-    return Solutions.of([work.solutions[number] for number in range(len(problems))])
+    if problems.whole.ridge is None:
+        return work.solve(starts, before, after)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = work.solve(starts, before, after)
+        _refuse_overflow(found, gram)
+    return found
+
+
+def _refuse_overflow(found: Solutions, gram: Gram) -> None:
+    """An error where coefficients without an upper bound have grown beyond all numbers."""
+    for solution in found:
+        if solution.certified is None or np.isfinite(solution.certified.dual):
+            continue
+        if gram.is_convex:
+            raise ValueError("objectives overflow: what is squared is too large. Divide the targets by their size.")
+        raise ValueError(
+            "there is no optimum: coefficients of squared losses have no upper bound, and grow without end with "
+            f"{gram.kernel!r}, which is not positive semidefinite on the training rows ({gram.diagnosis}). Use a loss "
+            "that is not squared, a smaller C, or a kernel that is: clip, flip and shift of mercer.kernels repair a "
+            "matrix of its values."
+        )
 
 
 class _Several:
@@ -219,6 +224,32 @@ class _Several:
         self._began = time.perf_counter()
         self.solutions: dict[int, Solution] = {}
         self.unfinished: dict[int, Solution] = {}
+
+    def solve(
+        self,
+        starts: Sequence[FloatArray | None] | None,
+        before: Sequence[Product | None] | None,
+        after: Solutions | None,
+    ) -> Solutions:
+        """Solve all of them, in as few native calls as may be."""
+        known = None if after is None else after.held
+        in_turn = starts is None and (after is None or isinstance(known, HeldProblems))
+        if in_turn and takes_held(self.problems, self.gram, self.limits):
+            held = self.solve_held(known)  # type: ignore[arg-type]
+            if held is not None:
+                return held
+        if after is not None:
+            starts = [last.start_of(problem) for problem, last in zip(self.problems, after, strict=True)]
+            before = [last.product for last in after]
+        given = [None] * len(self.problems) if starts is None else starts
+        if numbers := _small_ones(self.problems, self.gram):
+            small = self.solve_small(numbers, given)
+            if small is not None:
+                return small
+        for number in range(len(self.problems)):
+            if number not in self.solutions:
+                self.solve_alone(number, given[number], None if before is None else before[number])
+        return Solutions.of([self.solutions[number] for number in range(len(self.problems))])
 
     def solve_held(self, last: HeldProblems | None) -> Solutions | None:
         """Solve them on a matrix that is all in memory; return all solutions, where nobody needs to go on."""

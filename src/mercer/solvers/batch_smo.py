@@ -144,7 +144,7 @@ class BatchSMO(Solver[BatchState]):
         state.tol = tol
         state.finished = False
         state.gradient[:] = gradient
-        last, state.true_violation = state.true_violation, _violation_of(state, np.arange(state.problem.n))
+        last, state.true_violation = state.true_violation, _violation_of(state, None)
         # Where many are free, steps in double precision would be pair steps.
         p, beta = state.problem, state.beta
         many = bool(np.count_nonzero((p.lower < beta) & (beta < p.upper)) > MANY_FREE_PRECISE)
@@ -196,7 +196,7 @@ class BatchSMO(Solver[BatchState]):
         """
         problem = state.problem
         if not problem.start.any():
-            state.violation = _violation_of(state, np.arange(problem.n))
+            state.violation = _violation_of(state, None)
             sample, _ = yield from self._part(state, _SAMPLED, _ROUGH_SAMPLE)
             if sample.n_free > _MOSTLY_FREE * np.count_nonzero(sample.beta):
                 return
@@ -289,7 +289,7 @@ class BatchSMO(Solver[BatchState]):
             return False
         p, beta = state.problem, state.beta
         n_free = n_moved if state.gram.values_are_dear else np.count_nonzero((p.lower < beta) & (beta < p.upper))
-        return bool(2 * n_free >= n_moved) and has_room_for_everything(state.values)
+        return bool(2 * n_free >= n_moved) and has_room_for_everything(state.values, state.reach)
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""
@@ -424,8 +424,8 @@ def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, cha
     return rise
 
 
-def _violation_of(state: BatchState, chosen: IndexArray) -> float:
-    """Measure the violation among some of the variables."""
+def _violation_of(state: BatchState, chosen: IndexArray | None) -> float:
+    """Measure the violation among some of the variables; None means all."""
     p, found = state.problem, Survey()
     found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)
     return found.violation

@@ -36,11 +36,19 @@ _SMALL_BLOCK = 500
 
 
 def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
-    """Return what a native call of Newton steps takes, to a few per cent (native/include/mercer/newton_steps.hpp)."""
-    capacity = min(size, n_free + n_free // 4 + 64) + 96  # with padding for any instruction set
-    if single and n_free > FEW_FREE:  # up to here an inverse takes most, or the factor in double in its place
-        return 2 * capacity * capacity + 3100 * capacity
-    return 8 * capacity * (capacity + 257)
+    """Return the most that a native call of Newton steps takes which begins with up to `n_free` free variables.
+
+    To a few per cent, by native/include/mercer/newton_steps.hpp: of more than ``FEW_FREE`` in single precision a call
+    has a factor, of as many or fewer an inverse, or the factor in double precision in its place.
+    """
+    few = _newton_capacity(min(n_free, FEW_FREE) if single else n_free, size)
+    many = _newton_capacity(n_free, size)
+    return max(8 * few * (few + 257), 2 * many * many + 3100 * many if single and n_free > FEW_FREE else 0)
+
+
+def _newton_capacity(n_free: int, size: int) -> int:
+    """How many variables there is room for, with padding for any instruction set."""
+    return min(size, n_free + n_free // 4 + 64) + 96
 
 
 def solve_chosen(state: BatchState, chosen: IndexArray, matrix: Array) -> Generator[None, None, Block]:

@@ -45,7 +45,7 @@ def drive(
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
 
     A solver that says it has finished is not believed: the point is evaluated in float64 apart from it, and it
-    goes on from the true gradient until the evaluation agrees, or three rounds have brought little (`stalled`): the
+    goes on from the true gradient until the evaluation agrees, or rounds bring little for long (`stalled`): the
     result is then the best of the points that were evaluated.
     Where the time is up or a stop was asked for before the first step, the result is the starting point; that costs
     no kernel values unless the point is a warm start, whose evaluation the certificate needs.
@@ -115,8 +115,6 @@ class _Run(Generic[StateT]):
             self.ended = self._late()
         if self.ended is None:
             self.state = self._working = self._solver.init(self._problem, self._gram, self._tol, start)
-            if self._before is not None:
-                self._solver.refresh(self._working, self._before.gradient, self._tol)
             limits, began, interruption = self._limits, self._began, self._interruption
             self.state.stop = lambda: out_of_time(limits, began, interruption) is not None  # no cycle: without self
         else:
@@ -124,6 +122,8 @@ class _Run(Generic[StateT]):
             self.state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
         if start is not None and self._before is not None:
             self.state.beta[:] = start
+        if self._working is not None and self._before is not None:
+            self._solver.refresh(self._working, self._before.gradient, self._tol)
 
     def work(self) -> None:
         """Let the solver work for a while; then see what there is to say, and whether there is reason to stop."""

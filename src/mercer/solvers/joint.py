@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, INNER_SHARE, solve_joint_block
-from mercer.gram import Gram, padded_block
+from mercer.gram import Gram, clear_padding, padded_square
 from mercer.isa import select_isa
 from mercer.problems import JointHinge, Problem, inner
 from mercer.solvers import joint_newton
@@ -194,7 +194,8 @@ class JointRows(Solver[JointState]):
         if state.matrix is not None and state.matrix.dtype == dtype:
             return state.matrix
         state.matrix = None
-        matrix = padded_block(chosen.size, chosen.size, dtype, state.gram.arena)
+        matrix = padded_square(chosen.size, dtype, state.gram.arena)
+        yield from clear_padding(matrix, chosen.size)
         if state.single and state.cache is not None:
             yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
         else:

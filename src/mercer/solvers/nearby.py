@@ -268,7 +268,7 @@ class _Path:
     def _steps(self, evaluation: Evaluation, beta: FloatArray, chosen: IndexArray, tol: float) -> None:
         """Move the chosen variables to where they violate nothing, in place."""
         problem, gram = self.problem, self.gram
-        matrix = padded_block(chosen.size, chosen.size, np.float64)
+        matrix = padded_block(chosen.size, chosen.size)
         for _ in gram.fill_block(matrix[:, : chosen.size], chosen, chosen):
             self.check()
         if problem.ridge is not None:

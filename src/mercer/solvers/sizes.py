@@ -74,13 +74,15 @@ def takes_everything(gram: Gram) -> bool:
     return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
-def has_room_for_everything(gram: Gram) -> bool:
+def has_room_for_everything(gram: Gram, reach_of_one: float) -> bool:
     """Whether the matrix of all variables, in single precision, is not too large.
 
     It takes no more than half of the room: no rows are kept beside it, and a factor has a quarter. Nor is it larger
-    than what stays with the process, or each fit would have the system clear it.
+    than what stays with the process, or each fit would have the system clear it; nor, of a table with many rows, than
+    that of a working set.
     """
-    return gram.n <= _EVERYTHING and 8 * gram.n * gram.n <= gram.room
+    most = _EVERYTHING if gram.data.n <= MANY_ROWS else working_sets(gram, reach_of_one)[-1]
+    return gram.n <= most and 8 * gram.n * gram.n <= gram.room
 
 
 def all_at_once(problem: Problem, *, convex: bool) -> str:

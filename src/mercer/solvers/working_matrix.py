@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import compact_square, mirror_rows, without
-from mercer.gram import clear_padding, padded_block, padded_width
+from mercer.gram import clear_padding, padded_square, padded_width
 from mercer.solvers.batch_state import BatchState, WorkingMatrix
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]
-
-_TOUCHED_AT_ONCE = 16_000_000  # bytes: some 30 ms where a virtual machine has to find its pages
 
 
 def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
@@ -60,7 +58,8 @@ def _exchanged(
     chosen, n_stay, size = np.concatenate((last.variables[stay], new)), stay.size, chosen.size
     compact_square(last.whole, stay, state.gram.n_threads)
     padded = last.whole[:size, : padded_width(size)]
-    padded[:, size:] = 0.0
+    for _ in clear_padding(padded, size):  # of pages that are there
+        pass
     if new.size:
         matrix, rows, fresh = padded[:, :size], state.rows_of(chosen[:n_stay]), state.rows_of(new)
         yield from state.values.fill_block(matrix[:n_stay, n_stay:], rows, fresh)
@@ -82,12 +81,12 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
         return _held(state, chosen, matrix, matrix, chosen.size)
     state.working = None  # or the arena could not give it up before it has more
     tiles = state.tiles if state.single else None
-    matrix = padded_block(chosen.size, chosen.size, dtype, arena, clear=False)
+    matrix = padded_square(chosen.size, dtype, arena)
     if tiles is not None:
         state.values.count(tiles.square(chosen, matrix))
         yield
     else:
-        yield from _clear_in_pieces(matrix, chosen.size)
+        yield from clear_padding(matrix, chosen.size)
         yield from _filled(state, chosen, matrix[:, : chosen.size])
     state.count_memory()
     arena.declare(content)
@@ -103,14 +102,6 @@ def _filled(state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[No
     else:
         rows = state.rows_of(chosen)
         yield from state.values.fill_block(matrix, rows, rows)
-
-
-def _clear_in_pieces(matrix: Array, n_cols: int) -> Iterator[None]:
-    """Write zeros behind the columns of some rows at a time: it may be the first touch of all their pages."""
-    step = max(1, _TOUCHED_AT_ONCE // matrix.strides[0])
-    for first in range(0, len(matrix), step):
-        clear_padding(matrix[first : first + step], n_cols)
-        yield
 
 
 def _held(state: BatchState, chosen: IndexArray, matrix: Array, whole: Array, n_stay: int) -> WorkingMatrix:
