@@ -69,6 +69,7 @@ class Result:
     infeasibility: float | None = None
     n_support: int | None = None
     decision_error: float | None = None
+    n_other_classes: int | None = None
     true: dict[str, float | None] | None = None
     failure: str | None = None
 
@@ -146,6 +147,10 @@ class _Seat:
     def decision(self) -> Any:
         assert isinstance(self.contender, Estimator)
         return self.contender.decision(self.X_new)
+
+    def classes(self) -> Any:
+        assert isinstance(self.contender, Estimator)
+        return self.contender.predict(self.X_new)
 
     def limit(self) -> float:
         assert isinstance(self.contender, Mercer)
@@ -355,8 +360,9 @@ def _find_truth(
             models[name] = runner.call("model")
             results[name].claims = models[name].claims
             if problem.task == "predict":
-                decision = runner.call("decision")
-                results[name].decision_error = truth.decision_errors(task, models[name], table.X_new, decision)
+                predicted = runner.call("decision"), runner.call("classes")
+                errors = truth.prediction_errors(task, models[name], table.X_new, *predicted)
+                results[name].decision_error, results[name].n_other_classes = errors
     if not models or problem.task == "predict":
         return
     for name, found in zip(models, truth.judge(task, list(models.values())), strict=True):

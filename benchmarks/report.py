@@ -228,11 +228,12 @@ def _truths(records: Sequence[Record]) -> str:
         ours = results["mercer"]
         cells = [find(one["problem"]).label, _show(ours["n_support"], ",")]
         cells.append(_show(ours["claims"].get("violation")))
+        cells.append(show_seconds(Seconds(ours["turns"][0][0]) if ours["turns"] else None))
         cells += _cells(one, names, lambda result: _show(result["violation"]))
         cells += _cells(one, names, lambda result, best=best: _shortfall(result["dual"], best))  # type: ignore[misc]
         cells += _cells(one, names, lambda result: _show(_megabytes(result["peak_bytes"]), ".0f"))
         rows.append(cells)
-    columns = ["truth", "SV", "certificate"]
+    columns = ["truth", "SV", "certificate", "first mercer"]
     columns += [f"{what} {name}" for what in ("violation", "dual", "MB") for name in names]
     return table(columns, rows)
 
@@ -243,11 +244,12 @@ def _predictions(records: Sequence[Record]) -> str:
         [
             find(one["problem"]).label,
             *_cells(one, names, lambda result: _show(result["decision_error"])),
+            *_cells(one, names, lambda result: _show(result["n_other_classes"], ",")),
             *_cells(one, names, lambda result: _show(_megabytes(result["peak_bytes"]), ".0f")),
         ]
         for one in records
     ]
-    return table(["truth", *(f"{what} {name}" for what in ("error", "MB") for name in names)], rows)
+    return table(["truth", *(f"{what} {name}" for what in ("error", "other classes", "MB") for name in names)], rows)
 
 
 def _variants(records: Sequence[Record]) -> str:
@@ -323,18 +325,20 @@ def _megabytes(size: int | None) -> float | None:
 
 
 LEGEND = f"""\
-A time is the median over at least three runs where they are short; contenders take turns, each in a process of its
-own that has made a first call before. Every contender solves the same problem (the same float32 rows, C, γ, bias,
-tolerance {TOL:g}); mercer's time includes its certificate and the first look at it (`certificate_`), which completes
-the objectives. Memory stays with a process from fit to fit where its library keeps it, as mercer does. *× peer*: how
-many times longer the peer takes than mercer (of scikit-learn-intelex the faster of its types of input); of several
-problems the geometric mean, and *worst* the smallest (< ½: of its goal); libsvm is LIBSVM's own Python module. *Both
-true*: the same, against the peer at a tolerance tightened (/10, /100) until its true violation is at most
-{TRUE_ENOUGH:g}. *Goal*: what the project has set itself. *× limit*: mercer's time by the time to evaluate K[:, SV]
-once with its own tiles, in single precision; the goal beside it is the factor at which the harder of the two goals is
-met (a fit at 1 takes no longer than one look at its result). *Certified*: mercer's status is `optimal`, its point
-feasible, and what its certificate says of violation and dual objective true. *Violation* and *dual* (relative to the
-best of the row): recomputed from each result over all training rows, in float64, in NumPy; *certificate*: the
-violation that mercer reports. *MB*: peak memory of the first run beyond what its process used before, which held the
-rows. "> " marks lower bounds: somebody was stopped at the most that a fit may take, which is run once, or never came
-within {TRUE_ENOUGH:g}."""
+A time is the median over at least three runs, or the first one alone where that is above 5 s (60 s with --full);
+contenders take turns, each in a process of its own that has made a first call before. Every contender solves the
+same problem (the same float32 rows, C, γ, bias, tolerance {TOL:g}); mercer's time includes its certificate and the
+first look at it (`certificate_`), which completes the objectives. Memory stays with a process from fit to fit where
+its library keeps it, as mercer does: *first mercer* is the first run alone. *× peer*: how many times longer the
+peer takes than mercer (of scikit-learn-intelex the faster of its types of input); of several problems the geometric
+mean, and *worst* the smallest (< ½: of its goal); libsvm is LIBSVM's own Python module. *Both true*: the same,
+against the peer at a tolerance tightened (/10, /100) until its true violation is at most {TRUE_ENOUGH:g}. *Goal*:
+what the project has set itself. *× limit*: mercer's time by the time to evaluate K[:, SV] once with its own tiles,
+in single precision; the goal beside it is the factor at which the harder of the two goals is met (a fit at 1 takes
+no longer than one look at its result). *Certified*: mercer's status is `optimal`, its point feasible, and what its
+certificate says of violation and dual objective true. *Violation* and *dual* (relative to the best of the row):
+recomputed from each result over all training rows, in float64, in NumPy; *certificate*: the violation that mercer
+reports. *Error*: the largest of the decision values of new rows, by the largest of these, and *other classes* the
+rows to which `predict`, which is what is timed, gives another class than they speak for. *MB*: peak memory of the
+first run beyond what its process used before, which held the rows. "> " marks lower bounds: somebody was stopped at
+the most that a fit may take, which is run once, or never came within {TRUE_ENOUGH:g}."""

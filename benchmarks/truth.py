@@ -49,10 +49,20 @@ def judge(task: Task, models: Sequence[Model]) -> list[Truth]:
     return [_judge_one(task, beta, value) for beta, value in zip(coefficients, values, strict=True)]
 
 
-def decision_errors(task: Task, model: Model, X: Any, decision: FloatArray) -> float:
-    """Return the largest error of decision values on new rows, relative to the largest value; for two classes."""
+def prediction_errors(
+    task: Task, model: Model, X: Any, decision: FloatArray, classes: npt.NDArray[np.int64]
+) -> tuple[float, int]:
+    """Return how far off predictions on new rows are, for two classes.
+
+    Returns
+    -------
+    error : float
+        The largest error of decision values, relative to the largest value.
+    n_other : int
+        Rows that were given another class than the true decision value speaks for.
+    """
     true = kernel_times(task, _scattered(task, model), X)[:, 0] + model.intercepts[0]
-    return float(np.abs(decision - true).max() / np.abs(true).max())
+    return float(np.abs(decision - true).max() / np.abs(true).max()), int(np.count_nonzero(classes != (true > 0.0)))
 
 
 def _scattered(task: Task, model: Model) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from mercer._core import BLOCK_LIMIT, combine_rows, solve_held
+from mercer._core import BLOCK_LIMIT, MANY_FREE, combine_rows, solve_held
 from mercer.backends import HeldRows
 from mercer.gram import Gram
 from mercer.isa import select_isa
@@ -20,7 +20,6 @@ from mercer.solvers.single_precision import which_single_precision_helps
 
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
 _WORK = 5e7  # kernel values looked at in one native call: some 30 ms
-_LARGEST_SET = 6144  # variables: beyond, Newton steps would take too long all the same
 _ENOUGH = 0.9  # of the tolerance: gradients are true, but for the rounding of sums
 
 SAME = 1e-14
@@ -95,7 +94,7 @@ class Progression:
             _ENOUGH * self.tol,
             max_iter,
             _WORK,
-            _LARGEST_SET,
+            MANY_FREE,
             room.astype(np.float64, copy=False),
             stop,
         )
