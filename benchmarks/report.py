@@ -66,18 +66,23 @@ def ratio(record: Record, names: Sequence[str], *, true: bool = False) -> Second
 def is_certified(record: Record) -> bool:
     """Whether mercer's result is feasible, claimed to be optimal and is so, and its certificate says what is true.
 
-    Both computations round: mercer's by what it says itself, the one here by far less than a millionth of TOL.
-    Predictions have no truth of this kind.
+    Both computations round: mercer's by what it says itself, which must be less than TOL, the one here by far less
+    than a millionth of TOL. Predictions have no truth of this kind.
     """
-    result = record["results"]["mercer"]
+    return _is_certified(record["results"]["mercer"])
+
+
+def _is_certified(result: Record) -> bool:
     claims, violation = result["claims"], result["violation"]
     if result["failure"] is not None or claims.get("status") != "optimal":
         return False
     if violation is None:
         return True
-    slack = 4.0 * claims["rounding"] + 1e-6 * TOL
+    claimed, rounding = claims["violation"], claims["rounding"]
+    slack = 4.0 * rounding + 1e-6 * TOL
     agrees = abs(claims["dual"] - result["dual"]) <= _SAME * max(1.0, abs(result["dual"]))
-    return violation <= min(TOL, claims["violation"]) + slack and result["infeasibility"] <= _SAME and agrees
+    is_small = claimed <= TOL and rounding <= TOL  # False for NaN
+    return is_small and violation <= claimed + slack and result["infeasibility"] <= _SAME and agrees
 
 
 # --- Numbers as text.
@@ -259,7 +264,7 @@ def _variants(records: Sequence[Record]) -> str:
         (other,) = (name for name in one["results"] if name != "mercer")
         cells = [find(one["problem"]).label, f"{one['n']:,} × {one['p']:,}"]
         for name in ("mercer", other):
-            certified = one["results"][name]["claims"].get("status") == "optimal"
+            certified = _is_certified(one["results"][name])
             cells.append(show_seconds(time_of(one, [name])) + ("" if certified else " (not certified)"))
         rows.append([*cells, show_ratio(ratio(one, [other]))])
     return table(["time", "n × p", "mercer", other, "ratio"], rows)

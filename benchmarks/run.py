@@ -71,8 +71,11 @@ class Run:
         contenders = self._chosen(problem)
         record = race(problem, contenders, self.rules)
         record |= {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": self.facts}
+        record |= {"limit": self.rules.limit}
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._file(problem).write_text(json.dumps(record, indent=1), encoding="utf-8")
+        whole = self._file(problem).with_suffix(".new")  # what is there is whole, whenever somebody presses Ctrl-C
+        whole.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        whole.replace(self._file(problem))
         return record
 
     def earlier(self, problem: Problem) -> report.Record | None:
@@ -80,9 +83,8 @@ class Run:
         if not self._file(problem).exists():
             return None
         record: report.Record = json.loads(self._file(problem).read_text(encoding="utf-8"))
-        return (
-            record if record["machine"] == self.facts and set(self._chosen(problem)) == set(record["results"]) else None
-        )
+        same = record["machine"] == self.facts and record.get("limit") == self.rules.limit
+        return record if same and set(self._chosen(problem)) == set(record["results"]) else None
 
     def _chosen(self, problem: Problem) -> list[str]:
         return [name for name in problem.contenders if name in self._contenders or name.startswith("mercer")]

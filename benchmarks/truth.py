@@ -172,9 +172,10 @@ def _pairs(task: Task) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
 
 def _judge_one(task: Task, coefficients: FloatArray, values: FloatArray) -> Truth:
     judged = [dual.judge() for dual in _duals(task, coefficients, values)]
+    violation, infeasibility = (float(np.max([0.0, *(one[k] for one in judged)])) for k in (0, 2))  # NaN stays
     return Truth(
-        violation=max(0.0, *(violation for violation, _, _ in judged)),
+        violation=violation,
         dual=sum(dual for _, dual, _ in judged),
-        infeasibility=max(0.0, *(infeasibility for _, _, infeasibility in judged)),
+        infeasibility=infeasibility,
         n_support=int(np.count_nonzero(coefficients.any(axis=1))),
     )

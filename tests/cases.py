@@ -50,7 +50,7 @@ from mercer.problems import (
     quantile,
     svdd,
 )
-from mercer.solvers import batch_smo, sizes, small
+from mercer.solvers import batch_smo, single_precision, sizes, small
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
 """Instruction sets that this machine has native code for."""
@@ -71,7 +71,8 @@ def going(way: str) -> Iterator[None]:
             patch.setattr(batch_smo, "_FEW_STEPS_EACH", np.inf)
         if way in ("working sets", "a set, then everything"):
             patch.setattr(sizes, "WHOLE_PROBLEM", 16)
-            patch.setattr(sizes, "EXACT_PROBLEM", 8)
+            for module in (sizes, single_precision):
+                patch.setattr(module, "EXACT_PROBLEM", 8)
             patch.setattr(sizes, "_WORKING_SETS", (24,))
         yield
 

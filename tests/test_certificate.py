@@ -232,6 +232,9 @@ def test_an_evaluation_can_be_stopped():
         ({"rounding": 0.9e-3}, None, True, Status.OPTIMAL),
         ({"rounding": 1.1e-3}, None, True, Status.STALLED),
         ({"rounding": 1.1e-3}, None, False, Status.STALLED),
+        ({"mass": 1e6, "dual_infeasibility": 0.9e-3}, None, True, Status.OPTIMAL),
+        ({"mass": 1e6, "dual_infeasibility": 1.1e-3}, None, True, None),
+        ({"dual_infeasibility": 1e-12}, None, True, None),
     ],
 )
 def test_conclusions(ended, changes, tol_gap, convex, expected):

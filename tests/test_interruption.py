@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import plain
-from cases import blobs, going
+from cases import PROBLEMS, ProblemCase, blobs, going
 from mercer import (
     RBF,
     SVC,
@@ -35,14 +36,16 @@ from mercer import (
     QuantileSVR,
     Sigmoid,
     Status,
+    _reference,
 )
+from mercer.certificate import worst_status
 from mercer.data import as_data
 from mercer.gram import Gram, Keep
 from mercer.kernels import Callable
 from mercer.model import as_model
 from mercer.multiclass import make_tasks, train
-from mercer.problems import c_svc
-from mercer.solvers import BatchSMO, Interruption, driver, solve
+from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
+from mercer.solvers import BatchSMO, Interruption, Limits, driver, solve
 from mercer.table import as_table
 from mercer.verification import verify
 
@@ -425,8 +428,10 @@ def test_a_machine_is_changed_as_a_whole_or_not_at_all(kind, change):
         assert machine.n_features_in_ == known.n_features_in_
         assert len(machine.support_) == len(machine.support_vectors_) == machine.dual_coef_.shape[1]
         np.testing.assert_array_equal(getattr(machine, "classes_", 0), getattr(known, "classes_", 0))
-        certificate = machine.certificate_
-        assert certificate.verify().dual == pytest.approx(certificate.dual, rel=1e-9, abs=1e-9)
+        said, found = machine.certificate_, machine.certificate_.verify()
+        assert said.status is found.status
+        for name in ("kkt_violation", "primal", "dual"):
+            assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), (at, name)
     assert raised
 
 
@@ -464,29 +469,109 @@ def test_the_model_of_an_interrupted_fit_verifies(presses):
     assert any("a bias is" in finding for finding in verify(tampered, table).findings)
 
 
-@pytest.mark.parametrize("way", ["whole", "working sets"])
-def test_whenever_it_ends_the_certificate_is_true(way, monkeypatch):
-    monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)  # a moment after each piece of work
-    X, y = noise(n=60, p=3)
-    signs, K = np.where(y > 0, 1.0, -1.0), plain.gaussian(X, X, 0.5)
+def ends(fit):
+    """What `fit` returns where a callback stops it, at one moment or another, and where its steps are over; and how."""
 
     def stopped_at(moment):
         seen = []
         stop = lambda progress: seen.append(progress) or len(seen) == moment  # noqa: E731
-        with going(way):
-            solution = solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), callback=stop)
-        return solution, len(seen)
+        return fit(callback=stop), len(seen)
 
-    whole, n_moments = stopped_at(None)
-    assert whole.status is Status.OPTIMAL
-    assert n_moments >= 3
+    whole, n_moments = stopped_at(np.inf)
+    assert whole.certificate.status is Status.OPTIMAL
     for moment in sorted({1, 2, *np.linspace(1, n_moments, 12).astype(int).tolist()}):
-        solution, _ = stopped_at(moment)
+        yield stopped_at(moment)[0], Status.INTERRUPTED
+    for steps in np.linspace(0, whole.certificate.n_iter, 5).astype(int).tolist():
+        yield fit(limits=Limits(max_iter=steps)), Status.MAX_ITER
+
+
+def assert_true(solution, problem, K, ended):
+    """What the certificate says, in plain NumPy but for the primal's formula; returns its status."""
+    said, beta = solution.certificate, solution.beta
+    rows = np.arange(problem.n_rows) if problem.rows is None else problem.rows
+    values = (K[np.ix_(rows, rows)] @ problem.by_output(beta)).ravel()
+    gradient = values + problem.linear + (0.0 if problem.ridge is None else problem.ridge * beta)
+    violation = _reference.largest_violation(
+        beta, gradient, problem.lower, problem.upper, problem.groups, problem.n_groups
+    )
+    assert ((problem.lower <= beta) & (beta <= problem.upper)).all()
+    np.testing.assert_allclose(problem.group_totals(beta), problem.totals, atol=1e-9)
+    found = {
+        "kkt_violation": violation,
+        "primal": problem.primal(beta @ values, values, solution.multipliers),
+        "dual": -0.5 * beta @ (gradient + problem.linear),
+    }
+    for name, value in found.items():
+        assert getattr(said, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (ended, name)
+    assert said.status is (Status.OPTIMAL if violation <= 1e-3 else ended)
+    return said.status
+
+
+@pytest.fixture
+def each_moment(way, monkeypatch):
+    """Each way, with a moment at which a callback may stop it after each piece of work."""
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
+    if way == "a set, then everything":  # only in single precision
+        monkeypatch.setattr("mercer.solvers.single_precision.EXACT_PROBLEM", 8)
+
+
+@pytest.mark.usefixtures("each_moment")
+def test_whenever_it_ends_the_certificate_is_true():
+    X, y = noise(n=60, p=3)
+    signs, K = np.where(y > 0, 1.0, -1.0), plain.gaussian(X, X, 0.5)
+    for solution, ended in ends(lambda **how: solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), **how)):
         said, found = solution.certificate, plain.figures(K, signs, 30.0, solution.beta, solution.bias)
-        assert said.status is (Status.OPTIMAL if found.violation <= 1e-3 else Status.INTERRUPTED)
+        assert said.status is (Status.OPTIMAL if found.violation <= 1e-3 else ended)
         assert found.infeasibility <= 1e-9
         for name, value in (("kkt_violation", found.violation), ("primal", found.primal), ("dual", found.dual)):
-            assert getattr(said, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (moment, name)
+            assert getattr(said, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (ended, name)
+
+
+HARD = ProblemCase("C-SVC, C = inf", lambda y: c_svc(y, np.inf))
+
+
+@pytest.mark.parametrize("case", [*PROBLEMS, HARD], ids=lambda case: case.name)
+@pytest.mark.usefixtures("each_moment")
+def test_whenever_any_problem_ends_its_certificate_is_true(case, way):
+    X, y = blobs(n=60, distance=4.0 if case.name in ("nearest points", HARD.name) else 1.0)
+    problem, K = case.problem(y), plain.gaussian(X, X, 0.5)
+    fit = lambda **how: solve(problem, Gram(RBF(gamma=0.5), as_data(X)), **how)  # noqa: E731
+    found = {assert_true(solution, problem, K, ended) for solution, ended in ends(fit)}
+    assert Status.MAX_ITER in found
+    assert way == "one call" or Status.INTERRUPTED in found
+
+
+@pytest.mark.parametrize(
+    ("scheme", "C", "nu"),
+    [("ovo", 10.0, None), ("ovr", 10.0, None), ("joint", 10.0, None), ("ovo", 1.0, 0.3), ("ovo", np.inf, None)],
+    ids=["ovo", "ovr", "joint", "nu", "C = inf"],
+)
+@pytest.mark.usefixtures("each_moment")
+def test_whenever_several_classes_end_their_certificates_are_true(scheme, C, nu):
+    """Those of machines that have taken no step yet among them, and that of all together."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 80)
+    X = rng.normal(size=(80, 3)) + (4.0 if np.isinf(C) else 1.0) * np.eye(4, 3)[labels]
+    K, duals = plain.gaussian(X, X, 0.5), c_svc_each if nu is None else partial(nu_svc_each, nu=nu)
+
+    def fit(**how):
+        return train(Gram(RBF(gamma=0.5), as_data(X)), labels, 4, C, scheme=scheme, duals=duals, **how)
+
+    def problem_of(task):
+        if scheme == "joint":
+            return joint(labels, 4, C)
+        return c_svc(task.signs, C) if nu is None else nu_svc(task.signs, C, nu)
+
+    seen = set()
+    for machines, ended in ends(fit):
+        for task, solution in zip(machines.tasks, machines.solutions, strict=scheme != "joint"):
+            seen.add(assert_true(solution, problem_of(task), K[np.ix_(task.rows, task.rows)], ended))
+        whole, parts = machines.certificate, [one.certificate for one in machines.solutions]
+        assert whole.status is worst_status([part.status for part in parts])
+        assert whole.kkt_violation == max(part.kkt_violation for part in parts)
+        for name in ("primal", "dual"):
+            assert getattr(whole, name) == pytest.approx(sum(getattr(part, name) for part in parts), rel=1e-12)
+    assert seen == {Status.OPTIMAL, Status.INTERRUPTED, Status.MAX_ITER}
 
 
 # Machines that iterate in Python; of four classes, so that there are six machines where they are made by pairs.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from cases import blobs, hostile_tables
+from cases import ISAS, blobs, hostile_tables
 from mercer import SVC, NuSVC
 from mercer._core import BLOCK_LIMIT
 from mercer.data import as_data
@@ -625,3 +625,34 @@ def test_the_only_small_pair_of_several_has_evidence_about_its_own_rows():
     assert [cases.rows.size for cases in machine.certificate_.examples()] == [1200, 3000, 3000]
     for part, rows in zip(machine.certificate_.parts, tasks, strict=True):
         np.testing.assert_array_equal(part.evidence.idx, rows.rows)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    ("seed", "C"), [(18, 1e8), (668, 1e8), (1113, 1e5), (495, 1e7), (728, 1e8), (1403, 1e7), (47, 5e6)]
+)
+def test_a_step_that_is_taken_many_times_keeps_the_sum(seed, C, isa, monkeypatch):
+    """A row of 0 has no part in a linear kernel: what rounding has left of a sum would go on with it without end."""
+    monkeypatch.setenv("MERCER_ISA", isa)
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(6, 60)), int(rng.integers(1, 4))
+    X, y = np.round(2.0 * rng.normal(size=(n, p))), np.arange(n) % 2
+    machine = SVC(C=C, kernel="linear").fit(X, y)
+    mass = float(np.abs(machine.dual_coef_).sum())
+    assert abs(float(machine.dual_coef_.sum())) <= 1e-12 * mass
+    assert machine.certificate_.dual_infeasibility <= 1e-12 * mass
+    assert abs(machine.certificate_.relative_gap) <= 1e-4
+
+
+def test_a_point_whose_sum_is_off_is_not_proved_to_be_solved():
+    X, y = blobs(60)
+    parts = [np.flatnonzero(y == label) for label in (-1, 1)]
+    gram, signs = Gram(RBF(gamma=0.5), as_data(X)), y[np.concatenate(parts)]
+    problems = c_svc_each(np.tile(signs, 2), np.ones(2 * signs.size), [signs.size] * 2)
+    chosen = SmallProblems(gram, parts, np.array([[0, 1], [0, 1]]), problems, [None, None], Limits(), alone=False)
+    chosen.solve(lambda: False)
+    assert chosen.solved.proved.all()
+    del chosen.solved.proved
+    chosen.solved.numbers[1, small._COLUMNS.index("infeasibility")] = 1e-6
+    assert chosen.solved.proved.tolist() == [True, False]
+    assert chosen.solved.solution(1).status is Status.STALLED

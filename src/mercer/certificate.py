@@ -17,7 +17,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kkt import KKTCases
 from mercer.problems import Hinge, Problem, inner
-from mercer.roundoff import is_certain, rounding_of
+from mercer.roundoff import is_certain, is_feasible, rounding_of
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,12 +29,13 @@ def conclude(
 ) -> Status:
     """Return the status that `evaluation` of a point of `problem` proves, given how the solver ended.
 
-    It is `optimal` only if the violation is at most `tol`, and the relative gap at most `tol_gap`, and rounding could
-    not have hidden more: it is below `tol` itself, or the conditions hold with that much room, and so does the gap. For
-    a problem that is not known to be convex it is `stationary` in its place.
+    It is `optimal` only if the point is feasible but for rounding, the violation is at most `tol`, and the relative gap
+    at most `tol_gap`, and rounding could not have hidden more: it is below `tol` itself, or the conditions hold with
+    that much room, and so does the gap. For a problem that is not known to be convex it is `stationary` in its place.
     """
     gap = evaluation.relative_gap
     met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
+    met = met and is_feasible(evaluation.dual_infeasibility, evaluation.mass)
     if not met or math.isnan(gap):  # nor where they are NaN
         return ended
     certain = is_certain(evaluation.excess, evaluation.rounding, tol)

@@ -14,6 +14,7 @@ FloatArray = npt.NDArray[np.float64]
 Some = TypeVar("Some", float, npt.NDArray[np.float64])
 
 _EPS = float(np.finfo(np.float64).eps)
+_FEASIBLE = 1e-9  # of all coefficients, added up
 
 
 def rounding_of(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
@@ -43,3 +44,11 @@ def rounding_of_sums(roundoff: float, size: Some, squares: Some, largest: Some) 
 def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
     """Return whether rounding cannot have hidden a violation of more than `tol`. Of one point, or of several."""
     return (rounding <= tol) | (excess + 2.0 * rounding <= tol)
+
+
+def is_feasible(infeasibility: Some, mass: Some) -> Any:
+    """Return whether coefficients are in their box and their sums right, but for rounding; `mass` is their sizes' sum.
+
+    Of one point, or of several.
+    """
+    return infeasibility <= _FEASIBLE * mass

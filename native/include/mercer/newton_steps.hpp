@@ -355,7 +355,7 @@ class NewtonSteps {
         if (uphill)
             ++rejected_, more = before < 0.0 ? after / (before - after) : -1.0;
         else if (whole && before < -kUndetermined * size && after < kShort * before)
-            more = reach(after > before ? after / (before - after) : kInfinity);
+            more = straight_ahead(after - before);
         if (more != 0.0) update_gradient(more);
         bool moved = false;
         for (int64_t u = 0; u < block_.size; ++u) {
@@ -366,6 +366,23 @@ class NewtonSteps {
             change_[u] = 0.0;
         }
         return moved && !uphill;
+    }
+
+    // How often the last change can be made once more, as far as it leads downhill. Rounding has left something of the
+    // groups' sums in it, which as many changes would have as many times: that is taken out before.
+    double straight_ahead(double curvature) {
+        for (int64_t g = 0; g < block_.n_groups; ++g) {
+            const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
+            double sum = 0.0, count = 0.0;
+            for (int64_t u = first; u < last; ++u)
+                if (change_[u] != 0.0) sum += change_[u], count += 1.0;
+            for (int64_t u = first; u < last; ++u)
+                if (change_[u] != 0.0) change_[u] -= sum / count;
+        }
+        double size = 0.0;
+        const double ahead = slope(size);
+        if (!(ahead < -kUndetermined * size)) return 0.0;
+        return reach(curvature > 0.0 ? -ahead / curvature : kInfinity);
     }
 
     // How often the last change can be made once more, `most` at most; 0 if that has no end.

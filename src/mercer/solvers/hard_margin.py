@@ -11,7 +11,7 @@ from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
 from mercer.roundoff import rounding_error
 from mercer.solution import Limits, Solution
-from mercer.solvers.base import Callback, FloatArray
+from mercer.solvers.base import Callback, FloatArray, Progress
 from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.driver import drive
 from mercer.solvers.interruption import Interruption
@@ -70,6 +70,7 @@ class HardMargin:
             If the hulls meet, to rounding. It names a pair of equal rows, or the rows whose weighted means coincide.
         """
         rounds: list[Solution] = []
+        callback = None if callback is None else _for_all_stages(callback)
         if start is None or not _separates(start, problem, gram):
             rounds = _nearest(problem, gram, limits, callback, interruption)
             hulls = rounds[-1]
@@ -90,6 +91,18 @@ class HardMargin:
         for earlier in rounds:
             solution = solution.after(earlier)
         return replace(solution, solver=self.name, limits=limits)
+
+
+def _for_all_stages(callback: Callback) -> Callback:
+    """The callback, which has stopped all stages once it has stopped one."""
+    is_over = False
+
+    def told(progress: Progress) -> bool:
+        nonlocal is_over
+        is_over = is_over or callback(progress) is True
+        return is_over
+
+    return told
 
 
 def _nearest(

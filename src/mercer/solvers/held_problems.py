@@ -15,7 +15,7 @@ from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.isa import select_isa
 from mercer.problems import Problems, growth, inner, vertex
-from mercer.roundoff import is_certain, rounding_of_sums
+from mercer.roundoff import is_certain, is_feasible, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import DOUBT, FloatArray, IndexArray, Progress
 from mercer.solvers.held_rounds import SAME, HeldRounds, Progression
@@ -199,9 +199,9 @@ class HeldProblems:
             )
             self._multipliers[number] = multipliers[0]
             self._conditions.append(Conditions(*found))
-        excess = np.array([found.excess for found in self._conditions])
+        excess, infeasibility, mass = np.array([(c.excess, c.infeasibility, c.mass) for c in self._conditions]).T
         self.violations = np.maximum(0.0, excess)
-        known = unsettled <= DOUBT * tol
+        known = (unsettled <= DOUBT * tol) & is_feasible(infeasibility, mass)
         self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
         at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
         finished: list[bool] = (self._proved | at_limit).tolist()

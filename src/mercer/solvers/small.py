@@ -19,7 +19,7 @@ from mercer.evaluation import Conditions, Evaluation, conditions_of, relative_ga
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
 from mercer.problems import Hinge, Problems
-from mercer.roundoff import is_certain, rounding_of_sums
+from mercer.roundoff import is_certain, is_feasible, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray, Progress
 from mercer.solvers.batch_smo import BatchSMO
@@ -379,8 +379,8 @@ class Solved:
             begun = len(self.numbers) if self.n_begun is None else self.n_begun
             optimal = (self.solution(number).status is Status.OPTIMAL for number in range(begun))
             return np.fromiter(optimal, dtype=np.bool_)
-        excess, rounding = self._column("excess"), self._rounding
-        proved: npt.NDArray[np.bool_] = (excess <= tol) & is_certain(excess, rounding, tol)
+        excess, feasible = self._column("excess"), is_feasible(self._column("infeasibility"), self._column("mass"))
+        proved: npt.NDArray[np.bool_] = feasible & (excess <= tol) & is_certain(excess, self._rounding, tol)
         return proved
 
     def progress(self, number: int) -> Progress:
