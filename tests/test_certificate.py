@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist, pdist
 
 import plain
 from cases import PROBLEMS, blobs, hostile_tables, laplacian
+from mercer import SVC
 from mercer._core import CompiledKernel
 from mercer.backends import NativeBackend
 from mercer.certificate import Certificate, combine, conclude, worst_status
@@ -797,3 +798,21 @@ def test_close_sparse_rows_far_from_nothing_are_not_believed(offset, C):
         assert true_violation(K, y, C, solution.beta) <= 1.1e-3
     assert solution.status is Status.OPTIMAL or offset > 1e4
     solution.certificate.verify()  # has an answer
+
+
+def test_a_certificate_says_what_a_large_gap_leaves_open():
+    X, y = blobs(200, distance=1.0)
+    loose, tight = (SVC(C=1e6, gamma=0.5, tol_gap=tol_gap).fit(X, y).certificate_ for tol_gap in (None, 1e-3))
+    open_gap = replace(loose, dual=0.5 * loose.primal, gap=0.5 * loose.primal, relative_gap=0.5)
+    assert open_gap.status is tight.status is Status.OPTIMAL
+    assert "The objective may be off by as much as the gap" in str(open_gap)
+    assert "may be off" not in str(tight)
+
+
+def test_no_point_beats_a_feasible_one_without_being_so():
+    X, y = blobs(n=4)
+    honest = replace(evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)), primal=3.0, dual=1.0)
+    outside = replace(honest, dual_infeasibility=0.5, dual=4.0)
+    for convex in (True, False):
+        assert not outside.beats(honest, convex=convex)
+        assert honest.beats(outside, convex=convex)

@@ -803,6 +803,17 @@ def test_fit_with_probabilities(mercer, tmp_path):
         assert message in err
 
 
+def test_a_fit_to_a_gap(mercer, tmp_path):
+    quantities(60).to_csv(tmp_path / "pay.csv", index=False)
+    for target in ("site", "pay"):
+        command = "fit", "pay.csv", "--target", target, "--C", "100", "--tol-gap", "1e-6", "--out", "m"
+        assert mercer(*command)[0] == 0
+        assert load_model("m").certificate.tol_gap == 1e-6
+        assert load_model("m").certificate.relative_gap <= 1e-6
+    status, _, err = mercer("study", "pay.csv", "--target", "pay", "--out", "")
+    assert (status, "--out names no folder" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "status", "why", "hint"),
     [

@@ -480,6 +480,20 @@ def test_machines_that_no_file_can_hold():
 
 
 @pytest.mark.parametrize(
+    "case", ["NuSVC", "SVC squared", "SVR", "NuSVR", "QuantileSVR", "OneClassSVM", "SVDD", "SVC joint"]
+)
+def test_a_machine_is_told_from_rows_that_are_scaled_or_in_another_order(case):
+    frame, target, machine = KINDS[case]
+    X = frame.select_dtypes("number").drop(columns=target or [], errors="ignore").to_numpy(np.float64)
+    y = None if target is None else frame[target]
+    machine = clone(machine).fit(X, y)
+    as_model(machine, X, y)
+    for others in (0.5 * X, X[::-1].copy()):
+        with pytest.raises(ValueError, match="must be what the machine was fitted on, but rows or"):
+            as_model(machine, others, y)
+
+
+@pytest.mark.parametrize(
     "case", ["KernelRidge", "ParzenClassifier", "KernelNeighborsClassifier", "LogisticRegression", "KernelPerceptron"]
 )
 def test_a_machine_without_a_box_problem_is_told_from_other_rows(case):

@@ -395,7 +395,8 @@ def test_what_is_certified_and_what_is_not(mixed):
         "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
         "5.0·10⁻⁵, and 1.0·10⁻⁴ was allowed. That its training objective is the lowest is not certified: the relative "
         "duality gap is 0.98, so another machine with this kernel and this C may have one that is lower by up to 98 "
-        "percent. A smaller C, or the parameter tol_gap of mercer.SVC, makes the gap small as well."
+        "percent. A smaller C, or a "
+        "tolerance for the gap (tol_gap of mercer.SVC, --tol-gap of mercer fit), makes it small, too."
     )
     assert "is not certified optimal but ended as “time_limit”" in prose.certainty(
         certified(mixed.model, status=Status.TIME_LIMIT)
@@ -409,7 +410,7 @@ def test_epsilon_is_a_part_of_what_is_certified():
     assert "no other machine with this kernel, this C and this epsilon can lower" in prose.certainty(model)
     text = prose.certainty(certified(model, relative_gap=0.98))
     assert "another machine with this kernel, this C and this epsilon may" in text
-    assert "the parameter tol_gap of mercer.SVR," in text
+    assert "a tolerance for the gap (tol_gap of mercer.SVR, --tol-gap of mercer fit)," in text
 
 
 STALLED = {

@@ -17,11 +17,15 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kkt import KKTCases
 from mercer.problems import Hinge, Problem, inner
-from mercer.roundoff import is_certain, is_feasible, rounding_of
+from mercer.roundoff import is_certain, rounding_of
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
+
+
+LARGE_GAP = 0.01
+"""Relative gaps above leave open what the objective is, whatever the violation is."""
 
 
 def conclude(
@@ -35,8 +39,7 @@ def conclude(
     """
     gap = evaluation.relative_gap
     met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
-    met = met and is_feasible(evaluation.dual_infeasibility, evaluation.mass)
-    if not met or math.isnan(gap):  # nor where they are NaN
+    if not (met and evaluation.is_feasible) or math.isnan(gap):  # nor where they are NaN
         return ended
     certain = is_certain(evaluation.excess, evaluation.rounding, tol)
     if not certain or (tol_gap is not None and gap + evaluation.relative_gap_rounding(problem) > tol_gap):
@@ -308,7 +311,17 @@ class Certificate:
             ("seconds", f"{self.seconds:.3g}"),
             ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
         ]
-        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.status.advice}"
+        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
+
+    @property
+    def advice(self) -> str:
+        """What the status means, and what it leaves open."""
+        if self.status is not Status.OPTIMAL or not abs(self.relative_gap) > LARGE_GAP:
+            return self.status.advice
+        return (
+            f"{self.status.advice} The objective may be off by as much as the gap, which a violation bounds by C "
+            "alone: set tol_gap, or lower C, where it matters."
+        )
 
 
 def _examples(evidence: Evidence, gram: Gram) -> KKTCases:

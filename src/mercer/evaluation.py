@@ -14,7 +14,7 @@ from mercer.backends import HeldRows
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
-from mercer.roundoff import rounding_of
+from mercer.roundoff import is_feasible, rounding_of, sum_rounding
 from mercer.settled import Kept, in_double, product_of, settle, values_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -101,6 +101,7 @@ class Evaluation:
         primal: float | None = None,
     ) -> Evaluation:
         """Return the evaluation of a point, given K beta and what follows from it."""
+        infeasibility = conditions.infeasibility - sum_rounding(problem.start)
         return cls(
             values=values,
             gradient=gradient,
@@ -110,7 +111,7 @@ class Evaluation:
             excess=conditions.excess,
             primal=problem.primal(conditions.quadratic, values, multipliers) if primal is None else primal,
             dual=-0.5 * (conditions.quadratic + conditions.linear),
-            dual_infeasibility=conditions.infeasibility,
+            dual_infeasibility=0.0 if infeasibility <= 0.0 else infeasibility,  # NaN stays
             rounding=rounding,
             mass=conditions.mass,
             n_free=conditions.n_free,
@@ -124,12 +125,19 @@ class Evaluation:
         """(P - D) / max(1, |P|, |D|), or more by what is open of P and D."""
         return relative_gap(self.primal, self.dual, self.objective_doubt)
 
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the point is in its box and its sums are right, but for rounding."""
+        return bool(is_feasible(self.dual_infeasibility, self.mass))
+
     def beats(self, other: Evaluation, *, convex: bool) -> bool:
         """Whether its point is the better one, whatever rounding has made of it.
 
-        By the duality gap, which a point that rounding has led astray cannot make small; by the dual objective alone
-        where the problem is not convex, or no primal point is feasible.
+        A feasible one before others; by the duality gap, which a feasible point that rounding has led astray cannot
+        make small; by the dual objective alone where the problem is not convex, or no primal point is feasible.
         """
+        if self.is_feasible != other.is_feasible:
+            return self.is_feasible
         doubt = self.rounding * self.mass
         if not convex or not np.isfinite(min(self.primal, other.primal)):
             return self.dual - doubt > other.dual

@@ -52,3 +52,8 @@ def is_feasible(infeasibility: Some, mass: Some) -> Any:
     Of one point, or of several.
     """
     return infeasibility <= _FEASIBLE * mass
+
+
+def sum_rounding(start: FloatArray) -> float:
+    """Return how far sums that are given by a point may be off what it was meant to say."""
+    return 4.0 * _EPS * float(np.abs(start).sum())

@@ -104,6 +104,8 @@ def study_command(
         from mercer.selection.search import SearchStopped
         from mercer.study import study
 
+    if out == "":
+        raise click.UsageError("--out names no folder", click.get_current_context())
     read = read_table(table)
     name = Path(table).name
     with _writable_folder(Path(out if out is not None else f"{_stem(name)}-study")) as folder:
@@ -156,6 +158,7 @@ def study_command(
 )
 @click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too.")
 @click.option("--tol", type=_positive, default=1e-3, show_default=True, help="Largest KKT violation.")
+@click.option("--tol-gap", type=_positive, help="Largest relative duality gap  [default: whatever --tol leaves]")
 @task_option
 @drop_option
 @keep_option

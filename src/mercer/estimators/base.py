@@ -135,6 +135,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         if not gram.is_convex:
             warnings.warn(
                 f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
+                f"{_UNKNOWN if gram.diagnosis.verdict == 'not refuted' else ''}"
                 "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum"
                 f"{besides}.",
                 IndefiniteKernelWarning,
@@ -148,6 +149,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
     def _new_rows(self, X: Any) -> Data:
         self._check_is_fitted()
         return check_rows(self, X, self.kernel_, reset=False)
+
+
+_UNKNOWN = (
+    "Of more than 2,000 rows nobody finds that out; a kernel class of your own can claim it, by is_psd "
+    "(docs/extending/kernel.md). "
+)
 
 
 class DualMachine(Iterated, KernelMachine):

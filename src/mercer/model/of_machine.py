@@ -276,7 +276,10 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
 
 
 def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
-    """Refuse targets or weights that are not those of a fit, as far as that can be told."""
+    """Refuse rows, targets or weights that are not those of a fit, as far as that can be told."""
+    dual, known = _dual(problem, gram, solution.beta), solution.certificate.dual
+    if not abs(dual - known) <= 1e-6 * max(1.0, abs(known)):
+        raise ValueError(_OTHERS.format("targets"))
     if solution.evidence is not None:
         fitted = solution.evidence.problem
         if not np.allclose(fitted.linear, problem.linear, rtol=1e-12, atol=0.0):
@@ -286,9 +289,6 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
         )
     else:
         beta, box = solution.beta, (problem.lower, problem.upper)
-        dual, known = _dual(problem, gram, beta), solution.certificate.dual
-        if not abs(dual - known) <= 1e-6 * max(1.0, abs(known)):
-            raise ValueError(_OTHERS.format("targets"))
         # Of several outputs, rows are counted: bounded where none of their variables is free.
         free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)
         used = problem.by_output(beta != 0.0).reshape(-1, problem.n_outputs).any(axis=1)

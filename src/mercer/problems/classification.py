@@ -225,7 +225,7 @@ def largest_nu(one: float, other: float) -> float:
 
 
 _ROUNDED = 1e-12  # of a sum of weights
-_LEAST_WIDTH = 1e-200  # through which coefficients can be divided, whatever weights rows have
+_LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # whose reciprocal is a number
 
 
 def half_width(multipliers: FloatArray) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
-from mercer.certificate import Certificate
+from mercer.certificate import LARGE_GAP, Certificate
 from mercer.doubts import DATES
 from mercer.intake import Intake
 from mercer.model import Model
@@ -25,8 +25,7 @@ from mercer.study import Contender, Study
 from mercer.table import listing
 
 ROUNDING = 1e-12
-LARGE_GAP = 0.01
-"""Relative duality gap from which it has to be said that the violation is certified to be small, but the gap is not."""
+"""Relative duality gaps below are what rounding leaves of none."""
 
 MAX_UNFINISHED = 6
 """Candidates that are named where they ended before the optimum was reached."""
@@ -148,8 +147,8 @@ def certainty(model: Model) -> str:
             "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
             f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
             f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
-            f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or the "
-            f"parameter tol_gap of mercer.{recipe.machine}, makes the gap small as well."
+            f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or a "
+            f"tolerance for the gap (tol_gap of mercer.{recipe.machine}, --tol-gap of mercer fit), makes it small, too."
         )
     if certificate.status is Status.OPTIMAL:
         how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
