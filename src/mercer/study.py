@@ -226,7 +226,7 @@ def study(
     if not isinstance(known, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, intake.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
-    tell(Progress("comparison"))
+    tell(Progress("comparison with simpler methods"))
     folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
     others = [choose(folds, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
@@ -240,7 +240,7 @@ def study(
 
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
-    tell(Progress("test"))
+    tell(Progress("sealed rows"))
     contenders, test_rows, opening = _opened(sealed, intake, used, goal, trained)
     clock.lap("comparison and test")
     return Study(

@@ -479,7 +479,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def _unwritable(folder: Path, error: OSError) -> OSError:
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and not folder.exists():
         return OSError(f"folder {folder} does not exist; make it first")
     return OSError(f"output folder {folder} cannot be written: {error.strerror}")
 
