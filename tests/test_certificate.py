@@ -18,13 +18,14 @@ from mercer._core import CompiledKernel
 from mercer.backends import NativeBackend
 from mercer.certificate import Certificate, combine, conclude, worst_status
 from mercer.data import as_data
-from mercer.evaluation import evaluate, relative_gap
+from mercer.evaluation import conditions_of, evaluate, relative_gap
 from mercer.gram import Gram, matrix
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, epsilon_svr, nearest_points
 from mercer.roundoff import is_certain, rounding_of_sums
 from mercer.settled import Kept, Plan
-from mercer.solvers import Limits, solve
+from mercer.solvers import BatchSMO, Limits, solve
+from mercer.solvers.driver import drive
 from mercer.status import Status
 
 HOSTILE = hostile_tables()
@@ -812,7 +813,28 @@ def test_a_certificate_says_what_a_large_gap_leaves_open():
 def test_no_point_beats_a_feasible_one_without_being_so():
     X, y = blobs(n=4)
     honest = replace(evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)), primal=3.0, dual=1.0)
-    outside = replace(honest, dual_infeasibility=0.5, dual=4.0)
-    for convex in (True, False):
-        assert not outside.beats(honest, convex=convex)
-        assert honest.beats(outside, convex=convex)
+    outside, nowhere = replace(honest, dual_infeasibility=0.5, dual=4.0), replace(honest, dual=np.nan)
+    for other, convex in ((outside, True), (outside, False), (nowhere, True)):
+        assert not other.beats(honest, convex=convex)
+        assert honest.beats(other, convex=convex)
+
+
+def test_a_point_that_is_no_number_is_not_feasible():
+    X, y = blobs(n=4)
+    problem, gram = c_svc(y, 1.0), Gram(Linear(), as_data(X))
+    assert not evaluate(problem, gram, np.zeros(4)).dual_infeasibility
+    assert np.isnan(conditions_of(problem, np.array([np.nan, 0.0, 0.0, 0.0]), np.zeros(4))[1].infeasibility)
+
+
+def test_a_sum_that_nobody_has_room_to_put_right_is_put_right_all_the_same():
+    X, y = blobs(n=40)
+    problem = c_svc(y, 1.0)
+
+    class Careless(BatchSMO):
+        def advance(self, state, seconds, max_iter):
+            super().advance(state, seconds, max_iter)
+            state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all at bounds, and the sum is 20
+            state.finished = True
+
+    found = drive(Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), limits=Limits(max_iter=1))
+    assert found.certificate.dual_infeasibility <= 1e-12

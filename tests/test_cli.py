@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -818,6 +819,7 @@ def test_a_fit_to_a_gap(mercer, tmp_path):
     ("options", "status", "why", "hint"),
     [
         ([], 130, "interrupted", "run the command again and let it finish"),
+        (["--max-seconds", "62"], 130, "interrupted", "run the command again and let it finish"),
         (["--max-seconds", "60"], 1, "there was no time for probabilities", "give it more time with --max-seconds"),
     ],
 )
@@ -826,6 +828,7 @@ def test_a_fit_that_comes_to_no_probabilities_says_so_and_replaces_no_model(
 ):
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)
     monkeypatch.setattr("mercer.estimators.probabilities.in_time", lambda *_, **__: None)  # as Ctrl-C and the clock do
+    monkeypatch.setattr("mercer.cli.commands.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__))
     command = "fit", "pay.csv", "--target", "site", "--probability", *options, "--out", "m"
     found, _, err = mercer(*command)
     assert found == (130 if status == 130 else 0)

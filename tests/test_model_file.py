@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_breast_cancer, make_blobs
 from sklearn.linear_model import LogisticRegression as Plain
 from sklearn.utils.validation import has_fit_parameter
 
@@ -491,6 +491,21 @@ def test_a_machine_is_told_from_rows_that_are_scaled_or_in_another_order(case):
     for others in (0.5 * X, X[::-1].copy()):
         with pytest.raises(ValueError, match="must be what the machine was fitted on, but rows or"):
             as_model(machine, others, y)
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+@pytest.mark.parametrize(
+    ("C", "tol", "scale"), [(3e4, 0.1, 1.0), (1e6, 1e-3, 1.0), (1.0, 1e-3, 1e6), (1e-9, 1e-3, 1.0)]
+)
+@pytest.mark.filterwarnings("ignore:SVC ended as")
+def test_a_machine_that_rounding_has_part_in_is_known_by_its_rows(C, tol, scale, pickled):
+    X, y = load_breast_cancer(return_X_y=True)
+    machine = SVC(kernel="linear", C=C, tol=tol).fit(scale * X, y)
+    if pickled:
+        machine = pickle.loads(pickle.dumps(machine))
+    as_model(machine, scale * X, y)
+    with pytest.raises(ValueError, match="must be what the machine was fitted on, but rows or"):
+        as_model(machine, scale * X[::-1].copy(), y)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@
 namespace mercer {
 namespace {
 
+// The larger one; no number if one of them is none.
+double larger(double a, double b) { return a > b ? a : b > a || b != b ? b : a; }
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Of the sum of sizes: by so much may a sum of bounds miss its total where it makes it but for rounding. Each bound is
 // a product of C, a weight and a weight of its class, all three rounded by half of eps, as are both products.
@@ -117,7 +120,7 @@ Conditions find_conditions(const Point& point, double* multipliers) {
         quadratic.add(beta * point.values[u]);
         linear.add(beta * (point.linear[u] + offset));
         found.mass += std::fabs(beta);
-        found.infeasibility = std::max({found.infeasibility, lower - beta, beta - upper});
+        found.infeasibility = larger(found.infeasibility, std::max(lower - beta, beta - upper));
         const bool can_grow = beta<upper, can_shrink = beta> lower;
         Group& group = groups[point.groups == nullptr ? 0 : static_cast<std::size_t>(point.groups[u])];
         if (can_grow) group.least = std::min(group.least, gradient);
@@ -141,7 +144,7 @@ Conditions find_conditions(const Point& point, double* multipliers) {
         } else {
             multipliers[g] = group.multiplier();
             found.excess = std::max(found.excess, group.most - group.least);
-            found.infeasibility = std::max(found.infeasibility, std::fabs(group.surplus.value()));
+            found.infeasibility = larger(found.infeasibility, std::fabs(group.surplus.value()));
         }
     }
     return found;

@@ -142,7 +142,8 @@ class Certificate:
     Attributes
     ----------
     status : Status
-        `optimal`: kkt_violation <= tol, and relative_gap <= tol_gap where that was set. Else how the fit ended.
+        `optimal`: feasible but for rounding (dual_infeasibility <= 1e-9 sum |beta|), kkt_violation <= tol, and
+        relative_gap <= tol_gap where that was set. Else how the fit ended.
     primal, dual : float
         Objectives; the primal one with the machine's own bias. For C = inf, that of the machine scaled until
         every margin is at least 1.

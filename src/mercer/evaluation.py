@@ -138,6 +138,8 @@ class Evaluation:
         """
         if self.is_feasible != other.is_feasible:
             return self.is_feasible
+        if convex and np.isfinite(self.dual) != np.isfinite(other.dual):
+            return bool(np.isfinite(self.dual))
         doubt = self.rounding * self.mass
         if not convex or not np.isfinite(min(self.primal, other.primal)):
             return self.dual - doubt > other.dual

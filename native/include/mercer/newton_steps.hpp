@@ -351,16 +351,17 @@ class NewtonSteps {
         update_gradient(1.0);
         const double after = slope(size);
         const bool uphill = before + after > kUndetermined * size;
-        double more = 0.0;
-        if (uphill)
-            ++rejected_, more = before < 0.0 ? after / (before - after) : -1.0;
-        else if (whole && before < -kUndetermined * size && after < kShort * before)
-            more = straight_ahead(after - before);
-        if (more != 0.0) update_gradient(more);
         bool moved = false;
+        for (int64_t u = 0; u < block_.size; ++u) moved = moved || change_[u] != 0.0;
+        double more = 0.0;
+        if (uphill) {
+            ++rejected_, more = before < 0.0 ? after / (before - after) : -1.0;
+            if (more != 0.0) update_gradient(more);
+        } else if (whole && before < -kUndetermined * size && after < kShort * before) {
+            more = go_straight_ahead(after - before);
+        }
         for (int64_t u = 0; u < block_.size; ++u) {
             if (change_[u] == 0.0) continue;
-            moved = true;
             const double next = block_.beta[u] + more * change_[u];
             block_.beta[u] = __builtin_fmin(__builtin_fmax(next, block_.lower[u]), block_.upper[u]);
             change_[u] = 0.0;
@@ -368,9 +369,10 @@ class NewtonSteps {
         return moved && !uphill;
     }
 
-    // How often the last change can be made once more, as far as it leads downhill. Rounding has left something of the
-    // groups' sums in it, which as many changes would have as many times: that is taken out before.
-    double straight_ahead(double curvature) {
+    // Has the gradient follow as the last change is made once more, as many times as it leads downhill; returns how
+    // many. Rounding has left something of the groups' sums in it, which as many changes would have as many times: that
+    // is taken out before, and what it has to do with the curvature shows in the end.
+    double go_straight_ahead(double curvature) {
         for (int64_t g = 0; g < block_.n_groups; ++g) {
             const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
             double sum = 0.0, count = 0.0;
@@ -379,10 +381,17 @@ class NewtonSteps {
             for (int64_t u = first; u < last; ++u)
                 if (change_[u] != 0.0) change_[u] -= sum / count;
         }
-        double size = 0.0;
+        double size = 0.0, size_there = 0.0;
         const double ahead = slope(size);
         if (!(ahead < -kUndetermined * size)) return 0.0;
-        return reach(curvature > 0.0 ? -ahead / curvature : kInfinity);
+        const double most = reach(curvature > 0.0 ? -ahead / curvature : kInfinity);
+        if (most == 0.0) return most;
+        update_gradient(most);
+        const double beyond = slope(size_there);
+        if (!(beyond > kUndetermined * size_there)) return most;
+        const double best = most * ahead / (ahead - beyond);
+        update_gradient(best - most);
+        return best;
     }
 
     // How often the last change can be made once more, `most` at most; 0 if that has no end.

@@ -87,7 +87,7 @@ def conditions(
     offset = linear if ridge is None else linear + ridge * beta
     gradient, can_grow, can_shrink = values + offset, beta < upper, beta > lower
     free = can_grow & can_shrink
-    infeasibility = max(0.0, np.maximum(lower - beta, beta - upper).max(initial=0.0))
+    infeasibility = np.maximum(lower - beta, beta - upper).max(initial=0.0)
     if n_groups == 0:
         sides = np.where(can_grow, -gradient, -np.inf), np.where(can_shrink, gradient, -np.inf)
         multipliers, excess = np.zeros(0), float(np.maximum(*sides).max(initial=-np.inf))
@@ -100,7 +100,7 @@ def conditions(
             members = group == g
             if (members & free).any():
                 multipliers[g] = math.fsum(gradient[members & free]) / np.count_nonzero(members & free)
-            infeasibility = max(infeasibility, abs(math.fsum([*beta[members], *-start[members]])))
+            infeasibility = np.maximum(infeasibility, abs(math.fsum([*beta[members], *-start[members]])))
     return multipliers, (
         math.fsum(beta * values),
         math.fsum(beta * (linear + offset)),

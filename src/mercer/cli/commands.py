@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import math
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -222,6 +224,7 @@ def fit_command(
             **own,
             **parameters,
         )
+        began = time.perf_counter()
         try:
             model = fit_model(
                 read.select([*intake.features, name]),
@@ -233,9 +236,9 @@ def fit_command(
             )
         except InseparableError as error:
             raise _inseparable(error) from error
-    interrupted = model.certificate.status == "interrupted"
+    took, interrupted = time.perf_counter() - began, model.certificate.status == "interrupted"
     lacks = probability and not model.has_probabilities
-    out_of_time = lacks and parameters["max_seconds"] is not None
+    out_of_time = lacks and not interrupted and took >= (parameters["max_seconds"] or math.inf)
     if (interrupted or lacks) and path.exists():
         why = "there was no time for probabilities" if out_of_time else "interrupted"
         raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)

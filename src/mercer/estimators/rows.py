@@ -97,7 +97,8 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_v
 
 def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
     """`X` as an array or a CSR matrix of floats that may be infinite, after scikit-learn's checks."""
-    is_known = isinstance(y, str) or has_plain_targets(y)
+    has_none = isinstance(y, str) and y == "no_validation"
+    is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
         if looks_structured(X):
             raise ValueError(
@@ -125,7 +126,7 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
         if "float() argument" in str(error):  # an object that is neither a number nor text
             raise TypeError(f"{_text_message(X)} ({error})") from error
         raise
-    if is_known and not isinstance(y, str):
+    if is_known and not has_none:
         check_consistent_length(checked, y)
     return checked[0] if isinstance(checked, tuple) else checked
 

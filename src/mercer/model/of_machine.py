@@ -13,7 +13,8 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.claims import recomputed
+from mercer.certificate import Evidence
+from mercer.claims import AGREEMENT, Slack, recomputed
 from mercer.data import Vectors, as_data
 from mercer.doubts import doubtful_columns
 from mercer.encoding import Missing, TableEncoder
@@ -275,12 +276,22 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
         raise ValueError(_OTHERS.format("targets"))
 
 
+def _has_rows(evidence: Evidence, gram: Gram) -> bool:
+    """Whether a fit's rows are these, as far as they are at hand in the same form."""
+    own = None if evidence.idx is None else evidence.idx[: gram.n]  # where rows have two variables, the first of each
+    fitted, given = (
+        data if idx is None else data.rows(idx) for data, idx in ((evidence.data, own), (gram.data, gram.idx))
+    )
+    if not isinstance(fitted, Vectors) or not isinstance(given, Vectors) or type(fitted) is not type(given):
+        return True
+    return fitted.shape == given.shape and _same_rows(fitted, given)
+
+
 def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
-    """Refuse rows, targets or weights that are not those of a fit, as far as that can be told."""
-    dual, known = _dual(problem, gram, solution.beta), solution.certificate.dual
-    if not abs(dual - known) <= 1e-6 * max(1.0, abs(known)):
-        raise ValueError(_OTHERS.format("targets"))
+    """Refuse targets or weights that are not those of a fit, and rows that are not at hand, as far as can be told."""
     if solution.evidence is not None:
+        if not _has_rows(solution.evidence, gram):
+            raise ValueError(_OTHERS.format("targets"))
         fitted = solution.evidence.problem
         if not np.allclose(fitted.linear, problem.linear, rtol=1e-12, atol=0.0):
             raise ValueError(_OTHERS.format("targets"))
@@ -289,6 +300,10 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
         )
     else:
         beta, box = solution.beta, (problem.lower, problem.upper)
+        dual, known = _dual(problem, gram, beta), solution.certificate.dual
+        slack = Slack.of(solution.certificate.rounding, float(np.abs(beta).sum()), gram)
+        if not abs(dual - known) <= AGREEMENT * abs(known) + slack.dual:
+            raise ValueError(_OTHERS.format("targets"))
         # Of several outputs, rows are counted: bounded where none of their variables is free.
         free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)
         used = problem.by_output(beta != 0.0).reshape(-1, problem.n_outputs).any(axis=1)

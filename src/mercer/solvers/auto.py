@@ -26,6 +26,7 @@ from mercer.solvers.sizes import WHOLE_PROBLEM, all_at_once, takes_everything
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
 
+_ENDLESS = 1e200  # a dual objective that nothing but a kernel without an optimum comes to
 _ARRAYS_OF_OTHERS = 17  # of all variables but those of the largest problem: what problems, points and products are
 
 
@@ -183,12 +184,16 @@ def solve_each(
 
 
 def _refuse_overflow(found: Solutions, gram: Gram) -> None:
-    """An error where coefficients without an upper bound have grown beyond all numbers."""
+    """An error where coefficients without an upper bound have grown beyond all numbers, or targets are too large."""
     for solution in found:
-        if solution.certified is None or np.isfinite(solution.certified.dual):
+        certified = solution.certified
+        if certified is None:
             continue
-        if gram.is_convex:
-            raise ValueError("objectives overflow: what is squared is too large. Divide the targets by their size.")
+        endless = not gram.is_convex and gram.diagnosis.verdict == "violated" and not certified.dual < _ENDLESS
+        if not endless and np.isfinite(certified.primal) and np.isfinite(certified.dual):
+            continue
+        if not endless:
+            raise ValueError("objectives overflow: divide the targets by their size where it is large, or lower C.")
         raise ValueError(
             "there is no optimum: coefficients of squared losses have no upper bound, and grow without end with "
             f"{gram.kernel!r}, which is not positive semidefinite on the training rows ({gram.diagnosis}). Use a loss "

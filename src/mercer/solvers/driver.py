@@ -11,6 +11,7 @@ from mercer.certificate import Evidence, conclude
 from mercer.evaluation import Evaluation, evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
+from mercer.roundoff import is_feasible
 from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import DOUBT, Callback, FloatArray, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
@@ -198,6 +199,9 @@ class _Run(Generic[StateT]):
         """The point, evaluated; None if the user does not wait for that."""
         state = self.state
         self._problem.balance(state.beta)
+        drift, mass = np.abs(self._problem.group_drift(state.beta)).max(initial=0.0), np.abs(state.beta).sum()
+        if not is_feasible(float(drift), float(mass)):  # nobody had room to take it
+            state.beta[:] = self._problem.make_feasible(state.beta)
         try:
             self._check()
             found = evaluate(
