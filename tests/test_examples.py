@@ -1,0 +1,23 @@
+"""Every script in examples/ runs without a warning and prints something."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.docs
+
+SCRIPTS = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_example_runs(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "table.csv")])  # only the table's script reads it
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+def test_readme_of_the_examples_lists_every_script():
+    page = (SCRIPTS[0].parent / "README.md").read_text()
+    assert all(f"]({script.name})" in page for script in SCRIPTS)
