@@ -11,9 +11,10 @@ from cases import ISAS, KERNELS
 from mercer import _core, _reference
 from mercer.kernels import RBF, Hamming, Laplacian, Linear, Op, Polynomial
 from mercer.kernels.program import PASSES
+from pairs import every_pair
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
-every_program = pytest.mark.parametrize("case", [c for c in KERNELS if c.plain], ids=lambda case: case.name)
+PROGRAMS = [case for case in KERNELS if case.plain]
 
 # Rows of a tile: 6 or 12; columns: 4, 8 or 16 dense, 16, 32 or 64 sparse.
 SIZES = [0, 1, 5, 6, 7, 11, 12, 13, 16, 17, 31, 32, 33, 64, 65]
@@ -76,10 +77,7 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * scale)
 
 
-@every_isa
-@every_program
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_pair(isa=ISAS, case=PROGRAMS, stored=STORED, dtype=[np.float32, np.float64])
 def test_every_program_on_every_storage(isa, case, stored, dtype):
     A, B, program = case.rows(rows(13, 5, 0, dtype)), case.rows(rows(33, 5, 1, dtype)), case.kernel.lower()
     expected = _reference.block(program, A, None, B, None)
@@ -89,11 +87,11 @@ def test_every_program_on_every_storage(isa, case, stored, dtype):
     close(matvec(isa, program, left, right, vectors), _reference.matvec(program, A, None, B, None, vectors))
 
 
-@every_isa
-@pytest.mark.parametrize("p", [0, 1, 2, 3, 17, 100])
-@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
-@pytest.mark.parametrize(
-    "kernel", [Linear(), RBF(gamma=0.1), RBF(gamma=0.1) + Linear(), Laplacian(gamma=0.1) + Hamming(gamma=0.1)], ids=repr
+@every_pair(
+    isa=ISAS,
+    p=[0, 1, 2, 3, 17, 100],
+    stored=["C", "CSR int32 int32"],
+    kernel=[Linear(), RBF(gamma=0.1), RBF(gamma=0.1) + Linear(), Laplacian(gamma=0.1) + Hamming(gamma=0.1)],
 )
 def test_sizes_around_the_edges_of_tiles(isa, p, stored, kernel):
     A, B, program = rows(max(SIZES), p, 0), rows(max(SIZES), p, 1), kernel.lower()
@@ -108,9 +106,7 @@ def test_sizes_around_the_edges_of_tiles(isa, p, stored, kernel):
             close(matvec(isa, program, left, right, v, centre=centre), expected[:n, :m] @ v)
 
 
-@every_isa
-@every_program
-@pytest.mark.parametrize("stored", STORED)
+@every_pair(isa=ISAS, case=PROGRAMS, stored=STORED)
 def test_chosen_rows_are_a_slice_to_the_bit(isa, case, stored):
     X, program = STORED[stored](case.rows(rows(40, 3))), case.kernel.lower()
     centre = np.array([0.5, -1.0, 2.0]) if stored in DENSE and case.movable else None
@@ -124,9 +120,7 @@ def test_chosen_rows_are_a_slice_to_the_bit(isa, case, stored):
     close(matvec(isa, program, X, X, vectors, a, b, centre), whole[np.ix_(a, b)] @ vectors)
 
 
-@every_isa
-@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
-@pytest.mark.parametrize("n_vectors", [1, 3])
+@every_pair(isa=ISAS, stored=["C", "Fortran", "CSR int32 int32"], n_vectors=[1, 3])
 def test_the_number_of_threads_changes_no_bit(isa, stored, n_vectors):
     # Enough rows for several tasks: one has 96 or 192 dense rows, or 512 sparse ones.
     X, program = STORED[stored](rows(1100, 4)), (RBF(gamma=0.5) * Polynomial(2, 1.0, 1.0)).lower()
@@ -138,10 +132,7 @@ def test_the_number_of_threads_changes_no_bit(isa, stored, n_vectors):
         np.testing.assert_array_equal(matvec(isa, program, X, X, vectors, centre=centre, threads=threads), one[1])
 
 
-@every_isa
-@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
-@pytest.mark.parametrize("n_vectors", [1, 3, 9])
-@pytest.mark.parametrize("parts", [2, 5, 40])
+@every_pair(isa=ISAS, stored=["C", "CSR int32 int32"], n_vectors=[1, 3, 9], parts=[2, 5, 40])
 def test_the_parts_of_a_product_add_up_to_it(isa, stored, n_vectors, parts):
     X, program = STORED[stored](rows(1100, 4)), RBF(gamma=0.5).lower()
     vectors = np.random.default_rng(2).normal(size=(1100, n_vectors))
@@ -168,11 +159,13 @@ def test_more_columns_than_are_packed_at_a_time(isa, p):
 OUTPUTS = {"float64": (np.float64, False), "float32": (np.float32, False), "rounded": (np.float32, True)}
 
 
-@every_isa
-@every_program
-@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("columns", [None, slice(1, 260, 3)], ids=["all", "some"])
+@every_pair(
+    isa=ISAS,
+    case=PROGRAMS,
+    stored=["C", "Fortran", "CSR int32 int32"],
+    output=OUTPUTS,
+    columns=[None, slice(1, 260, 3)],
+)
 def test_few_long_rows_have_the_bits_that_they_have_as_columns(isa, case, stored, output, columns):
     # From 192 features on, fewer rows than columns change sides, and so have other tiles and another store.
     p = 260
@@ -199,9 +192,11 @@ def test_few_long_rows_have_the_bits_that_they_have_as_columns(isa, case, stored
             np.testing.assert_array_equal(values(few, many, threads), expected)
 
 
-@every_isa
-@pytest.mark.parametrize("n_common", [127, 128, 129, 256, 257, 400])
-@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.01), Laplacian(gamma=0.01) + Hamming(gamma=0.01)], ids=repr)
+@every_pair(
+    isa=ISAS,
+    n_common=[127, 128, 129, 256, 257, 400],
+    kernel=[Linear(), RBF(gamma=0.01), Laplacian(gamma=0.01) + Hamming(gamma=0.01)],
+)
 def test_more_common_features_than_are_gone_through_at_a_time(isa, n_common, kernel):
     # Among rare ones, which a single row of 70 has: a part of the features may be in no row of a panel.
     X = np.zeros((70, 2 * n_common))
@@ -252,10 +247,12 @@ def matvec_single(isa, program, A, B, vectors, centre=None, a=None, b=None, thre
     return out
 
 
-@every_isa
-@every_program
-@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_pair(
+    isa=ISAS,
+    case=PROGRAMS,
+    stored=["C", "Fortran", "CSR int32 int32"],
+    dtype=[np.float32, np.float64],
+)
 def test_single_precision_is_the_value_to_seven_digits(isa, case, stored, dtype):
     A, B, program = case.rows(rows(23, 5, 0, dtype)), case.rows(rows(65, 5, 1, dtype)), case.kernel.lower()
     expected = _reference.block(program, A, None, B, None)
@@ -336,9 +333,7 @@ def test_rounded_values_of_a_symmetric_matrix(isa, stored, p):
     np.testing.assert_array_equal(block_rounded(isa, program, X, X, centre=centre, threads=2), K)
 
 
-@every_isa
-@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
-@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e30])
+@every_pair(isa=ISAS, stored=["C", "Fortran", "CSR int32 int32"], gamma=[1e-3, 1.0, 1e30])
 def test_equal_rows_have_gaussian_value_1_in_single_precision(isa, stored, gamma):
     X = rows(10, 17)
     twice = np.vstack([X, X[::-1], X[:4]])
@@ -392,11 +387,13 @@ def test_the_gaussian_of_no_number_is_none(isa):
 # What the kernels' mathematics promise, to the bit.
 
 
-@every_isa
-@pytest.mark.parametrize("stored", ["C", "Fortran", "CSR int32 int32"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e30])
-@pytest.mark.parametrize("offset", [0.0, 1e6])
+@every_pair(
+    isa=ISAS,
+    stored=["C", "Fortran", "CSR int32 int32"],
+    dtype=[np.float32, np.float64],
+    gamma=[1e-3, 1.0, 1e30],
+    offset=[0.0, 1e6],
+)
 def test_equal_rows_have_gaussian_value_1(isa, stored, dtype, gamma, offset):
     X = rows(10, 17, dtype=np.float64) + offset
     twice = np.vstack([X, X[::-1], X[:4]]).astype(dtype)
@@ -520,9 +517,7 @@ def few_entries(n, p, seed=0):
     return X
 
 
-@every_isa
-@pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
-@pytest.mark.parametrize("n", [1, 13, 40, 1100])
+@every_pair(isa=ISAS, stored=["C", "CSR int32 int32"], n=[1, 13, 40, 1100])
 def test_the_same_rows_on_both_sides(isa, stored, n):
     X, kernel = STORED[stored](few_entries(n, 120)), compiled(RBF(gamma=0.5).lower())
     one, other = table(X), table(X)

@@ -1,0 +1,51 @@
+"""Products of parameters, thinned: every two values of different parameters meet in some test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+
+def every_pair(**values: Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrise a test by so few combinations that every two values of different parameters occur together.
+
+    With two parameters that is the product. With more it is about the product of the two longest lists. `way` is the
+    fixture of that name.
+    """
+    lists = [list(found) for found in values.values()]
+    sets = [pytest.param(*row, id="-".join(map(_name, row))) for row in covering_rows(lists)]
+    return pytest.mark.parametrize(list(values), sets, indirect=[name for name in values if name == "way"])
+
+
+def covering_rows(lists: list[list[Any]]) -> Iterator[list[Any]]:
+    """Yield rows with one value of each list, such that every two values of different lists are in some row.
+
+    Lists join one after the other, the longest first. Each row takes the value that brings most new pairs; pairs that
+    are then still missing get rows of their own.
+    """
+    order = sorted(range(len(lists)), key=lambda k: -len(lists[k]))
+    rows: list[dict[int, int]] = [
+        dict(zip(order[:2], row, strict=True)) for row in product(*(range(len(lists[k])) for k in order[:2]))
+    ]
+    for place, new in enumerate(order[2:], 2):
+        before = order[:place]
+        missing = {(k, v, w) for k in before for v in range(len(lists[k])) for w in range(len(lists[new]))}
+        for number, row in enumerate(rows):
+            gains = [sum((k, row[k], w) in missing for k in before if k in row) for w in range(len(lists[new]))]
+            turn = number % len(gains)  # of equally good values each has its turn
+            row[new] = max(range(len(gains)), key=lambda w: (gains[w], -((w - turn) % len(gains))))
+            missing -= {(k, row[k], row[new]) for k in before if k in row}
+        for k, v, w in sorted(missing):
+            row = next((r for r in rows if r[new] == w and k not in r), None) or {new: w}
+            row[k] = v
+            if row not in rows:
+                rows.append(row)
+    for number, row in enumerate(rows):
+        yield [values[row.get(k, number % len(values))] for k, values in enumerate(lists)]
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "name", None) or getattr(value, "__name__", None) or value)
