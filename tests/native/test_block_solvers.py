@@ -9,6 +9,7 @@ import pytest
 
 from cases import ISAS
 from mercer import _core, _reference
+from pairs import every_pair
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 SOLVED, LIMIT, STALLED = _reference.SOLVED, _reference.LIMIT, _reference.STALLED
@@ -175,9 +176,7 @@ GROUPS = {
 every_grouping = pytest.mark.parametrize("grouping", GROUPS)
 
 
-@every_isa
-@every_grouping
-@pytest.mark.parametrize("n", [1, 2, 5, 8, 9, 17, 40])
+@every_pair(isa=ISAS, grouping=GROUPS, n=[1, 2, 5, 8, 9, 17, 40])
 def test_pair_steps_are_those_of_the_twin(isa, grouping, n):
     native = random_block(n, GROUPS[grouping](n), seed=n)
     twin = native.copy()
@@ -192,9 +191,7 @@ def test_pair_steps_are_those_of_the_twin(isa, grouping, n):
         native.check_feasible()
 
 
-@every_isa
-@every_grouping
-@pytest.mark.parametrize("box", [0.1, 1.0, 100.0])
+@every_pair(isa=ISAS, grouping=GROUPS, box=[0.1, 1.0, 100.0])
 def test_pair_steps_lower_the_objective_to_the_optimum(isa, grouping, box):
     block = random_block(30, GROUPS[grouping](30), seed=3, box=box)
     last, end = np.inf, LIMIT
@@ -284,10 +281,7 @@ def test_newton_steps_find_the_optimum_of_small_problems(grouping, seed):
     np.testing.assert_allclose(twin.beta, expected, rtol=0, atol=1e-9)
 
 
-@every_isa
-@every_grouping
-@pytest.mark.parametrize("n", [1, 2, 17, 64, 150])
-@pytest.mark.parametrize("box", [0.01, 0.3, 1e3])
+@every_pair(isa=ISAS, grouping=GROUPS, n=[1, 2, 17, 64, 150], box=[0.01, 0.3, 1e3])
 def test_newton_steps_solve_strictly_convex_problems(isa, grouping, n, box):
     block = random_block(n, GROUPS[grouping](n), seed=n, box=box)
     end, violation = newton(block, isa, 1e-9)
@@ -305,9 +299,7 @@ def test_newton_steps_agree_with_pair_steps(isa, grouping):
     np.testing.assert_allclose(one.beta, other.beta, rtol=0, atol=1e-9)
 
 
-@every_isa
-@every_grouping
-@pytest.mark.parametrize("rank", [1, 3, 10])
+@every_pair(isa=ISAS, grouping=GROUPS, rank=[1, 3, 10])
 def test_newton_steps_on_singular_matrices(isa, grouping, rank):
     block = random_block(30, GROUPS[grouping](30), seed=rank, rank=rank)
     end, _ = newton(block, isa, 1e-8, patience=0)
@@ -318,10 +310,7 @@ def test_newton_steps_on_singular_matrices(isa, grouping, rank):
     assert block.objective() == pytest.approx(other.objective(), abs=1e-6)
 
 
-@every_isa
-@every_grouping
-@pytest.mark.parametrize("n", [1, 17, 64, 150])
-@pytest.mark.parametrize("box", [0.3, 1e3])
+@every_pair(isa=ISAS, grouping=GROUPS, n=[1, 17, 64, 150], box=[0.3, 1e3])
 def test_newton_steps_on_a_matrix_in_single_precision(isa, grouping, n, box):
     block = random_block(n, GROUPS[grouping](n), seed=n, box=box)
     block.K = block.K.astype(np.float32).astype(float)
@@ -357,10 +346,7 @@ def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
     assert n_iter > 64, (n_iter, n_free)
 
 
-@every_isa
-@pytest.mark.parametrize("grouping", ["no groups", "two"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("gamma", [1.0, 0.1, 0.03])
+@every_pair(isa=ISAS, grouping=["no groups", "two"], dtype=[np.float32, np.float64], gamma=[1.0, 0.1, 0.03])
 def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtype, gamma):
     """A factor in single precision leads to the end where rows are far apart; one in double does where they are not."""
     rng = np.random.default_rng(5)
