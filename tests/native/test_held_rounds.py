@@ -5,6 +5,7 @@ import pytest
 
 from cases import ISAS
 from mercer import _core, _reference
+from pairs import every_pair
 
 TOL = 1e-6
 SOLVED, LIMIT, STALLED = _reference.SOLVED, _reference.LIMIT, _reference.STALLED
@@ -111,10 +112,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("precise", [True, False])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", PROBLEMS)
+@every_pair(isa=ISAS, precise=[True, False], dtype=[np.float64, np.float32], name=PROBLEMS)
 def test_solves_what_its_twin_solves(name, dtype, precise, isa):
     K, given = problem(**PROBLEMS[name])
     held = K.astype(dtype)
