@@ -7,6 +7,7 @@ import pytest
 
 from cases import ISAS
 from mercer import _core, _reference
+from pairs import every_pair
 
 
 def kept(n_rows, n_columns, n_slots, n_chosen):
@@ -20,10 +21,7 @@ def kept(n_rows, n_columns, n_slots, n_chosen):
 SIZES = [(1, 1, 1, 1), (3, 5, 4, 2), (7, 33, 7, 33), (20, 50, 65, 129), (300, 700, 300, 650)]
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtypes", list(product([np.float64, np.float32], repeat=2)))
-@pytest.mark.parametrize("every", [False, True])
+@every_pair(sizes=SIZES, threads=[1, 2], dtypes=list(product([np.float64, np.float32], repeat=2)), every=[False, True])
 def test_gather_rows(sizes, threads, dtypes, every):
     values, slots, columns, _ = kept(*sizes)
     values, columns = values.astype(dtypes[0]), None if every else columns
@@ -66,11 +64,7 @@ def test_scattered_rows_are_checked():
     assert not out.any()
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("isa", ISAS)
+@every_pair(sizes=SIZES, threads=[1, 2], dtype=[np.float64, np.float32], every=[False, True], isa=ISAS)
 def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every, isa):
     values, slots, columns, weights = kept(*sizes)
     values, columns = values.astype(dtype), None if every else columns
@@ -80,11 +74,7 @@ def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every, isa):
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("n_sums", [0, 1, 3, 4, 6])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("isa", ISAS)
+@every_pair(sizes=SIZES, n_sums=[0, 1, 3, 4, 6], dtype=[np.float64, np.float32], every=[False, True], isa=ISAS)
 def test_several_sums_are_those_of_each_alone(sizes, n_sums, dtype, every, isa):
     values, slots, columns, _ = kept(*sizes)
     values, columns = values.astype(dtype), None if every else columns
@@ -97,9 +87,7 @@ def test_several_sums_are_those_of_each_alone(sizes, n_sums, dtype, every, isa):
     assert (found == alone).all()
 
 
-@pytest.mark.parametrize("n_slots", [1, 2, 4, 7])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("isa", ISAS)
+@every_pair(n_slots=[1, 2, 4, 7], dtype=[np.float64, np.float32], isa=ISAS)
 def test_sums_are_the_same_wherever_a_column_lies(n_slots, dtype, isa):
     rng = np.random.default_rng(n_slots)
     values, weights = rng.standard_normal((n_slots, 40)).astype(dtype), rng.standard_normal((5, n_slots))
