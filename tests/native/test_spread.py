@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import _core, _reference
+from pairs import every_pair
 
 SHAPES = [(1, 1), (7, 1), (5, 7), (6, 8), (41, 9), (300, 30), (3, 300_000), (20_000, 27)]
 LAYOUTS = {
@@ -14,9 +15,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@every_pair(dtype=[np.float32, np.float64], layout=LAYOUTS, shape=SHAPES)
 def test_spread(shape, layout, dtype):
     table = (np.random.default_rng(0).normal(size=shape) + 3.0).astype(dtype)
     stored = LAYOUTS[layout](table)
@@ -27,9 +26,7 @@ def test_spread(shape, layout, dtype):
         np.testing.assert_allclose(_core.sq_norms(stored, centre), _reference.sq_norms(table, centre), rtol=1e-11)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("pointer", [np.int32, np.int64])
-@pytest.mark.parametrize("sizes", [[], [0], [3, 0, 0, 5], [0, 2000, 1]], ids=str)
+@every_pair(dtype=[np.float32, np.float64], pointer=[np.int32, np.int64], sizes=[[], [0], [3, 0, 0, 5], [0, 2000, 1]])
 def test_norms_of_sparse_rows(sizes, pointer, dtype):
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(pointer)
     data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # and an entry that nobody has
@@ -43,10 +40,7 @@ def test_pointers_that_lead_astray_are_refused(indptr):
         _core.sparse_sq_norms(np.ones(3), np.array(indptr))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), *SHAPES], ids=str)
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@every_pair(dtype=[np.float32, np.float64], layout=LAYOUTS, shape=[(0, 3), (3, 0), *SHAPES], share=[0.0, 0.3, 1.0])
 def test_sparse_rows(shape, layout, dtype, share):
     rng = np.random.default_rng(0)
     shift = rng.normal(size=shape[1])
