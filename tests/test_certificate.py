@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 
 import plain
-from cases import PROBLEMS, blobs, hostile_tables, laplacian
+from cases import PROBLEMS, WAYS, blobs, hostile_tables, laplacian
 from mercer import SVC
 from mercer._core import CompiledKernel
 from mercer.backends import NativeBackend
@@ -27,6 +27,7 @@ from mercer.settled import Kept, Plan
 from mercer.solvers import BatchSMO, Limits, solve
 from mercer.solvers.driver import drive
 from mercer.status import Status
+from pairs import every_pair
 
 HOSTILE = hostile_tables()
 FORMULAS = {
@@ -72,9 +73,7 @@ def distance_digits(X, kernel):
     return float(kernel.gamma * ((X - X.mean(axis=0)) ** 2).sum(axis=1).max()) if isinstance(kernel, RBF) else 0.0
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@every_kernel
-@pytest.mark.parametrize("C", [1e-8, 1e-3, 1.0, 1e3, 1e8])
+@every_pair(name=HOSTILE, kernel=FORMULAS, C=[1e-8, 1e-3, 1.0, 1e3, 1e8])
 def test_reproduced_on_hostile_tables(name, kernel, C):
     X, y = HOSTILE[name]
     kernel, formula = FORMULAS[kernel]
@@ -145,8 +144,9 @@ def test_reproduced_on_any_table(seed, n, rounded, kernel, exponent, weighted):
     assert solution.status is Status.OPTIMAL or solution.certificate.rounding > 1e-8
 
 
-@pytest.mark.parametrize("name", ["overlapping", "separable", "one against many", "every row twice, labels disagree"])
-@every_kernel
+@every_pair(
+    way=WAYS, name=["overlapping", "separable", "one against many", "every row twice, labels disagree"], kernel=FORMULAS
+)
 @pytest.mark.usefixtures("way")
 def test_the_gap_goes_to_0_with_the_tolerance(name, kernel):
     X, y = HOSTILE[name]
