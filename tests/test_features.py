@@ -32,6 +32,7 @@ from mercer.features.landmarks import SCHEMES
 from mercer.gram import Gram
 from mercer.kernels import Callable, Jaccard, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid, Spectrum
 from mercer.status import IndefiniteKernelWarning
+from pairs import every_pair
 
 MAPS = [
     PolynomialMap(),
@@ -112,10 +113,7 @@ def test_names_and_frames(map):
 # Polynomials.
 
 
-@pytest.mark.parametrize("basis", ["monomials", "ordered", "harmonic"])
-@pytest.mark.parametrize("coef0", [0.0, 1.0, 0.3])
-@pytest.mark.parametrize("degree", [0, 1, 2, 3, 5])
-@pytest.mark.parametrize("p", [1, 2, 4])
+@every_pair(basis=["monomials", "ordered", "harmonic"], coef0=[0.0, 1.0, 0.3], degree=[0, 1, 2, 3, 5], p=[1, 2, 4])
 def test_polynomial_map_equals_the_kernel(p, degree, coef0, basis):
     if basis == "harmonic" and degree != 2:
         return
