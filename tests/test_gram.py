@@ -12,6 +12,7 @@ from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram, Keep, clear_padding, padded_block
 from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
+from pairs import every_pair
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 STORED = {
@@ -59,9 +60,7 @@ def test_values_are_those_of_the_kernel(case, stored):
     close(sums, 7.0 + K[:, b] @ v[:3, 0])
 
 
-@every_kernel
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.DEAR])
+@every_pair(case=KERNELS, stored=STORED, keep=[Keep.NOTHING, Keep.DEAR])
 def test_restrict_is_a_slice(case, stored, keep):
     gram = Gram(case.kernel, STORED[stored](case.rows(rows())), keep=keep)
     K, diagonal = gram.block(), gram.diag()
@@ -177,10 +176,12 @@ def test_a_long_product_of_support_vectors_comes_in_parts(kernel):
     assert gram.n_values - before == pytest.approx(700 * 600, rel=0.01)
 
 
-@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(lambda A, B: np.tanh(A @ B.T))], ids=["tiles", "blocks"])
-@pytest.mark.parametrize("n_vectors", [None, 2])
-@pytest.mark.parametrize("repeats", [0, 40])
-@pytest.mark.parametrize("single", [False, True])
+@every_pair(
+    kernel=[RBF(gamma=0.5), Callable(lambda A, B: np.tanh(A @ B.T))],
+    n_vectors=[None, 2],
+    repeats=[0, 40],
+    single=[False, True],
+)
 def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vectors, repeats, single):
     table = rows(700)
     table[:repeats] = table[300 : 300 + repeats]
