@@ -52,6 +52,7 @@ from mercer.kernels import (
 )
 from mercer.kernels.diagnosis import first_refuted
 from mercer.kernels.program import PASSES, interpret, is_nonnegative
+from pairs import every_pair
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 LOWERED = [case for case in KERNELS if case.lowered]
@@ -64,6 +65,14 @@ def rows(n=6, p=4, seed=0, dtype=np.float64):
     X = np.random.default_rng(seed).normal(size=(n, p)).astype(dtype)
     X[::2, 1] = 0.0
     return X
+
+
+def dense(X):
+    return as_data(X)
+
+
+def csr(X):
+    return as_data(sp.csr_array(X))
 
 
 def close(found, expected, scale=None):
@@ -82,19 +91,14 @@ def test_block_is_the_formula(case):
     close(K, [[case.formula(x, z) for z in B] for x in A])
 
 
-@every_kernel
-@pytest.mark.parametrize("left", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
-@pytest.mark.parametrize("right", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+@every_pair(case=KERNELS, left=[dense, csr], right=[dense, csr])
 def test_storage_does_not_matter(case, left, right):
     A, B = case.rows(rows(6)), case.rows(rows(5, seed=1))
     close(case.kernel.block(left(A), right(B)), case.kernel.block(as_data(A), as_data(B)))
     close(case.kernel.diag(left(A)), case.kernel.diag(as_data(A)))
 
 
-@every_kernel
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@every_pair(case=KERNELS, isa=ISAS, stored=[dense, csr], dtype=[np.float64, np.float32])
 def test_what_evaluates_it_agrees_with_numpy_and_itself(case, stored, dtype, isa, monkeypatch):
     monkeypatch.setenv("MERCER_ISA", isa)
     X, Z = stored(case.rows(rows(30, dtype=dtype))), stored(case.rows(rows(17, seed=1, dtype=dtype)))
@@ -118,7 +122,7 @@ def test_what_evaluates_it_agrees_with_numpy_and_itself(case, stored, dtype, isa
 
 
 @pytest.mark.parametrize("case", [case for case in KERNELS if case.lowered], ids=lambda case: case.name)
-@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+@pytest.mark.parametrize("stored", [dense, csr])
 def test_threads_change_no_bit(case, stored):
     X, found = stored(case.rows(rows(800))), []
     vectors = np.random.default_rng(0).normal(size=(800, 1))
@@ -453,7 +457,7 @@ def test_malformed_programs(program, message):
 
 
 @pytest.mark.parametrize("kernel", [RBF(), Polynomial(), Sigmoid()], ids=lambda k: type(k).__name__)
-@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+@pytest.mark.parametrize("stored", [dense, csr])
 def test_scale_and_auto(kernel, stored):
     X, w = rows(), np.array([0, 1, 2, 3, 0, 1])
     assert kernel.resolve(stored(X)).gamma == pytest.approx(1 / (4 * X.var()), rel=1e-13)
@@ -466,7 +470,7 @@ def test_scale_and_auto(kernel, stored):
     assert resolved == 2 * kernel.resolve(stored(X)) + Linear()
 
 
-@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+@pytest.mark.parametrize("stored", [dense, csr])
 def test_scale_out_of_range(stored):
     with pytest.raises(ValueError, match=r"variance inf\), which is out of range: scale the columns"):
         RBF().resolve(stored(rows() * 1e200))
@@ -477,7 +481,7 @@ def test_scale_out_of_range(stored):
 
 
 @every_kernel
-@pytest.mark.parametrize("stored", [as_data, lambda X: as_data(sp.csr_array(X))], ids=["dense", "csr"])
+@pytest.mark.parametrize("stored", [dense, csr])
 def test_overflow_is_an_error_and_nothing_else(case, stored):
     X = stored(case.rows(np.array([[1e200, 0.0, 0.0, 0.0], [0.0, -1e200, 0.0, 0.0]])))
     for evaluated in (lambda: case.kernel.block(X, X), lambda: case.kernel.diag(X)):
