@@ -10,6 +10,7 @@ from sklearn.svm import SVC as Libsvm  # noqa: N811
 import plain
 from cases import real_and_hard_tables
 from mercer import SVC, IndefiniteKernelWarning, Status
+from pairs import every_pair
 
 TOL = 1e-6
 RELATIVE = 1e-6  # what objectives may differ by
@@ -70,9 +71,7 @@ def gamma_of(X):
     return 1.0 / (X.shape[1] * X.var())
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1e4])
+@every_pair(name=TABLES, kernel=KERNELS, C=[0.01, 1.0, 100.0, 1e4])
 def test_never_worse_than_libsvm(name, kernel, C):
     X, y = TABLES[name]
     parameters, formula = KERNELS[kernel]
