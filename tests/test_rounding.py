@@ -23,6 +23,7 @@ from mercer.kernels import (
     Sigmoid,
 )
 from mercer.kernels.program import PASSES, interpret, stack_depth
+from pairs import every_pair
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 every_storage = pytest.mark.parametrize("stored", ["dense", "CSR"])
@@ -155,9 +156,7 @@ EDGES = {
 }
 
 
-@every_isa
-@every_storage
-@pytest.mark.parametrize("edge", EDGES)
+@every_pair(isa=ISAS, stored=["dense", "CSR"], edge=EDGES)
 def test_the_ends_of_the_range_do_not_break_the_bound(isa, stored, edge):
     program, size = EDGES[edge]
     assert largest_ratio(program, size * np.array([[1.0], [3.0], [-7.0]]), stored, isa) <= 1.0
@@ -214,9 +213,7 @@ def climb(program, X, stored, isa, rng, steps):
     return best
 
 
-@every_isa
-@every_storage
-@pytest.mark.parametrize("program", PROGRAMS)
+@every_pair(isa=ISAS, stored=["dense", "CSR"], program=PROGRAMS)
 def test_no_climb_reaches_the_bound(isa, stored, program):
     rng = np.random.default_rng(0)
     assert climb(PROGRAMS[program], rng.normal(size=(4, 3)) + 0.5, stored, isa, rng, 60) <= 1.0
