@@ -24,6 +24,7 @@ from mercer.solvers import Interruption, Limits, auto, sizes, small, solve, solv
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.small import SmallProblems, are_small, takes_kernel
 from mercer.status import Status
+from pairs import every_pair
 
 HOSTILE = hostile_tables()
 KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF(gamma=0.5)}
@@ -40,9 +41,7 @@ def alone(problem):
     return [np.arange(problem.n)], np.array([[0, -1]]), Problems(problem, [problem.n]), [None]
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", HOSTILE)
+@every_pair(C=[0.1, 10.0, 1e4], kernel=KERNELS, name=HOSTILE)
 def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
     X, y = HOSTILE[name]
     ours = solve(c_svc(y, C), Gram(KERNELS[kernel], as_data(X)))
