@@ -44,6 +44,7 @@ from mercer.solvers.batch_state import BatchState
 from mercer.solvers.driver import _best, _Patience, drive
 from mercer.solvers.working_matrix import working_matrix
 from mercer.status import InseparableError, Status
+from pairs import every_pair
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
 TIGHT = Limits(tol=1e-8)
@@ -64,8 +65,7 @@ def same_optimum(one, other, tol=1e-8):
 # The optimum.
 
 
-@every_problem
-@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Linear()], ids=repr)
+@every_pair(way=WAYS, case=PROBLEMS, kernel=[RBF(gamma=0.5), Linear()])
 @pytest.mark.usefixtures("way")
 def test_every_problem_is_solved(case, kernel):
     X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
@@ -299,12 +299,16 @@ def test_working_sets_of_a_problem_that_is_really_large():
     assert -1e-12 <= found.relative_gap <= 1e-6
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [sp.csr_array, np.asfortranarray, lambda X: X.astype(np.float32), lambda X: sp.csr_array(X.astype(np.float32))],
-    ids=["CSR", "Fortran", "single", "single CSR"],
+@every_pair(
+    way=WAYS,
+    stored=[
+        sp.csr_array,
+        np.asfortranarray,
+        lambda X: X.astype(np.float32),
+        lambda X: sp.csr_array(X.astype(np.float32)),
+    ],
+    kernel=[RBF(gamma=0.5), Linear(), Polynomial(3, 0.5, 1.0)],
 )
-@pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Linear(), Polynomial(3, 0.5, 1.0)], ids=repr)
 @pytest.mark.usefixtures("way")
 def test_storage_does_not_matter(stored, kernel):
     X, y = blobs(n=60)
