@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test check test-slow bench bench-search bench-loo bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test check test-slow bench bench-search bench-loo bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -19,8 +19,16 @@ demo: $(VENV)/.mercer
 	$(BIN)/mercer study $(DEMO)/breast_cancer.csv --target diagnosis --out $(DEMO)/study
 	@echo; echo "Open the report: $(DEMO)/study/report.html"
 
+# One process of tests for each core. Threads of OpenBLAS on top of them would only wait for each other.
+IN_PARALLEL = --numprocesses auto --maxprocesses 8 --dist worksteal
+test-fast test test-slow generic: export OPENBLAS_NUM_THREADS = 1
+
+# The best instruction set, one configuration of each estimator, and two sets of parameters a test.
+test-fast: $(VENV)/.mercer $(VENV)/.tools
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow and not full"
+
 test: $(VENV)/.mercer $(VENV)/.tools
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 test-slow: $(VENV)/.mercer $(VENV)/.tools
 	$(BIN)/python -m pytest -m slow
@@ -76,7 +84,7 @@ tsan: .venv-tsan/.mercer .venv-tsan/.tools
 
 # The vector code of processors that have neither SSE2 nor anything that is chosen at run time.
 generic: .venv-generic/.mercer .venv-generic/.tools
-	.venv-generic/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal tests/native
+	.venv-generic/bin/python -m pytest $(IN_PARALLEL) tests/native
 
 # For quick iteration: compiles only what changed, and lets the environment import straight from src/.
 dev: $(VENV)/.tools $(VENV)/.build

@@ -1,11 +1,12 @@
-"""What every test starts from."""
+"""What every test starts from, and what `make test-fast` leaves out."""
 
 import signal
+from collections import defaultdict
 
 import pytest
 from hypothesis import settings
 
-from cases import WAYS, going
+from cases import ISAS, WAYS, going
 from mercer.gram.pieces import LARGE, SMALL
 
 # The same examples on every run, and no deadline: a slow machine is not a wrong result.
@@ -33,3 +34,22 @@ def nothing_idle():
     """No memory that others have left."""
     SMALL.clear()
     LARGE.clear()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items):
+    """Mark as "full" what `make test-fast` leaves out.
+
+    It runs the best instruction set only, and each test with its first and its last set of parameters. Of
+    scikit-learn's checks it runs all, for one configuration of every estimator (test_contract.py).
+    """
+    tests = defaultdict(list)
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if parameters.get("isa", ISAS[-1]) != ISAS[-1]:
+            item.add_marker("full")
+        elif "check" not in parameters:
+            tests[item.parent, item.originalname].append(item)
+    for sets in tests.values():
+        for item in sets[1:-1]:
+            item.add_marker("full")
