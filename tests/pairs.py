@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
+
+from cases import ISAS
 
 
 def every_pair(**values: Iterable[Any]) -> pytest.MarkDecorator:
@@ -18,6 +20,27 @@ def every_pair(**values: Iterable[Any]) -> pytest.MarkDecorator:
     lists = [list(found) for found in values.values()]
     sets = [pytest.param(*row, id="-".join(map(_name, row))) for row in covering_rows(lists)]
     return pytest.mark.parametrize(list(values), sets, indirect=[name for name in values if name == "way"])
+
+
+def first_on_every_isa(**values: Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrise a test by the values of one parameter on the best instruction set, and by the first on the others."""
+    [(name, found)] = values.items()
+    first, *rest = found
+    sets = [(isa, first) for isa in ISAS] + [(ISAS[-1], value) for value in rest]
+    return pytest.mark.parametrize(("isa", name), [pytest.param(*row, id="-".join(map(_name, row))) for row in sets])
+
+
+def with_new_pairs(rows: Iterable[Any]) -> list[Any]:
+    """Return the rows (of `pytest.param`) that have a pair of values which no earlier row has, at the same places."""
+    seen: set[tuple[int, int, str, str]] = set()
+    kept = []
+    for row in rows:
+        names = [_name(value) for value in row.values]
+        pairs = {(j, k, names[j], names[k]) for j, k in combinations(range(len(names)), 2)}
+        if not pairs <= seen:
+            kept.append(row)
+            seen |= pairs
+    return kept
 
 
 def covering_rows(lists: list[list[Any]]) -> Iterator[list[Any]]:

@@ -39,6 +39,7 @@ from mercer import (
     QuantileSVR,
     Status,
 )
+from pairs import with_new_pairs
 
 TOL = 1e-8
 AGREED = 1e-5
@@ -510,7 +511,7 @@ def rows_of_the_table(sets):
     ]
 
 
-ON_BUNDLED = rows_of_the_table({name: tasks for name, (_, tasks) in BUNDLED.items()})
+ON_BUNDLED = with_new_pairs(rows_of_the_table({name: tasks for name, (_, tasks) in BUNDLED.items()}))
 
 
 @pytest.mark.parametrize(("case", "data", "kind", "kernel"), ON_BUNDLED)

@@ -9,7 +9,7 @@ import pytest
 
 from cases import ISAS
 from mercer import _core, _reference
-from pairs import every_pair
+from pairs import every_pair, first_on_every_isa
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 SOLVED, LIMIT, STALLED = _reference.SOLVED, _reference.LIMIT, _reference.STALLED
@@ -114,8 +114,7 @@ def test_the_partner_is_chosen_by_second_order(isa):
     assert block.gradient.tolist() == [1.0, 3.0, 1.0]
 
 
-@every_isa
-@pytest.mark.parametrize("first", range(20))
+@first_on_every_isa(first=range(20))
 def test_ties_go_to_the_smaller_index(isa, first):
     n = 40
     q = np.zeros(n)
@@ -409,8 +408,7 @@ def test_newton_steps_with_every_row_twice(isa, labels):
     assert block.objective() == pytest.approx(twin.objective(), abs=1e-7)
 
 
-@every_isa
-@pytest.mark.parametrize("seed", range(12))
+@first_on_every_isa(seed=range(12))
 def test_newton_steps_never_raise_the_objective(isa, seed):
     """Rows with many ties, so that the free variables outnumber the kernel's rank and 1 is not in the range of K_FF."""
     rng = np.random.default_rng(seed)
@@ -551,8 +549,7 @@ def many_free_block(starts, n=2300):
     return Block(K, q, -2.0, 2.0, starts, 0.1 * rng.normal(size=n))
 
 
-@every_isa
-@pytest.mark.parametrize("starts", [[0], [0, 2300], [0, 1000, 2300]])
+@first_on_every_isa(starts=[[0], [0, 2300], [0, 1000, 2300]])
 def test_newton_steps_where_many_variables_are_free(isa, starts):
     block = many_free_block(starts)
     other = block.copy()

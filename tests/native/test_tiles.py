@@ -11,7 +11,7 @@ from cases import ISAS, KERNELS
 from mercer import _core, _reference
 from mercer.kernels import RBF, Hamming, Laplacian, Linear, Op, Polynomial
 from mercer.kernels.program import PASSES
-from pairs import every_pair
+from pairs import every_pair, first_on_every_isa
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 PROGRAMS = [case for case in KERNELS if case.plain]
@@ -144,8 +144,7 @@ def test_the_parts_of_a_product_add_up_to_it(isa, stored, n_vectors, parts):
     np.testing.assert_array_equal(found[1], found[0])
 
 
-@every_isa
-@pytest.mark.parametrize("p", [1, 3, 300, 20_000])
+@first_on_every_isa(p=[1, 3, 300, 20_000])
 def test_more_columns_than_are_packed_at_a_time(isa, p):
     n = max(70, 600_000 // p)  # 4 MiB of packed columns hold 524,288 values
     A, B, program = rows(3, p), rows(n, p, 1), RBF(gamma=1.0 / p).lower()
@@ -548,8 +547,7 @@ def test_sums_over_the_same_rows_leave_out_what_is_no_row(isa):
     assert out.tolist() == [[3.0]] * 3
 
 
-@every_isa
-@pytest.mark.parametrize("shape", [(700, 1300), (1300, 700), (5, 1300), (130, 5)])
+@first_on_every_isa(shape=[(700, 1300), (1300, 700), (5, 1300), (130, 5)])
 def test_rows_of_rare_features(isa, shape):
     A, B, program = few_entries(shape[0], 900), few_entries(shape[1], 900, 1), RBF(gamma=0.3).lower()
     left, right = sp.csr_array(A), sp.csr_array(B)
