@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations, product
 from typing import Any
 
@@ -11,23 +11,24 @@ import pytest
 from cases import ISAS
 
 
-def every_pair(**values: Iterable[Any]) -> pytest.MarkDecorator:
+def every_pair(**values: Collection[Any]) -> pytest.MarkDecorator:
     """Parametrise a test by so few combinations that every two values of different parameters occur together.
 
     With two parameters that is the product. With more it is about the product of the two longest lists. `way` is the
     fixture of that name.
     """
-    lists = [list(found) for found in values.values()]
-    sets = [pytest.param(*row, id="-".join(map(_name, row))) for row in covering_rows(lists)]
+    lists = [list(zip(_names(parameter, found), found, strict=True)) for parameter, found in values.items()]
+    sets = [pytest.param(*(v for _, v in row), id="-".join(name for name, _ in row)) for row in covering_rows(lists)]
     return pytest.mark.parametrize(list(values), sets, indirect=[name for name in values if name == "way"])
 
 
-def first_on_every_isa(**values: Iterable[Any]) -> pytest.MarkDecorator:
+def first_on_every_isa(**values: Collection[Any]) -> pytest.MarkDecorator:
     """Parametrise a test by the values of one parameter on the best instruction set, and by the first on the others."""
-    [(name, found)] = values.items()
-    first, *rest = found
-    sets = [(isa, first) for isa in ISAS] + [(ISAS[-1], value) for value in rest]
-    return pytest.mark.parametrize(("isa", name), [pytest.param(*row, id="-".join(map(_name, row))) for row in sets])
+    [(parameter, found)] = values.items()
+    first, *rest = zip(_names(parameter, found), found, strict=True)
+    sets = [(isa, *first) for isa in ISAS] + [(ISAS[-1], *other) for other in rest]
+    rows = [pytest.param(isa, value, id=f"{isa}-{name}") for isa, name, value in sets]
+    return pytest.mark.parametrize(("isa", parameter), rows)
 
 
 def with_new_pairs(rows: Iterable[Any]) -> list[Any]:
@@ -35,7 +36,7 @@ def with_new_pairs(rows: Iterable[Any]) -> list[Any]:
     seen: set[tuple[int, int, str, str]] = set()
     kept = []
     for row in rows:
-        names = [_name(value) for value in row.values]
+        names = _names("", row.values)
         pairs = {(j, k, names[j], names[k]) for j, k in combinations(range(len(names)), 2)}
         if not pairs <= seen:
             kept.append(row)
@@ -70,5 +71,7 @@ def covering_rows(lists: list[list[Any]]) -> Iterator[list[Any]]:
         yield [values[row.get(k, number % len(values))] for k, values in enumerate(lists)]
 
 
-def _name(value: Any) -> str:
-    return str(getattr(value, "name", None) or getattr(value, "__name__", None) or value)
+def _names(parameter: str, values: Collection[Any]) -> list[str]:
+    """Return what values are called in the names of tests: what they print where that is short, or their number."""
+    texts = [str(getattr(value, "name", None) or getattr(value, "__name__", None) or value) for value in values]
+    return [text if len(text) <= 80 and text.isprintable() else f"{parameter}{k}" for k, text in enumerate(texts)]
