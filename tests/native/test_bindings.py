@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from cases import ISAS
 from mercer import _core
 from mercer.kernels import Op
+from pairs import every_pair
 
 X = np.arange(12.0).reshape(4, 3)
 EMPTY = np.zeros(0, dtype=np.int64)
@@ -290,10 +291,7 @@ def test_nothing_to_solve(isa, newton):
         assert _core.solve_block(**arguments) == (0, 0, 0.0)
 
 
-@pytest.mark.parametrize("newton", [False, True])
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", ["matrix", "beta", "gradient", "tol"])
+@every_pair(newton=[False, True], isa=ISAS, bad=[np.nan, np.inf, -np.inf], where=["matrix", "beta", "gradient", "tol"])
 def test_numbers_that_are_none_end_the_work(isa, newton, bad, where):
     arguments = qp_arguments(isa=isa, newton=newton, max_iter=1000)
     if where == "tol":
