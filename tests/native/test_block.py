@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cases import ISAS
 from mercer import _core, _reference
 from mercer.gram import padded_block
+from pairs import every_pair
 
 INFINITY = math.inf
 
@@ -245,10 +246,7 @@ def test_nan_and_infinity_end_the_work(where, dtype, bad):
     assert block.is_finished
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("tol", [np.nan, 1e-3])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("moves", ["nobody", "down", "up"])
+@every_pair(isa=ISAS, tol=[np.nan, 1e-3], dtype=[np.float32, np.float64], moves=["nobody", "down", "up"])
 def test_nobody_moves_where_nobody_can_take_the_other_side(moves, dtype, tol, isa):
     whole = Whole(n_groups=2, dtype=dtype)
     if moves != "down":
