@@ -5,6 +5,7 @@ import pytest
 
 from cases import ISAS
 from mercer import _core, _reference
+from pairs import every_pair
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 
@@ -42,9 +43,7 @@ def test_edit_distances_are_those_of_the_twin(isa, longest, n_letters):
     assert np.array_equal(edit(isa, strings, left, range(37)), expected)
 
 
-@every_isa
-@pytest.mark.parametrize("length", [1, 2, 3, 5])
-@pytest.mark.parametrize("decay", [1.0, 0.6, 1e-5, 1e-40])
+@every_pair(isa=ISAS, length=[1, 2, 3, 5], decay=[1.0, 0.6, 1e-5, 1e-40])
 def test_subsequences_are_those_of_the_twin(isa, length, decay):
     rows, strings = make(np.random.default_rng(length).integers(0, 11, size=37), 3)
     left = [3, 0, 1, 2, 3]
