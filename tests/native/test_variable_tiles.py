@@ -8,6 +8,7 @@ import pytest
 from cases import ISAS
 from mercer import _core, _reference
 from mercer.kernels import RBF, Op
+from pairs import every_pair
 
 N_TABLE, N_ROWS = 300, 90
 ROWS = np.random.default_rng(1).permutation(N_TABLE)[:N_ROWS]
@@ -16,7 +17,6 @@ OWNERS = {
     "two each": np.tile(np.arange(N_ROWS), 2),
     "some": np.random.default_rng(2).integers(0, N_ROWS, 140),
 }
-every_kind = pytest.mark.parametrize("owners", OWNERS.values(), ids=OWNERS)
 
 
 def table():
@@ -42,9 +42,7 @@ def padded(size):
     return np.full((size, -(-size // 16) * 16 + 16), np.nan, dtype=np.float32)
 
 
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 40])
-@pytest.mark.parametrize("rows", [None, ROWS], ids=["all rows", "some rows"])
-@every_kind
+@every_pair(size=[0, 1, 15, 16, 40], rows=[None, ROWS], owners=OWNERS.values())
 def test_the_matrix_of_a_working_set(owners, rows, size):
     n_rows = N_TABLE if rows is None else N_ROWS
     own = np.arange(n_rows) if owners is None else owners
@@ -56,10 +54,7 @@ def test_the_matrix_of_a_working_set(owners, rows, size):
     assert np.isnan(out[:, -(-size // 16) * 16 :]).all()  # beyond, nothing is written
 
 
-@pytest.mark.parametrize("knows", [False, True])
-@pytest.mark.parametrize("share", [None, 0.0, 0.6, 1.0])
-@pytest.mark.parametrize("isa", ISAS)
-@every_kind
+@every_pair(knows=[False, True], share=[None, 0.0, 0.6, 1.0], isa=ISAS, owners=OWNERS.values())
 def test_gradients_follow_what_moves(owners, isa, share, knows):
     rng = np.random.default_rng(4)
     own = np.arange(N_ROWS) if owners is None else owners
