@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mercer import _core, _reference
 from mercer._reference.kkt import levels
+from pairs import every_pair
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -221,9 +222,7 @@ def test_a_violation_is_never_left_out(given_, all_seen, limit):
     assert found == whole
 
 
-@pytest.mark.parametrize("n_groups", [0, 1, 2])
-@pytest.mark.parametrize("n_values", [5, 40, 100_000])  # gradients: many alike, some, none
-@pytest.mark.parametrize("limit", [3, 64, 511, 2000])
+@every_pair(n_groups=[0, 1, 2], n_values=[5, 40, 100_000], limit=[3, 64, 511, 2000])
 def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
     """Blocks of every size, bars that are looked for again, whole lanes and parts of them."""
     rng = np.random.default_rng([n_groups, n_values, limit])
