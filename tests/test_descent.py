@@ -15,6 +15,7 @@ from sklearn.preprocessing import scale
 
 from mercer import RBF, GradientKernelSVC, KernelPerceptron, Linear, Spectrum, Status
 from mercer.machines import descent
+from pairs import every_pair
 
 IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
 TABLES = {"2 classes": (scale(CANCER[0])[:60], CANCER[1][:60]), "3 classes": (scale(WINE[0])[::3], WINE[1][::3])}
@@ -125,9 +126,7 @@ def textbook(K, y, passes, weights):
 
 
 @pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
-@every_table
-@pytest.mark.parametrize("passes", [1, 2, 7])
-@pytest.mark.parametrize("class_weight", [None, {0: 0.3, 1: 2.0}], ids=str)
+@every_pair(table=TABLES, passes=[1, 2, 7], class_weight=[None, {0: 0.3, 1: 2.0}])
 def test_the_loop_of_the_textbook(table, passes, class_weight):
     X, y = TABLES[table]
     machine = KernelPerceptron(passes, kernel="rbf", gamma=0.1, multi_class="ovr", class_weight=class_weight).fit(X, y)
