@@ -21,6 +21,7 @@ from mercer import SVC, Status, _core, _reference
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import joint
 from mercer.solvers import joint_newton, sizes
+from pairs import every_pair
 
 
 def machine(**parameters):
@@ -63,9 +64,7 @@ def check(fitted, K, y, C, tol=1e-7):
     assert certificate.n_support == np.count_nonzero(beta.any(axis=1))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
+@every_pair(kernel=["linear", "rbf"], C=[0.01, 1.0, 100.0], load=[load_iris, load_wine, load_digits])
 def test_small_problems_are_solved_to_rounding_whatever_tol_is(load, C, kernel):
     X, y = load(return_X_y=True)
     X, y = scale(X)[:300], y[:300]
@@ -78,9 +77,7 @@ def test_small_problems_are_solved_to_rounding_whatever_tol_is(load, C, kernel):
 # Against others.
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weights"])
-@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 20.0])
-@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+@every_pair(weighted=[False, True], C=[1e-3, 0.1, 1.0, 20.0], load=[load_iris, load_wine, load_breast_cancer])
 def test_linear_machines_are_those_of_liblinear(load, C, weighted):
     X, y = load(return_X_y=True)
     X = scale(X)
@@ -178,9 +175,7 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
     )
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("C", [0.3, 1e3])
+@every_pair(isa=ISAS, dtype=[np.float32, np.float64], C=[0.3, 1e3])
 def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, dtype, C):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(50, 3)), rng.integers(0, 4, 50)
@@ -207,10 +202,7 @@ def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, 
     assert reached[0] <= reached[1] + 1e-9 * abs(reached[1])
 
 
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("C", [0.3, 1e3])
+@every_pair(isa=ISAS, dtype=[np.float32, np.float64], kernel=["linear", "rbf"], C=[0.3, 1e3])
 def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(37, 3)), rng.integers(0, 5, 37)
@@ -351,9 +343,7 @@ def hostile():
     }
 
 
-@pytest.mark.parametrize("C", [1e-8, 1.0, 1e5])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("name", hostile())
+@every_pair(C=[1e-8, 1.0, 1e5], kernel=["linear", "rbf"], name=hostile())
 def test_hostile_data(name, kernel, C):
     X, y = hostile()[name]
     K = plain.linear(X, X) if kernel == "linear" else plain.gaussian(X, X, 0.5)
