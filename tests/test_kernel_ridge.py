@@ -20,6 +20,7 @@ from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, 
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.machines import ridge
+from pairs import every_pair
 
 X, Y = load_diabetes(return_X_y=True)
 X, Y = scale(X)[:150], Y[:150]
@@ -39,9 +40,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 every_weight = pytest.mark.parametrize("weights", WEIGHTS)
 
 
-@every_kernel
-@every_weight
-@pytest.mark.parametrize("alpha", [1.0, [0.1], [0.5, 20.0]], ids=str)
+@every_pair(kernel=KERNELS, weights=WEIGHTS, alpha=[1.0, [0.1], [0.5, 20.0]])
 def test_the_same_as_scikit_learn(kernel, weights, alpha):
     y = TWO if np.size(alpha) == 2 else Y
     ours = KernelRidge(alpha, kernel=kernel, **KERNELS[kernel]).fit(POSITIVE, y, WEIGHTS[weights])
