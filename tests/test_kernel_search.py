@@ -61,6 +61,7 @@ from mercer.kernels import Centered, Laplacian
 from mercer.kernels.held import Held
 from mercer.problems import c_svc
 from mercer.solvers import Interruption, held_rounds
+from pairs import every_pair
 
 _TIGHT = 1e-6  # of optimality conditions, so that scores of decision values agree
 
@@ -386,17 +387,15 @@ def test_a_search_for_novelties(machine, axes):
     agree(ours, GridSearchCV(machine, axes, scoring=share_inside, cv=3, return_train_score=True).fit(X))
 
 
-@pytest.mark.parametrize("machine", [SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))])
-@pytest.mark.parametrize("return_train_score", [False, True])
-@pytest.mark.parametrize(
-    "named",
-    [
+@every_pair(
+    machine=[SVC(tol=_TIGHT), make_pipeline(StandardScaler(), SVC(tol=_TIGHT))],
+    return_train_score=[False, True],
+    named=[
         lambda mask: mask,
         lambda mask: mask.tolist(),
         lambda mask: np.flatnonzero(mask).tolist(),
         lambda mask: tuple(np.flatnonzero(mask).tolist()),
     ],
-    ids=["masks", "lists of flags", "lists", "tuples"],
 )
 def test_parts_that_are_named_in_other_ways(machine, named, return_train_score):
     X, y = _cancer()
