@@ -11,6 +11,7 @@ from sklearn.preprocessing import scale
 
 import plain
 from mercer import RBF, LeastSquaresClassifier, LeastSquaresSVC, Linear, Status
+from pairs import every_pair
 
 CANCER, WINE, IRIS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris))
 TABLES = {"2 classes": (scale(CANCER[0])[:120], CANCER[1][:120]), "3 classes": (scale(WINE[0]), WINE[1])}
@@ -61,9 +62,7 @@ def test_the_bordered_system(table, weights):
     assert abs(certificate.gap) <= 1e-12 * primal
 
 
-@every_table
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
-@every_weight
+@every_pair(table=TABLES, alpha=[1e-3, 1.0, 100.0], weights=WEIGHTS)
 def test_the_linear_machine_is_that_of_scikit_learn(table, alpha, weights):
     X, y = TABLES[table]
     s = WEIGHTS[weights](len(y))
@@ -112,9 +111,7 @@ def test_the_linear_kernel_is_the_linear_machine():
     np.testing.assert_allclose(kernel.loo_decision_, linear.loo_decision_, atol=1e-9)
 
 
-@every_table
-@every_machine
-@every_weight
+@every_pair(table=TABLES, name=MACHINES, weights=WEIGHTS)
 def test_leave_one_out_is_refitting(table, name, weights):
     X, y = TABLES[table]
     s = np.ones(len(y)) if weights == "none" else WEIGHTS[weights](len(y))
