@@ -51,6 +51,7 @@ from mercer.selection.leave_one_out import _Rules
 from mercer.selection.watch import Ended
 from mercer.selection.without import refit, without
 from mercer.solvers import Interruption
+from pairs import every_pair
 
 TIGHT = 1e-11
 
@@ -589,9 +590,7 @@ def test_the_problem_without_a_row_keeps_its_total():
     assert replace(smaller).n == 9
 
 
-@pytest.mark.parametrize("given", [{}, {"fit_intercept": False}], ids=["bias", "no bias"])
-@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 30.0])
-@pytest.mark.parametrize("gamma", [0.01, 2.0])
+@every_pair(given=[{}, {"fit_intercept": False}], C=[1e-3, 0.1, 1.0, 30.0], gamma=[0.01, 2.0])
 def test_no_rule_settles_an_error_as_none_wherever_the_bias_goes(C, gamma, given):
     for seed in range(6):
         rng = np.random.default_rng(seed)
