@@ -40,6 +40,7 @@ from mercer import (
 )
 from mercer.io.libsvm_text import read_model
 from mercer.model import as_model
+from pairs import every_pair
 
 FOLDER = Path(__file__).parent / "libsvm_models"
 """Models that svm-train 3.37 wrote, and what LIBSVM predicts with them for every third row of the iris from 1 on."""
@@ -78,9 +79,7 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("zero_based", [False, True])
-@pytest.mark.parametrize("table", TABLES)
+@every_pair(stored=STORED, zero_based=[False, True], table=TABLES)
 def test_data_come_back_to_the_bit(tmp_path, table, stored, zero_based):
     X, y = TABLES[table], np.linspace(-1, 1, len(TABLES[table])) / 3
     save_libsvm_data(STORED[stored](X), y, tmp_path / "f.svm", zero_based=zero_based)
