@@ -26,6 +26,7 @@ from mercer.data import as_data
 from mercer.machines import linear
 from mercer.machines.columns import Columns, second_derivatives
 from mercer.machines.objective import Logistic, Objective, Softmax
+from pairs import every_pair
 
 CANCER, WINE, IRIS, DIGITS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris, load_digits))
 TABLES = {"2 classes": (scale(CANCER[0])[:100], CANCER[1][:100]), "3 classes": (scale(WINE[0])[::2], WINE[1][::2])}
@@ -47,7 +48,6 @@ MACHINES = {
     "linear, no bias": LogisticRegression(0.3, fit_intercept=False, tol=1e-10),
 }
 every_table = pytest.mark.parametrize("table", TABLES)
-every_weight = pytest.mark.parametrize("weights", WEIGHTS)
 every_machine = pytest.mark.parametrize("name", MACHINES)
 
 
@@ -82,10 +82,7 @@ def generic(features, y, variance, s, has_bias=True):
     return found.fun, design @ found.x.reshape(design.shape[1], n_outputs)
 
 
-@every_table
-@every_weight
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "sum"])
-@pytest.mark.parametrize("variance", [0.1, 10.0])
+@every_pair(table=TABLES, weights=WEIGHTS, kernel=["rbf", "linear", "sum"], variance=[0.1, 10.0])
 def test_the_kernel_machine_is_optimal(table, weights, kernel, variance):
     X, y = TABLES[table]
     s = WEIGHTS[weights](len(y))
@@ -109,11 +106,9 @@ def test_the_kernel_machine_is_optimal(table, weights, kernel, variance):
     assert again.primal == pytest.approx(certificate.primal, rel=1e-12)
 
 
-@every_table
-@every_weight
-@pytest.mark.parametrize("has_bias", [True, False])
-@pytest.mark.parametrize("variance", [0.1, 10.0])
-@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+@every_pair(
+    table=TABLES, weights=WEIGHTS, has_bias=[True, False], variance=[0.1, 10.0], stored=[np.asarray, sp.csr_array]
+)
 def test_the_linear_machine_is_optimal(table, weights, has_bias, variance, stored):
     X, y = TABLES[table]
     s = WEIGHTS[weights](len(y))
@@ -302,9 +297,7 @@ def shifted(offset, spread=1.0):
     return offset + spread * np.column_stack([x, rng.normal(size=300)]), np.repeat([0, 1], 150)
 
 
-@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("variance", [1.0, np.inf])
-@pytest.mark.parametrize("offset", [1e3, 1e8, -1e9])
+@every_pair(stored=[np.asarray, sp.csr_array], variance=[1.0, np.inf], offset=[1e3, 1e8, -1e9])
 def test_an_offset_changes_the_bias_only(offset, variance, stored):
     X, y = shifted(offset)
     centred = LogisticRegression(variance).fit(X - offset, y)
