@@ -23,6 +23,7 @@ import plain
 from mercer import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, Spectrum, Status, problems
 from mercer.kernels import RBF, Matern
 from mercer.solvers import solve
+from pairs import every_pair
 
 TOL = 1e-6
 
@@ -187,9 +188,7 @@ def test_nu_bounds_shares_of_rows(weighted):
         assert share(y * machine.decision_function(X) < 1.0 - 1e-4) <= nu <= share(machine.support_)
 
 
-@pytest.mark.parametrize("C", [1.0, 100.0])
-@pytest.mark.parametrize("level", [0.1, 0.25, 0.5, 0.9])
-@pytest.mark.parametrize("tol", [1e-1, 1e-3])
+@every_pair(C=[1.0, 100.0], level=[0.1, 0.25, 0.5, 0.9], tol=[1e-1, 1e-3])
 def test_quantiles_hold_to_the_violation(level, C, tol):
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -288,9 +287,7 @@ def test_contamination_is_honoured_on_the_training_data(load, share):
     np.testing.assert_array_equal(verdict, detector.fit_predict(X))
 
 
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("n", [100, 333])
+@every_pair(share=[0.05, 0.1, 0.25, 0.5], kernel=["linear", "rbf"], n=[100, 333])
 def test_contamination_is_exact_where_rows_are_distinct(n, kernel, share):
     for seed in range(8):
         X = np.random.default_rng(seed).normal(size=(n, 4))
