@@ -21,15 +21,14 @@ from mercer import (
     Spectrum,
     kernel_distance,
 )
+from pairs import every_pair
 
 IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
 TABLES = {"2 classes": (scale(CANCER[0])[:150], CANCER[1][:150]), "3 classes": (scale(WINE[0]), WINE[1])}
 every_table = pytest.mark.parametrize("table", TABLES)
 
 
-@every_table
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("k", [1, 4, 7])
+@every_pair(table=TABLES, kernel=["linear", "rbf"], k=[1, 4, 7])
 def test_plain_kernels_vote_as_euclidean_neighbours(table, kernel, k):
     X, y = TABLES[table]
     ours = KernelNeighborsClassifier(k, kernel=kernel).fit(X[::2], y[::2])
@@ -40,9 +39,11 @@ def test_plain_kernels_vote_as_euclidean_neighbours(table, kernel, k):
     np.testing.assert_array_equal(sparse.predict(sp.csr_array(X)), theirs.predict(X))
 
 
-@every_table
-@pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.1), "poly", RBF(gamma=0.1) * 2.0 + 1.0], ids=str)
-@pytest.mark.parametrize("prototypes", ["all", "support_vectors"])
+@every_pair(
+    table=TABLES,
+    kernel=["linear", RBF(gamma=0.1), "poly", RBF(gamma=0.1) * 2.0 + 1.0],
+    prototypes=["all", "support_vectors"],
+)
 def test_neighbours_by_the_kernels_distance(table, kernel, prototypes):
     X, y = TABLES[table]
     machine = KernelNeighborsClassifier(3, kernel=kernel, prototypes=prototypes).fit(X[::2], y[::2])
