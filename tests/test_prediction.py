@@ -19,6 +19,7 @@ from mercer.decision import decision_values
 from mercer.kernels import Callable
 from mercer.multiclass import class_scores, winners
 from mercer.prediction import predicted_classes
+from pairs import every_pair
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +30,7 @@ def every_size(monkeypatch):
 KERNELS = {"RBF": RBF(gamma=0.2), "linear": Linear(), "cubic": Polynomial(degree=3, gamma=0.5, coef0=1.0)}
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@every_pair(kernel=KERNELS, scheme=["ovo", "ovr", "joint"], n_classes=[2, 3, 5])
 @given(seed=st.integers(0, 2**32 - 1), offset=st.sampled_from([0.0, 30.0, 1e5]), csr=st.booleans())
 def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, seed, offset, csr):
     rng = np.random.default_rng(seed)
