@@ -43,6 +43,7 @@ from mercer.gram import Gram
 from mercer.multiclass import make_tasks
 from mercer.selection.joint_left_out import joint_left_out
 from mercer.selection.left_out import left_out
+from pairs import every_pair
 
 
 @cache
@@ -64,9 +65,7 @@ MACHINES = {
 }
 
 
-@pytest.mark.parametrize("options", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("name", ["two", "three"])
-@pytest.mark.parametrize("weighted", [False, True])
+@every_pair(options=MACHINES.values(), name=["two", "three"], weighted=[False, True])
 def test_the_predicted_class_is_the_most_probable(name, options, weighted):
     X, y = table(name)
     w = np.random.default_rng(1).choice([0.0, 1.0, 2.0], y.size) if weighted else None
