@@ -28,6 +28,7 @@ from mercer.estimators import iterated
 from mercer.estimators.labels import check_labels
 from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed
 from mercer.solvers import Solution
+from pairs import every_pair
 
 IRIS = load_iris(return_X_y=True)
 WINE = load_wine(return_X_y=True)
@@ -50,9 +51,7 @@ def noise(n=3000, p=5, seed=0):
 # As scikit-learn's.
 
 
-@every_table
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
-@pytest.mark.parametrize("C", [0.1, 10.0])
+@every_pair(name=TABLES, kernel=["rbf", "linear", "poly"], C=[0.1, 10.0])
 def test_attributes_are_those_of_scikit_learn(name, kernel, C):
     X, y = TABLES[name]
     ours = SVC(C=C, kernel=kernel, coef0=1.0, tol=1e-8).fit(X, y)
