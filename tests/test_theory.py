@@ -31,6 +31,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Linear
 from mercer.theory.of_machine import enclosing_ball
+from pairs import every_pair
 
 HAND = {
     "Hoeffding: 2 exp(-2)": (theory.hoeffding_bound(0.1, 100), 0.2706705664732254),
@@ -194,9 +195,7 @@ def by_name(report, start):
     return found
 
 
-@pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.5)], ids=str)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@every_pair(kernel=["linear", RBF(gamma=0.5)], fit_intercept=[True, False], seed=range(3))
 def test_leave_one_out_bounds_hold(kernel, fit_intercept, seed):
     X, y = make_blobs([12, 12], n_features=3, cluster_std=0.8, centers=[[2, 0, 0], [-2, 0, 0]], random_state=seed)
     machine = SVC(kernel=kernel, C=np.inf if fit_intercept else 1e6, fit_intercept=fit_intercept, tol=1e-8).fit(X, y)
