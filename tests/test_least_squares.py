@@ -259,7 +259,7 @@ BAD = {
     "alpha must be a finite number": (LeastSquaresClassifier(np.inf), {}),
     "one class only": (LeastSquaresSVC(), {"y": np.zeros(178)}),
     "class_weight names classes": (LeastSquaresClassifier(class_weight={7: 1.0}), {}),
-    "all weights are zero in class": (LeastSquaresClassifier(), {"sample_weight": (WINE[1] > 0) * 1.0}),
+    "every row of positive weight is of class 1": (LeastSquaresClassifier(), {"sample_weight": (WINE[1] == 1) * 1.0}),
     "sample_weight must hold finite numbers": (LeastSquaresSVC(), {"sample_weight": np.full(178, -1.0)}),
 }
 

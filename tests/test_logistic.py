@@ -672,7 +672,7 @@ BAD = {
     "max_seconds must be": (KernelLogisticRegression(max_seconds=-1.0), {}),
     "callback must be": (KernelLogisticRegression(callback=3), {}),
     "one class only": (LogisticRegression(), {"y": np.zeros(178)}),
-    "all weights are zero in class": (KernelLogisticRegression(), {"sample_weight": (WINE[1] > 0) * 1.0}),
+    "every row of positive weight is of class 1": (KernelLogisticRegression(), {"sample_weight": (WINE[1] == 1) * 1.0}),
     "sample_weight must hold finite numbers": (LogisticRegression(), {"sample_weight": np.full(178, -1.0)}),
 }
 

@@ -631,10 +631,10 @@ def test_of_several_classes_the_rows_that_meet_are_named_by_their_own_numbers():
         ),
         ({"class_weight": "equal"}, ValueError, "class_weight must be None, .* got 'equal'"),
         ({"class_weight": {5.0: 1.0}}, ValueError, r"class_weight names classes that y does not hold: \[5.0\]"),
-        ({"class_weight": {1.0: 0.0}}, ValueError, r"class_weight\[1.0\] must be a number > 0, got 0\.0"),
-        ({"class_weight": {1.0: -1.0}}, ValueError, r"class_weight\[1.0\] must be a number > 0, got -1\.0"),
-        ({"class_weight": {1.0: np.inf}}, ValueError, "class_weight must hold finite numbers > 0"),
-        ({"class_weight": {1.0: np.nan}}, ValueError, r"class_weight\[1.0\] must be a number > 0, got nan"),
+        ({"class_weight": {1.0: -1.0}}, ValueError, r"class_weight\[1.0\] must be a number >= 0, got -1\.0"),
+        ({"class_weight": {1.0: 0.0}}, ValueError, r"every row of positive weight is of class -1\.0 "),
+        ({"class_weight": {1.0: np.inf}}, ValueError, r"class_weight\[1.0\] must be a finite number >= 0, got inf"),
+        ({"class_weight": {1.0: np.nan}}, ValueError, r"class_weight\[1.0\] must be a number >= 0, got nan"),
     ],
     ids=str,
 )
@@ -728,8 +728,8 @@ def test_what_is_no_table_is_named(X, kind, found):
         (np.where(np.arange(10) == 3, -1.0, 1.0), r"numbers >= 0 \(0 leaves a row out\), got -1.0 in row 3"),
         (np.where(np.arange(10) > 2, np.nan, 1.0), "got nan in row 3 and 6 more"),
         (np.where(np.arange(10) == 3, np.inf, 1.0), "got inf in row 3"),
-        (np.zeros(10), "must be positive somewhere in every class"),
-        (np.where(Y3 > 0, 0.0, 1.0), r"all weights are zero in class 1\.0"),
+        (np.zeros(10), "must be positive in rows of at least two classes, but all are zero"),
+        (np.where(Y3 > 0, 0.0, 1.0), r"every row of positive weight is of class -1\.0 "),
     ],
 )
 def test_wrong_weights(weights, message):

@@ -6,8 +6,11 @@ import inspect
 
 import numpy as np
 import pytest
+import sklearn.svm
 from sklearn.base import BaseEstimator, clone, is_classifier, is_outlier_detector, is_regressor
-from sklearn.datasets import load_diabetes, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import scale
 
 import mercer
@@ -20,6 +23,7 @@ from mercer import (
     KernelNeighborsClassifier,
     KernelPerceptron,
     KernelRidge,
+    KernelSearchCV,
     LeastSquaresClassifier,
     LeastSquaresSVC,
     LogisticRegression,
@@ -30,6 +34,7 @@ from mercer import (
     QuantileSVR,
     RBFNetworkClassifier,
     Status,
+    leave_one_out,
 )
 
 X, LABELS = load_wine(return_X_y=True)
@@ -123,6 +128,65 @@ def test_a_weight_of_0_is_absence(name):
     kept = weights > 0.0
     one, other = fitted(machine, rows, y, weights), fitted(machine, rows[kept], y[kept], weights[kept])
     np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
+
+
+CLASSIFIERS = [name for name, machine in MACHINES.items() if is_classifier(machine)]
+
+
+@pytest.mark.parametrize(
+    ("name", "by_class"),
+    [(name, by_class) for name in CLASSIFIERS for by_class in (False, True) if by_class or name in WEIGHTED],
+)
+def test_a_class_of_weight_0_is_absent(name, by_class):
+    """Classes, gamma, balanced weights and decision values are those of the other rows."""
+    rows, y = data_of(MACHINES[name])
+    names, others = np.array(["a", "b", "c"])[y], y != 1
+    if by_class:
+        one = clone(MACHINES[name]).set_params(class_weight={"b": 0.0}).fit(rows, names)
+        other = clone(MACHINES[name]).fit(rows[others], names[others])
+    else:
+        machine = clone(MACHINES[name]).set_params(class_weight="balanced")
+        one = clone(machine).fit(rows, names, sample_weight=others * 1.0)
+        other = machine.fit(rows[others], names[others])
+    assert one.classes_.tolist() == other.classes_.tolist() == ["a", "c"]
+    np.testing.assert_array_equal(one.class_weight_, other.class_weight_)
+    np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
+    assert set(one.predict(rows)) <= {"a", "c"}
+
+
+def test_rows_of_an_absent_class_are_errors_of_leave_one_out_and_join_nothing():
+    weights = (LABELS != 2) * 1.0
+    found = leave_one_out(SVC(), X, LABELS, sample_weight=weights)
+    alone = leave_one_out(SVC(), X[LABELS != 2], LABELS[LABELS != 2])
+    assert found.error == pytest.approx(alone.error)
+    assert found.wrong[LABELS == 2].all()
+    machine = SVC(probability=True).fit(X, LABELS, sample_weight=weights)
+    assert machine.predict_proba(X).shape == (89, 2)
+    with pytest.raises(ValueError, match=r"does not know: \[2\]"):
+        machine.partial_fit(X[:5], np.full(5, 2))
+
+
+@pytest.mark.parametrize("machine", [SVC(), LeastSquaresSVC()], ids=repr)
+def test_bagging_draws_samples_that_lack_classes(machine):
+    digits, y = load_digits(return_X_y=True)
+    digits, y = digits[::2], y[::2]
+    bag, theirs = (
+        BaggingClassifier(one, n_estimators=10, max_samples=30, random_state=0).fit(digits, y)
+        for one in (machine, sklearn.svm.SVC())
+    )
+    assert {one.classes_.size for one in bag.estimators_} >= {9, 10}
+    assert bag.score(digits, y) > theirs.score(digits, y) - 0.02
+    shares = bag.predict_proba(digits)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(bag.predict(digits), shares.argmax(axis=1))
+
+
+def test_folds_may_lack_the_weights_of_a_class():
+    weights = (LABELS != 0) * 1.0
+    found = cross_val_score(SVC(), X, LABELS, params={"sample_weight": weights}, error_score="raise")
+    assert (found < 0.75).all()  # rows of the absent class are all wrong
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3).fit(X, LABELS, sample_weight=weights)
+    assert search.best_estimator_.classes_.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", [n for n, machine in WEIGHTED.items() if "class_weight" in machine.get_params()])

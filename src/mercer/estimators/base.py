@@ -107,7 +107,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         """The kernel with its parameters, the rows, and what is told of them."""
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, class_weight, data.n)
-        return spec.resolve(data, None if sample_weight is None else labels.sample_weight), data, labels
+        return spec.resolve(data, labels.uneven_weights), data, labels
 
     def _gram(
         self,

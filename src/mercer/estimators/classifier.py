@@ -58,10 +58,10 @@ class MarginClassifier(HasProbabilities, DualMachine):
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n, classes)
-        classes, codes, rows, weights = labels.classes, labels.codes, labels.rows, labels.sample_weight
+        classes, codes, rows = labels.classes, labels.codes, labels.rows
         penalties = labels.penalties(C)
 
-        kernel = spec.resolve(data, None if sample_weight is None else weights)
+        kernel = spec.resolve(data, labels.uneven_weights)
         # The joint machine asks for a row once a class, short or long.
         keep = Keep.NOTHING if classes.size <= 2 else Keep.ALL if self.multi_class == "joint" else Keep.SLOW
         gram = self._gram(kernel, data, rows, keep=keep)
@@ -80,7 +80,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             interruption=Interruption(self._search),
         )
         self.classes_, self.class_weight_, self.kernel_ = classes.copy(), labels.class_weight.copy(), kernel
-        self._weights = None if sample_weight is None else weights
+        self._weights = labels.uneven_weights
         self._take(self._adjusted(machines, penalties), data, rows, codes)
         self._warn(gram, data, depth=4)
         if self._has_probabilities():

@@ -21,10 +21,23 @@ IndexArray = npt.NDArray[np.int64]
 _LARGEST_INTEGER = np.iinfo(np.int64).max
 
 
-class Labels(NamedTuple):
-    """What fit is told about its n rows.
+_NO_CLASS = -1  # number of a row whose class has no row of positive weight
 
-    `codes` are the class numbers of all rows, `rows` the ones of positive weight.
+
+class Labels(NamedTuple):
+    """Classes and weights of the n rows that `fit` was given.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Classes that have a row of positive weight, sorted; in `partial_fit`, all named classes.
+    codes : ndarray of shape (n,)
+        Number of each row's class; -1 if the class has no row of positive weight.
+    sample_weight : ndarray of shape (n,)
+        0 also for the rows of a class of weight 0.
+    rows : ndarray
+        Indices of the rows of positive weight.
+    class_weight : ndarray of shape (n_classes,)
     """
 
     classes: npt.NDArray[Any]
@@ -35,11 +48,16 @@ class Labels(NamedTuple):
 
     @property
     def weights(self) -> FloatArray:
-        """Sample weights times those of the classes, of all rows."""
+        """Sample weights times class weights, of all rows."""
         return self.sample_weight * self.class_weight[self.codes]
 
+    @property
+    def uneven_weights(self) -> FloatArray | None:
+        """The sample weights, or None if all are 1."""
+        return None if (self.sample_weight == 1.0).all() else self.sample_weight
+
     def penalties(self, C: float) -> FloatArray:
-        """C times the weights of `rows`; infinity stays what it is."""
+        """C times the weights of `rows`; infinity stays infinity."""
         if not isfinite(C):
             return np.full(self.rows.size, C)
         # In the order of model files, so that bounds are equal to the bit.
@@ -54,15 +72,16 @@ class Labels(NamedTuple):
 
 
 def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: Any = None) -> Labels:
-    """Return the classes, their numbers, and what each row counts.
+    """Return the classes, their numbers, and the weight of each row.
 
-    Where the classes are `named`, some of them may have no rows. What is `Labels` already has been read by who made it,
-    with the same weights.
+    A class whose rows all have weight 0, or whose class weight is 0, is absent: the labels are those of the other
+    rows. Classes that are `named` are never absent. If `y` is a `Labels` already, it is returned.
 
     Raises
     ------
     ValueError
-        If `y` holds one class only, or others than are named; weights are negative, or all those of a class are 0.
+        If `y` holds one class only, or others than are named; if weights are negative; or if fewer than two classes
+        have a row of positive weight.
     """
     if isinstance(y, Labels):
         return y
@@ -71,30 +90,28 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
     else:
         classes = check_classes(named)
         codes = class_numbers(y, classes)
-    own = check_sample_weight(sample_weight, n)
-    rows = (own > 0.0).nonzero()[0]
-    if named is not None or sample_weight is not None:
-        absent = classes[np.bincount(codes[rows], minlength=classes.size) == 0].tolist()
-        _refuse_absent(absent, rows, class_weight, are_named=named is not None)
-    by_class = class_weights(class_weight, classes, codes, own)
-    return Labels(classes, codes, own, rows, by_class)
-
-
-def _refuse_absent(absent: list[Any], rows: IndexArray, class_weight: Any, *, are_named: bool) -> None:
-    """Refuse that no row of these classes counts, where that must not be."""
-    if not are_named:
-        if absent:
-            raise ValueError(
-                f"sample_weight must be positive somewhere in every class, but all weights are zero in class "
-                f"{absent[0]!r}."
-            )
-        return
-    if not rows.size:
+    weights = check_sample_weight(sample_weight, n)
+    by_class = class_weights(class_weight, classes, may_be_zero=named is None)
+    if named is None and (sample_weight is not None or not by_class.all()):
+        weights = np.where(by_class[codes] > 0.0, weights, 0.0)
+        is_present = np.bincount(codes[weights > 0.0], minlength=classes.size) > 0
+        _refuse_less_than_two(classes[is_present])
+        classes, by_class = classes[is_present], by_class[is_present]
+        codes = np.where(is_present, is_present.cumsum() - 1, _NO_CLASS)[codes]
+    rows = (weights > 0.0).nonzero()[0]
+    if named is not None and not rows.size:
         raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
-    if isinstance(class_weight, str) and absent:
+    if isinstance(class_weight, str):
+        by_class = _balanced(classes, codes[rows], weights[rows])
+    return Labels(classes, codes, weights, rows, by_class)
+
+
+def _refuse_less_than_two(present: npt.NDArray[Any]) -> None:
+    if present.size < 2:
+        found = f"every row of positive weight is of class {present.tolist()[0]!r}" if present.size else "all are zero"
         raise ValueError(
-            f"class_weight='balanced' weighs the classes by the rows of the first batch, which has none of class "
-            f"{absent[0]!r}: give a mapping of classes to weights, or a batch of all."
+            f"sample_weight must be positive in rows of at least two classes, but {found} (sample_weight times "
+            "class_weight counts). Give positive weights to rows of another class."
         )
 
 
@@ -188,24 +205,17 @@ def _refuse_other_targets(labels: npt.NDArray[Any]) -> None:
         ) from error
 
 
-def class_weights(
-    class_weight: Any, classes: npt.NDArray[Any], codes: IndexArray, sample_weight: FloatArray
-) -> FloatArray:
-    """Return the weight of each class.
-
-    "balanced" gives class k the weight n / (K n_k), in which a row counts as often as its sample weight says.
+def class_weights(class_weight: Any, classes: npt.NDArray[Any], *, may_be_zero: bool) -> FloatArray:
+    """Return the weight of each class, before balancing: 1 if none is given.
 
     Raises
     ------
     ValueError
-        If `class_weight` is neither None, "balanced" nor a mapping of classes to finite numbers > 0; or names classes
-        that `y` does not hold, and not all that it holds.
+        If `class_weight` is neither None, "balanced" nor a mapping of classes to finite numbers >= 0 (or > 0); or names
+        classes that `y` does not hold, and not all that it holds.
     """
-    if class_weight is None:
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return np.ones(classes.size)
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(codes, weights=sample_weight, minlength=classes.size)
-        return totals.sum() / (classes.size * totals)
     if not isinstance(class_weight, Mapping):
         raise InvalidParameterError(
             f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.'
@@ -214,10 +224,21 @@ def class_weights(
     unknown = [label for label in class_weight if label not in known]
     if unknown and any(label not in class_weight for label in known):  # else it is a fold that lacks a class
         raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {known}.")
-    weights = np.array([check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), above=0.0) for k in known])
-    if not np.isfinite(weights).all():
-        raise ValueError(f"class_weight must hold finite numbers > 0, got {dict(class_weight)!r}.")
-    return weights
+    bound: dict[str, Any] = {"at_least": 0.0} if may_be_zero else {"above": 0.0}
+    return np.array(
+        [check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), **bound, finite=True) for k in known]
+    )
+
+
+def _balanced(classes: npt.NDArray[Any], codes: IndexArray, weights: FloatArray) -> FloatArray:
+    """Return n / (K n_k) for each class k, in which a row counts as often as its sample weight says."""
+    totals = np.bincount(codes, weights=weights, minlength=classes.size)
+    if not totals.all():
+        raise ValueError(
+            f"class_weight='balanced' weighs the classes by the rows of the first batch, which has none of class "
+            f"{classes[totals == 0.0].tolist()[0]!r}: give a mapping of classes to weights, or a batch of all."
+        )
+    return totals.sum() / (classes.size * totals)
 
 
 def one_column_for_two(values: FloatArray) -> FloatArray:

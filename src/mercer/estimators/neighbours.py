@@ -139,9 +139,9 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         check_choice("prototypes", self.prototypes, PROTOTYPES)
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
-        chosen = np.arange(data.n)
+        chosen = labels.rows
         if self.prototypes == "support_vectors":
-            self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y)
+            self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y, labels.uneven_weights)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
         kept = data.rows(chosen)
         self.recipe_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")

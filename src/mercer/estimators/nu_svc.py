@@ -208,7 +208,7 @@ class NuSVC(MarginClassifier):
         """Whether class weights alone make `nu` infeasible, if anything does."""
         if self.class_weight is None:
             return False
-        counts = np.bincount(labels.codes, weights=labels.sample_weight)
+        counts = np.bincount(labels.codes[labels.rows], weights=labels.sample_weight[labels.rows])
         if self.multi_class == "ovr" and counts.size > 2:
             return nu <= min(problems.largest_nu(count, counts.sum() - count) for count in counts.tolist())
         return nu <= problems.largest_nu(counts.min(), counts.max())

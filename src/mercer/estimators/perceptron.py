@@ -199,10 +199,11 @@ class KernelPerceptron(ByPairs):
         primal = self.form == "primal"
         if primal and not isinstance(kernel, Linear):
             raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')
-        rows = data.float64() if primal and isinstance(data, Vectors) else None
-        gram = self._gram(kernel, data, labels.rows, keep=Keep.DEAR)
-        tasks = multiclass.make_tasks(labels.codes, labels.classes.size, self.multi_class)
-        beta, alpha = np.zeros((data.n, len(tasks))), np.zeros((len(tasks), data.n))
+        used, weights = labels.rows, labels.weights[labels.rows]
+        vectors = data.rows(used).float64() if primal and isinstance(data, Vectors) else None
+        gram = self._gram(kernel, data, used, keep=Keep.DEAR)
+        tasks = multiclass.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
+        beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
         began = time.perf_counter()
         with Interruption() as interruption:
@@ -210,8 +211,8 @@ class KernelPerceptron(ByPairs):
                 one = perceptron.learn(
                     task.signs,
                     gram.restrict(task.rows),
-                    weights=labels.weights[task.rows],
-                    rows=None if rows is None else rows[task.rows],
+                    weights=weights[task.rows],
+                    rows=None if vectors is None else vectors[task.rows],
                     max_passes=passes,
                     max_seconds=seconds,
                     callback=self.callback,
@@ -219,13 +220,13 @@ class KernelPerceptron(ByPairs):
                     began=began,
                 )
                 beta[task.rows, column] = one.alpha * one.weights * task.signs
-                alpha[column, task.rows] = one.alpha
+                alpha[column, used[task.rows]] = one.alpha
                 found.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
         self.class_weight_ = labels.class_weight
         self.recipe_ = ForKernelPerceptron()
-        self._keep(data, labels.rows, beta, np.zeros(len(tasks)))
-        self.dual_coef_, self.alpha_ = np.ascontiguousarray(beta.T), alpha
+        self._keep(data, used, beta, np.zeros(len(tasks)))
+        self.dual_coef_, self.alpha_ = np.ascontiguousarray(self._coefficients.T), alpha
         self.__dict__.pop("coef_", None)
         if primal:
             self.coef_ = np.array([one.w for one in found])

@@ -154,7 +154,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         check_whole("n_jobs", self.n_jobs)
         data = check_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        self.kernel_ = spec.resolve(data, None if sample_weight is None else labels.sample_weight)
+        self.kernel_ = spec.resolve(data, labels.uneven_weights)
         self.centers_ = self._found_centers(data.rows(labels.rows), labels.weights[labels.rows])
         machine = LogisticRegression() if self.machine is None else clone(self.machine)
         targets = labels.classes[labels.codes[labels.rows]]

@@ -252,9 +252,10 @@ class SharedFits:
         weights = next(iter(self._folds.params_of(number).values()), None)
         spec = machine._kernel_asked_for()
         checked = None if weights is None else check_sample_weight(weights, rows.train.size)
-        kernel = spec.resolve(rows.data.rows(rows.train), checked)
         if told and isinstance(machine, MarginClassifier):
-            told = (read_labels(told[0], weights, machine.class_weight, rows.train.size),)
+            labels = read_labels(told[0], weights, machine.class_weight, rows.train.size)
+            told, checked = (labels,), labels.uneven_weights
+        kernel = spec.resolve(rows.data.rows(rows.train), checked)
         by_folds = estimator is not machine or kernel != spec
         return Material(rows, told, weights, kernel, by_folds, float(np.abs(kernel.diag(rows.data)).max(initial=0.0)))
 

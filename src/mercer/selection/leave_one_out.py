@@ -419,7 +419,8 @@ def _judged(
         chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
         settled = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
         chosen[settled] = np.where(rule[settled, 0] == _WRONG, 1 - own[settled], own[settled])
-        predicted, wrong = machine.classes_[chosen], (chosen != own) & known
+        predicted = machine.classes_[chosen]
+        wrong = (predicted != np.asarray(y)) & known
     elif is_regressor(machine):
         predicted = decision
     else:
