@@ -75,7 +75,7 @@ nb::object bit_rows(AnyMatrix table, ConstDoubles low, ConstDoubles high) {
     Words words(n * static_cast<std::size_t>(n_words));
     bool known = false;
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         known = scalar == Scalar::f32 ? fill_dense<float>(table, low.data(), high.data(), n_words, words)
                                       : fill_dense<double>(table, low.data(), high.data(), n_words, words);
     }
@@ -91,7 +91,7 @@ nb::object bit_rows_of_entries(AnyVector indices, AnyVector indptr, int64_t n_fe
     Words words(static_cast<std::size_t>(n * n_words));
     bool known = false;
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         auto fill = [&]<class Index, class Pointer>() {
             return fill_sparse(static_cast<const Index*>(indices.data()), static_cast<const Pointer*>(indptr.data()), n,
                                n_entries, n_features, n_words, words);

@@ -63,7 +63,7 @@ class BlockOfArrays {
     void work(int64_t most, nb::object stop) {
         const Stop::Call call(stop_, std::move(stop));
         {
-            nb::gil_scoped_release release;
+            const ReleasedGil released;
             const int64_t before = block_->n_iter();
             const double enough = block_->work() + kBriefWork;
             do {

@@ -21,7 +21,7 @@ void mirror_rows_of(MatrixOf<float> matrix, int64_t n_known, int n_threads) {
     require(static_cast<int64_t>(matrix.shape(1)) == size && (size <= 1 || matrix.stride(1) == 1),
             "the matrix must be square, with contiguous rows");
     require(n_known >= 0 && n_known <= size, "there must be from 0 to all known rows");
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     mirror_rows(matrix.data(), matrix.stride(0), size, n_known, n_threads);
 }
 
@@ -32,7 +32,7 @@ void compact_square_of(MatrixOf<Real> matrix, ConstIndices stay, int n_threads) 
     check_indices(stay.data(), n_stay, static_cast<int64_t>(std::min(matrix.shape(0), matrix.shape(1))));
     require(std::adjacent_find(stay.data(), stay.data() + n_stay, std::greater_equal<>()) == stay.data() + n_stay,
             "those who stay must rise");
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     compact_square(matrix.data(), matrix.stride(0), stay.data(), n_stay, n_threads);
 }
 
@@ -56,7 +56,7 @@ void gather_rows(MatrixOf<const Kept> values, ConstIndices slots, std::optional<
     require(static_cast<int64_t>(out.shape(0)) == kept.n_slots &&
                 static_cast<int64_t>(out.shape(1)) == kept.n_columns && (out.shape(1) <= 1 || out.stride(1) == 1),
             "out must have a row per slot, a column per column and contiguous rows");
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     gather(kept, out.data(), out.stride(0), n_threads);
 }
 
@@ -70,7 +70,7 @@ void gather_square_of(MatrixOf<const float> values, ConstIndices slots, ConstInd
     require(static_cast<int64_t>(square.shape(0)) == n_missing && static_cast<int64_t>(square.shape(1)) == n_missing &&
                 (n_missing <= 1 || square.stride(1) == 1),
             "the square must have a row and a column per variable without a slot, with contiguous rows");
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     gather_square(kept, square.data(), square.stride(0), out.data(), out.stride(0), n_threads);
 }
 
@@ -81,7 +81,7 @@ void scatter_rows(MatrixOf<const float> values, ConstIndices slots, ConstIndices
             "values must have a column per column, out a row per slot and contiguous rows");
     check_indices(columns.data(), n_columns, static_cast<int64_t>(out.shape(1)));
     const KeptRows<float> kept = make_kept<float>(values, slots, std::nullopt, 0);
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     scatter(kept, columns.data(), out.data(), out.stride(0));
 }
 
@@ -93,7 +93,7 @@ void combine_rows(const std::string& isa, MatrixOf<const Kept> values, ConstIndi
         static_cast<int64_t>(weights.shape(0)) == kept.n_slots && static_cast<int64_t>(out.shape(0)) == kept.n_columns,
         "weights must have one number per slot, out one per column");
     const Combine<Kept> combine = combine_of<Kept>(implementation(isa));
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     combine(kept, {weights.data(), out.data(), 1}, n_threads);
 }
 
@@ -105,7 +105,7 @@ void combine_rows_each(const std::string& isa, MatrixOf<const Kept> values, Cons
                 static_cast<int64_t>(out.shape(1)) == kept.n_columns && weights.shape(0) == out.shape(0),
             "weights must have one number per slot, out one per column, and both as many rows");
     const Combine<Kept> combine = combine_of<Kept>(implementation(isa));
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     combine(kept, {weights.data(), out.data(), static_cast<int64_t>(out.shape(0))}, n_threads);
 }
 

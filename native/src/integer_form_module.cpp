@@ -50,7 +50,7 @@ nb::object integer_rows(const std::string& isa, AnyMatrix table, double step, bo
     std::vector<int32_t> units(static_cast<std::size_t>(n * stride));
     IntegerJob job{table, scalar, row, step, bytes, units.data(), stride};
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         parallel_for((n + kRowsAtATime - 1) / kRowsAtATime, n_threads, integer_rows_task, &job);
     }
     if (!job.are_integers.load()) return nb::none();

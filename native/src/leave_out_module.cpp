@@ -75,7 +75,7 @@ Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, 
                               tol_gradient};
     std::vector<LeaveOutResult> results(count);
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         leave_out(batch, results.data(), std::max(1, n_threads));
     }
     for (std::size_t k = 0; k < count; ++k) {

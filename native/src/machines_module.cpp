@@ -106,7 +106,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
             "the workspace is too small");
     std::vector<MachineResult> results(list.size());
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         const auto began = std::chrono::steady_clock::now();
         results.resize(
             static_cast<std::size_t>(solve_machines(native, batch, workspace.data(), n_threads, results.data())));

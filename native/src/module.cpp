@@ -11,6 +11,8 @@
 using namespace mercer;
 
 NB_MODULE(_core, m) {
+    // Objects that daemon threads or reference cycles still hold when the process ends are no leaks of this module.
+    nb::set_leak_warnings(false);
     m.doc() = "Native core of mercer: kernel tiles, block solvers, working sets.";
 
     bind_tiles(m);

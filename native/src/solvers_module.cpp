@@ -48,7 +48,7 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
     const BlockSolver<Real> solver = newton ? newton_steps_of<Real>(native) : pair_steps_of<Real>(native);
     BlockResult result{};
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         result = solver(problem, tol, max_iter);
     }
     stopping.rethrow();
@@ -79,7 +79,7 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
         solver = native.joint_steps;
     BlockResult result{};
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         result = solver(problem, conjugate, tol, max_iter, max_work);
     }
     stopping.rethrow();
@@ -144,7 +144,7 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
     const int64_t most = max_iter < 0 ? std::numeric_limits<int64_t>::max() : max_iter;
     int64_t number = first, wanted = 0;
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         for (; number < count && max_work > 0.0 && !stopping.raised; ++number) {
             const int64_t begin = edge[number];
             const HeldProblem<Kept> problem{matrix.data(),

@@ -69,7 +69,7 @@ auto sparse_rows(AnyMatrix table, ConstDoubles shift) {
     const Scalar scalar = scalar_of(table.dtype());
     Form form;
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         form = scalar == Scalar::f32 ? form_of<float>(table, shift.data()) : form_of<double>(table, shift.data());
     }
     return std::make_tuple(owned(std::move(form.ends)), owned(std::move(form.columns)), owned(std::move(form.values)));

@@ -78,7 +78,7 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> column_means(AnyMatrix table) {
     const Scalar scalar = scalar_of(table.dtype());
     std::vector<double> means;
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         means = scalar == Scalar::f32 ? means_of<float>(table) : means_of<double>(table);
     }
     return owned(std::move(means));
@@ -89,7 +89,7 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> sq_norms(AnyMatrix table, ConstDoubl
     const Scalar scalar = scalar_of(table.dtype());
     std::vector<double> norms;
     {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         norms = scalar == Scalar::f32 ? sq_norms_of<float>(table, centre.data())
                                       : sq_norms_of<double>(table, centre.data());
     }

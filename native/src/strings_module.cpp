@@ -50,7 +50,7 @@ void edit_distances(const std::string& isa, const Strings& strings, ConstIndices
     const StringsView left = strings.rows(left_rows), right = strings.rows(right_rows);
     require_shape(out, left, right);
     const Implementation& native = implementation(isa);
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     native.edit_distances(left, right, out.data(), right.count);
 }
 
@@ -61,7 +61,7 @@ void subsequences(const std::string& isa, const Strings& strings, ConstIndices l
     require(length >= 1, "length must be at least 1");
     require(decay > 0.0 && decay <= 1.0, "decay must be above 0 and at most 1");
     const Implementation& native = implementation(isa);
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     native.subsequences(left, right, length, decay, out.data(), right.count);
 }
 

@@ -27,7 +27,7 @@ void block(const std::string& isa, const CompiledKernel& kernel, const Table& le
                 static_cast<int64_t>(out.shape(1)) == request.right.count &&
                 (out.size() == 0 || out.shape(1) <= 1 || out.stride(1) == 1),
             "out must have a row per left row, a column per right row and contiguous rows");
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     if constexpr (std::is_same_v<Real, float>)
         (rounded ? native.block_rounded : native.block_single)(request, out.data(), out.stride(0));
     else
@@ -46,7 +46,7 @@ void matvec(const std::string& isa, const CompiledKernel& kernel, const Table& l
     require(static_cast<int64_t>(vectors.shape(0)) == request.right.count &&
                 static_cast<int64_t>(out.shape(0)) == request.left.count && vectors.shape(1) == out.shape(1),
             "vectors must have a row per right row, out a row per left row, both the same number of columns");
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     (single ? native.matvec_single : native.matvec)(request, vectors.data(), static_cast<int64_t>(vectors.shape(1)),
                                                     out.data());
 }

@@ -47,7 +47,7 @@ class VariableTiles {
         check_indices(chosen.data(), size, n_variables_);
         check_padded(out, size);
         const std::vector<int64_t> rows = rows_of(chosen.data(), size);
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         evaluate(table_rows(rows), out.data(), out.stride(0));
         for (int64_t k = 0; k < size; ++k)
             std::fill(out.data() + k * out.stride(0) + size, out.data() + k * out.stride(0) + padded(size), 0.0F);
@@ -68,7 +68,7 @@ class VariableTiles {
         check_indices(places.data(), n_cols, size);
         if (active) check_indices(active->data(), static_cast<int64_t>(active->shape(0)), n_rows_);
         if (matrix) check_padded(*matrix, size);
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         std::vector<double> change(has_owners_ ? at(n_rows_) : 0);
         double* rise = has_owners_ ? change.data() : gradient.data();
         const std::vector<int64_t> own = rows_of(chosen.data(), size);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mercer/dispatch.hpp"
+#include "mercer/gil.hpp"
 
 namespace mercer {
 

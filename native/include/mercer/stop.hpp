@@ -44,10 +44,10 @@ struct Stop {
         auto* self = static_cast<Stop*>(context);
         const auto now = std::chrono::steady_clock::now();
         if (self->answered || self->question.is_none() || now - self->asked < kBetween) return self->answered;
-        nb::gil_scoped_acquire locked;
+        const HeldGil held;
         self->asked = now;
         try {
-            const int truth = PyObject_IsTrue(self->question().ptr());  // any truth, NumPy's too, which a cast refuses
+            const int truth = enter_python([self] { return truth_of_call(self->question.ptr()); });
             if (truth < 0) nb::raise_python_error();
             self->answered = truth != 0;
         } catch (...) {
@@ -55,6 +55,16 @@ struct Stop {
             self->answered = true;
         }
         return self->answered;
+    }
+
+  private:
+    // Whether what the function returns is true, also where it is NumPy's truth, which a cast refuses; -1 if it raises.
+    static int truth_of_call(PyObject* function) {
+        PyObject* answer = PyObject_CallNoArgs(function);
+        if (answer == nullptr) return -1;
+        const int truth = PyObject_IsTrue(answer);
+        Py_DECREF(answer);
+        return truth;
     }
 };
 

@@ -1,0 +1,54 @@
+"""How a process ends, or is forked, while other threads are in a fit or a prediction."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+AT_WORK = """
+import os, sys, threading, time
+import numpy as np
+from mercer import SVC, KernelRidge, leave_one_out
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(2500, 6))
+y = (X[:, 0] + 0.3 * rng.normal(size=2500) > 0).astype(int)
+machine = SVC(gamma=0.1).fit(X, y)
+WORK = [
+    lambda: machine.predict(X[:1]),
+    lambda: machine.decision_function(X),
+    lambda: SVC(gamma=0.1).fit(X, y),
+    lambda: SVC(gamma=0.1, callback=lambda progress: None).fit(X[:60], y[:60]),
+    lambda: leave_one_out(SVC(gamma=0.1), X[:300], y[:300]),
+    lambda: KernelRidge(kernel="rbf").fit(X[:200], y[:200]),
+]
+
+def forever(work):
+    while True:
+        work()
+
+for work in WORK:
+    threading.Thread(target=forever, args=(work,), daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+def run(script):
+    whole = AT_WORK + textwrap.dedent(script)
+    return subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [("print('done')", 0), ("print('done'); raise MemoryError", 1)],
+    ids=["return", "exception"],
+)
+def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
+    """CPython before 3.14 ends these threads where they ask for the GIL; that must not abort the process."""
+    found = run(last)
+    assert (found.returncode, found.stdout) == (code, "done\n"), found.stderr
+    assert "leaked" not in found.stderr
+    assert "terminate" not in found.stderr
