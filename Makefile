@@ -20,15 +20,14 @@ demo: $(VENV)/.mercer
 	@echo; echo "Open the report: $(DEMO)/study/report.html"
 
 # One process of tests for each core. Threads of OpenBLAS on top of them would only wait for each other.
-IN_PARALLEL = --numprocesses auto --maxprocesses 8 --dist worksteal
-test-fast test test-slow generic: export OPENBLAS_NUM_THREADS = 1
+IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(1)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 # The best instruction set, one configuration of each estimator, and two sets of parameters a test.
 test-fast: $(VENV)/.mercer $(VENV)/.tools
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow and not full"
+	$(call IN_PARALLEL,$(BIN)) -m "not slow and not full"
 
 test: $(VENV)/.mercer $(VENV)/.tools
-	$(BIN)/python -m pytest $(IN_PARALLEL)
+	$(call IN_PARALLEL,$(BIN))
 
 test-slow: $(VENV)/.mercer $(VENV)/.tools
 	$(BIN)/python -m pytest -m slow
@@ -84,7 +83,7 @@ tsan: .venv-tsan/.mercer .venv-tsan/.tools
 
 # The vector code of processors that have neither SSE2 nor anything that is chosen at run time.
 generic: .venv-generic/.mercer .venv-generic/.tools
-	.venv-generic/bin/python -m pytest $(IN_PARALLEL) tests/native
+	$(call IN_PARALLEL,.venv-generic/bin) tests/native
 
 # For quick iteration: compiles only what changed, and lets the environment import straight from src/.
 dev: $(VENV)/.tools $(VENV)/.build
