@@ -1,6 +1,7 @@
 // Kernel tiles, compiled once per instruction set (see simd.hpp).
 #include "mercer/tiles.hpp"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "mercer/integer_panels.hpp"
@@ -74,6 +75,14 @@ bool turning_pays(const TileRequest& request) {
     return request.left.kind == RowsKind::csr || (p >= kTurnedFeatures && request.left.count < p);
 }
 
+// Whether all passes add up |x - z|. In double precision such rows need no centre: x - z is rounded once, and x minus
+// the centre would be rounded by a share of how far it is from there. In single precision the centre keeps digits that
+// the conversion of x would lose.
+bool adds_differences(const Program& program) {
+    return std::all_of(program.passes, program.passes + program.n_passes,
+                       [](const Pass& pass) { return pass.pairing == Pairing::l1; });
+}
+
 template <class Real, class Stored>
 void run_numbers(const TileRequest& request, const Sink<Stored>& sink) {
     if constexpr (sizeof(Real) == sizeof(float))
@@ -86,6 +95,7 @@ void run(const TileRequest& request, const Sink<Stored>& sink) {
     if (request.left.count == 0 || request.right.count == 0) return;
     TileRequest asked = request;
     asked.symmetric = request.symmetric && (sink.stored == nullptr || mirroring_pays<Real>(request));
+    if (std::is_same_v<Real, double> && adds_differences(request.program)) asked.centre = nullptr;
     Sink<Stored> into = sink;
     if (sink.stored != nullptr && request.left.count < request.right.count && turning_pays(request)) {
         asked.left = request.right, asked.right = request.left;

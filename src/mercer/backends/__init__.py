@@ -15,7 +15,7 @@ from mercer.backends.held import HeldValues as HeldValues
 from mercer.backends.integer_form import IntegerForm as IntegerForm
 from mercer.backends.integer_form import integer_form
 from mercer.backends.layout import Layout as Layout
-from mercer.backends.native import MAX_PROGRAM, MAX_STACK
+from mercer.backends.native import MAX_PROGRAM, MAX_STACK, shared_reach
 from mercer.backends.native import NativeBackend as NativeBackend
 from mercer.backends.native import exponent_reach as exponent_reach
 from mercer.backends.rounding import Sums, integers_reach, sq_distance_error
@@ -95,9 +95,10 @@ def _of_numbers(
     if shift is not None:
         assert isinstance(data, Dense)
         form = sparse_form(data, shift)
-        reach = exponent_reach(program, form)
-        if reach <= _REACH:
-            native = NativeBackend(program, form, reach=reach, n_jobs=n_jobs)
+        layout = Layout(program, form)
+        reach = exponent_reach(program, form, layout)
+        if reach + shared_reach(program, layout) <= _REACH:
+            native = NativeBackend(program, form, reach=reach, layout=layout, n_jobs=n_jobs)
             share = form.matrix.nnz / (data.n * data.p)
             return SparseForm(native, data, form, shift), (
                 f"{kernel!r} runs as native tiles ({native.isa}, {native.n_threads} threads); {1 - share:.0%} of the "

@@ -13,8 +13,8 @@ from mercer.kernels.base import refuse_negative
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side
 
-_MOVABLE = (Op.DOT, Op.SQDIST, Op.L1)
-"""Passes that know what to do with a centre: distances are the same around it, and products are moved back."""
+_MOVABLE = (Op.DOT, Op.SQDIST)
+"""Passes that gain by a centre: squared distances are the same around it, and products are moved back."""
 
 
 @final
@@ -98,11 +98,16 @@ class Layout:
     def centre(self) -> FloatArray | None:
         """What is best subtracted from the rows: the mean of the training rows, in columns that only distances look at.
 
-        None where there is nothing to gain.
+        None where there is nothing to gain. Differences |x - z| keep all digits in double precision without a centre,
+        and lose some with it. Where all passes are such, single precision has a centre, and double has none (see
+        native/src/tiles.cpp). Where other passes look at the same columns, these columns have no centre.
         """
-        if not isinstance(self._rows, Dense) or not any(op in (Op.SQDIST, Op.L1) for op, _ in self.program):
+        passes = {op for op, _ in self.program if op in PASSES}
+        if not isinstance(self._rows, Dense) or not passes & {Op.SQDIST, Op.L1}:
             return None
         centre = self._rows.column_means.copy()
+        if passes == {Op.L1}:
+            return centre
         for (op, _), argument in zip(self.program, self.arguments, strict=True):
             if op in PASSES and op not in _MOVABLE:
                 centre[self._chosen(argument)] = 0.0

@@ -72,7 +72,7 @@ class NativeBackend(Backend):
         self.values_per_call = self._calls.values_per_call
         self.roundoff = 1.0 + 0.25 * _longest_row(rows) ** 0.5 + (0.0 if direct else 2.0 * reach)
         if not isinstance(rows, Dense):
-            self.roundoff += 2.0 * _shared_reach(program, self._layout)
+            self.roundoff += 2.0 * shared_reach(program, self._layout)
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
@@ -230,7 +230,7 @@ def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -
     return sum(distance_sensitivity(program, step) * found.sq_reach(step) for step in distances)
 
 
-def _shared_reach(program: Program, layout: Layout) -> float:
+def shared_reach(program: Program, layout: Layout) -> float:
     """As `exponent_reach`, for distances of CSR rows that are norm + norm - 2 times what the rows share."""
     steps = {step for step in program if step[0] in (Op.L1, Op.CHI2)}
     with np.errstate(over="ignore", invalid="ignore"):
