@@ -128,6 +128,7 @@ Conditions find_conditions(const Point& point, double* multipliers) {
         if (can_grow && can_shrink) {
             group.free_gradients.add(gradient);
             ++group.n_free;
+            if (beta != 0.0) ++found.n_free;  // a support vector
         } else if (beta != 0.0) {
             ++found.n_bounded;
         }
@@ -138,7 +139,6 @@ Conditions find_conditions(const Point& point, double* multipliers) {
     found.linear = linear.value();
     for (std::size_t g = 0; g < groups.size(); ++g) {
         const Group& group = groups[g];
-        found.n_free += group.n_free;
         if (!grouped) {  // every multiplier is 0
             found.excess = std::max(-group.least, group.most);
         } else {

@@ -107,7 +107,7 @@ def conditions(
         float(np.abs(beta).sum()),
         infeasibility,
         excess,
-        int(np.count_nonzero(free)),
+        int(np.count_nonzero(free & (beta != 0.0))),
         int(np.count_nonzero(~free & (beta != 0.0))),
     )
 
