@@ -155,7 +155,8 @@ class Certificate:
     dual_infeasibility : float
         How far the dual point is outside its box or off its equality constraint.
     rounding : float
-        Estimate of the rounding error of a decision value in float64.
+        Estimate of the rounding error of a decision value in float64: of kernel values, their sum, the linear term
+        (targets far from 0 count here) and the bias.
     n_support, n_free, n_bounded : int
         Support vectors: all, strictly inside their box, at their upper bound.
     n_iter, n_kernel_values : int
@@ -170,6 +171,9 @@ class Certificate:
     objective_doubt : float
         How far `primal` and `dual` may be off, by the same number. A fit leaves that open where it does not need them,
         and it is 0 once an estimator or a solution is asked for its certificate: see :meth:`with_objectives`.
+    objective_rounding : float
+        Estimate of the rounding error in float64 of `primal`, of `dual` and of `gap`. A model file leaves it out: it
+        is 0 in a certificate that was loaded.
     parts : sequence of Certificate
         Those of the sub-problems, where there are several.
     """
@@ -192,6 +196,7 @@ class Certificate:
     tol: float
     tol_gap: float | None
     objective_doubt: float = 0.0
+    objective_rounding: float = 0.0
     parts: Sequence[Certificate] = field(default=(), repr=False)
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
@@ -253,7 +258,7 @@ class Certificate:
         status = conclude(
             ended, evidence.problem, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex
         )
-        return replace(self, status=status, evidence=evidence, **_numbers(evaluation))  # type: ignore[arg-type]
+        return replace(self, status=status, evidence=evidence, **_numbers(evaluation, evidence.problem))  # type: ignore[arg-type]
 
     def examples(self) -> KKTCases | tuple[KKTCases, ...]:
         """Return the training examples one by one: KKT case and its violation, margin, slacks, categories.
@@ -302,6 +307,7 @@ class Certificate:
             ("primal objective", f"{self.primal:.10g}"),
             ("dual objective", f"{self.dual:.10g}"),
             ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
+            *self._open_gap(),
             *([("objectives", f"known to within {self.objective_doubt:.2g}")] if self.objective_doubt else []),
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
@@ -313,6 +319,12 @@ class Certificate:
             ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
         ]
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
+
+    def _open_gap(self) -> list[tuple[str, str]]:
+        """The rounding error of objectives, where it is as large as the gap."""
+        if not self.objective_rounding >= abs(self.gap) > 0.0:
+            return []
+        return [("", f"objectives and gap are rounded by up to {self.objective_rounding:.2g}")]
 
     @property
     def advice(self) -> str:
@@ -356,7 +368,7 @@ def _margin(quadratic: float, rounding: float, convex: bool) -> float:
     return float("inf") if convex or quadratic >= -rounding else float("nan")
 
 
-def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
+def _numbers(evaluation: Evaluation, problem: Problem) -> dict[str, float | int]:
     return {
         "primal": evaluation.primal,
         "dual": evaluation.dual,
@@ -369,6 +381,7 @@ def _numbers(evaluation: Evaluation) -> dict[str, float | int]:
         "n_free": evaluation.n_free,
         "n_bounded": evaluation.n_bounded,
         "objective_doubt": evaluation.objective_doubt,
+        "objective_rounding": evaluation.objective_rounding(problem),
     }
 
 
@@ -391,7 +404,7 @@ def certify(
         evidence = replace(evidence, in_double=(rows, evaluation.values[rows]) if rows.size else None)
     return Certificate(
         status=status,
-        **_numbers(evaluation),  # type: ignore[arg-type]
+        **_numbers(evaluation, evidence.problem),  # type: ignore[arg-type]
         n_iter=n_iter,
         n_kernel_values=n_kernel_values,
         seconds=seconds,
@@ -444,5 +457,6 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
         objective_doubt=doubt,
+        objective_rounding=sum(p.objective_rounding for p in parts),
         parts=tuple(parts),
     )

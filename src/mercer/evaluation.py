@@ -14,7 +14,7 @@ from mercer.backends import HeldRows
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
-from mercer.roundoff import is_feasible, rounding_of, sum_rounding
+from mercer.roundoff import is_feasible, rounding_of, rounding_of_objectives, rounding_of_offsets, sum_rounding
 from mercer.settled import Kept, in_double, product_of, settle, values_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -70,6 +70,8 @@ class Evaluation:
         From where the evaluation of a point nearby may go on.
     objective_doubt : float
         How far both objectives may be off, by the same number: 0 unless support vectors take part by their side.
+    rounding, value_rounding : float
+        Estimates of how far float64 may have put off a decision value or a gradient, and K beta alone.
     """
 
     values: FloatArray
@@ -87,24 +89,26 @@ class Evaluation:
     n_bounded: int
     known: Known | None = None
     objective_doubt: float = 0.0
+    value_rounding: float = 0.0
 
     @classmethod
     def of(
         cls,
         problem: Problem,
         values: FloatArray,
-        gradient: FloatArray,
+        offset: FloatArray,
         multipliers: FloatArray,
         conditions: Conditions,
-        rounding: float,
+        value_rounding: float,
         known: Known | None = None,
         primal: float | None = None,
     ) -> Evaluation:
-        """Return the evaluation of a point, given K beta and what follows from it."""
+        """Return the evaluation of a point, given K beta, what the gradient adds to it, and what follows from both."""
+        sizes = (float(np.abs(some).max(initial=0.0)) for some in (problem.linear, offset))
         infeasibility = conditions.infeasibility - sum_rounding(problem.start)
         return cls(
             values=values,
-            gradient=gradient,
+            gradient=values + offset,
             multipliers=multipliers,
             bias=problem.bias(multipliers),
             violation=max(0.0, conditions.excess),
@@ -112,7 +116,8 @@ class Evaluation:
             primal=problem.primal(conditions.quadratic, values, multipliers) if primal is None else primal,
             dual=-0.5 * (conditions.quadratic + conditions.linear),
             dual_infeasibility=0.0 if infeasibility <= 0.0 else infeasibility,  # NaN stays
-            rounding=rounding,
+            rounding=value_rounding + rounding_of_offsets(*sizes),
+            value_rounding=value_rounding,
             mass=conditions.mass,
             n_free=conditions.n_free,
             n_bounded=conditions.n_bounded,
@@ -145,10 +150,14 @@ class Evaluation:
             return self.dual - doubt > other.dual
         return self.primal - self.dual + doubt < other.primal - other.dual
 
+    def objective_rounding(self, problem: Problem) -> float:
+        """Return about how far rounding in float64 puts each objective, and the gap, off; `problem` is the point's."""
+        steepness = problem.steepness(self.values, self.multipliers, self.rounding)
+        return rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n)
+
     def relative_gap_rounding(self, problem: Problem) -> float:
         """Return about how far the relative gap is off because float64 rounds, of the problem whose point it is."""
-        steepness = problem.steepness(self.values, self.multipliers, self.rounding)
-        return self.rounding * (self.mass + steepness) / _scale(self.primal, self.dual, self.objective_doubt)
+        return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_doubt)
 
 
 def relative_gap(primal: float, dual: float, doubt: float = 0.0) -> float:
@@ -228,7 +237,7 @@ def evaluate(
         if unsettled <= doubt:
             values = claim[rows]
             found = conditions_of(problem, beta, values)
-            return Evaluation.of(problem, values, values + offset, *found, rounding + unsettled)
+            return Evaluation.of(problem, values, offset, *found, rounding + unsettled)
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
@@ -238,9 +247,9 @@ def evaluate(
         values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
         open_by = known.doubt.copy()
         settle(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
-        rounding = before.rounding + rounding_of(gram, problem.by_output(change), values)
+        rounding = before.value_rounding + rounding_of(gram, problem.by_output(change), values)
     found = conditions_of(problem, beta, values)
-    return Evaluation.of(problem, values, values + offset, *found, rounding, Known(beta.copy(), open_by))
+    return Evaluation.of(problem, values, offset, *found, rounding, Known(beta.copy(), open_by))
 
 
 def carry_over(
@@ -284,7 +293,7 @@ def carry_over(
     beta[stays], values[stays], doubt[stays] = before.known.beta[old], before.values[old], before.known.doubt[old]
     gone = before.known.beta.copy()
     gone[old] = 0.0
-    rounding = before.rounding
+    rounding = before.value_rounding
     if gone.any():
         values[stays] -= gram.matvec(gone, old, check)
         rounding += rounding_of(gram, gone, values)
@@ -295,7 +304,7 @@ def carry_over(
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
     settle(later, later_gram, beta, offset, values, doubt, check, in_double(later, beta, by_side=False))
     found = conditions_of(later, beta, values)
-    return Evaluation.of(later, values, values + offset, *found, rounding, Known(beta, doubt))
+    return Evaluation.of(later, values, offset, *found, rounding, Known(beta, doubt))
 
 
 def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:

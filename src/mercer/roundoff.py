@@ -41,6 +41,42 @@ def rounding_of_sums(roundoff: float, size: Some, squares: Some, largest: Some) 
     return _EPS * (8.0 * roundoff * size * squares**0.5 + largest)
 
 
+def rounding_of_offsets(linear: Some, offset: Some) -> Some:
+    """Return how far gradients and the bias may be off by what is added to K beta, beside what K beta is off.
+
+    Parameters
+    ----------
+    linear, offset : float or ndarray
+        The largest sizes of the linear term, and of the linear term and the ridge together.
+
+    Notes
+    -----
+    Four roundings of half a unit in the last place: of the linear term as the problem has it (targets plus epsilon),
+    of the ridge and its sum with the linear term, of the sum with K beta, and of the bias when it is added again.
+    """
+    return _EPS * (linear + offset)
+
+
+def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: Some, n: Any) -> Some:
+    """Return how far each of two objectives, and their difference, may be off. Of one point, or of several.
+
+    Parameters
+    ----------
+    rounding : float or ndarray
+        How far decision values may be off.
+    mass : float or ndarray
+        Sum of |beta|: products of beta with decision values and with the linear term are off by so many roundings.
+    steepness : float or ndarray
+        How much more the loss may charge for each unit that all decision values are off.
+    primal : float or ndarray
+        Primal objective, a sum of n charges that are rounded as they are added.
+    n : int or ndarray
+    """
+    size = np.where(np.isfinite(primal), np.abs(primal), 0.0)
+    found: Any = rounding * (mass + steepness) + _EPS * (4.0 + np.sqrt(n)) * size
+    return found if np.ndim(found) else float(found)
+
+
 def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
     """Return whether rounding cannot have hidden a violation of more than `tol`. Of one point, or of several."""
     return (rounding <= tol) | (excess + 2.0 * rounding <= tol)

@@ -18,7 +18,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.machines.objective import Objective
-from mercer.roundoff import rounding_error
+from mercer.roundoff import rounding_error, rounding_of_offsets
 from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -130,15 +130,17 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
         gap = 0.5 * float((penalty * away * gram.matvec(away)).sum()) + objective.bregman(f, best)
     drift = np.abs(penalty * point.sum(axis=0)) * objective.has_bias
     level = np.abs(penalty * beta.sum(axis=0)) * objective.has_bias
-    lengths = np.sqrt(np.abs(gram.diag()))[:, None] if gram.kernel.is_psd else np.ones((1, 1))
+    lengths = np.sqrt(gram.magnitudes())[:, None] if gram.kernel.is_psd else np.ones((1, 1))
     size = float(lengths.max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound()
     squares = np.square(lengths * beta).sum(axis=0)
+    added = [np.abs(part).max(axis=0, initial=0.0) for part in (bias[None], penalty * beta / weights, loss.gradient(f))]
+    rounding = [rounding_error(gram, size, float(own), at) for own, at in zip(squares, values.T, strict=True)]
     return Evaluation(
         primal=0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f),
         gap=gap_of(objective, gap, drift),
         violation=np.maximum(np.abs(residual).max(axis=0, initial=0.0), level / float(weights.sum())),
         dual_infeasibility=float(drift.max()),
-        rounding=np.array([rounding_error(gram, size, float(own), at) for own, at in zip(squares, f.T, strict=True)]),
+        rounding=np.array(rounding) + rounding_of_offsets(added[0], added[1] + added[2]),
         unit=objective.unit,
     )
 

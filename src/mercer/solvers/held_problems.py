@@ -15,7 +15,7 @@ from mercer.evaluation import Conditions, Evaluation
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.isa import select_isa
 from mercer.problems import Problems, growth, inner, vertex
-from mercer.roundoff import is_certain, is_feasible, rounding_of_sums
+from mercer.roundoff import is_certain, is_feasible, rounding_of_offsets, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import DOUBT, FloatArray, IndexArray, Progress
 from mercer.solvers.held_rounds import SAME, HeldRounds, Progression
@@ -179,7 +179,9 @@ class HeldProblems:
             np.maximum.reduceat(np.abs(at_rows), firsts),
         )
         unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
-        self._at_rows, self._rounding = at_rows, rounding + unsettled
+        linear = np.maximum.reduceat(np.abs(whole.linear), firsts)
+        self._at_rows, self._value_rounding = at_rows, rounding + unsettled
+        self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
         # Not the Gram matrix itself, whose memory is for the next fit.
         self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
         self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
@@ -222,10 +224,10 @@ class HeldProblems:
         evaluation = Evaluation.of(
             problem,
             values,
-            values + problem.linear,
+            problem.linear,
             self._multipliers[number : number + 1],
             self._conditions[number],
-            float(self._rounding[number]),
+            float(self._value_rounding[number]),
         )
         ended = conclude(
             Status.MAX_ITER if 0 <= limits.max_iter <= self._rounds.n_iter[number] else Status.STALLED,

@@ -19,7 +19,7 @@ from mercer.evaluation import Conditions, Evaluation, conditions_of, relative_ga
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
 from mercer.problems import Hinge, Problems
-from mercer.roundoff import is_certain, is_feasible, rounding_of_sums
+from mercer.roundoff import is_certain, is_feasible, rounding_of_objectives, rounding_of_offsets, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
 from mercer.solvers.base import FloatArray, IndexArray, Progress
 from mercer.solvers.batch_smo import BatchSMO
@@ -349,8 +349,22 @@ class Solved:
             peak_memory_bytes=self.held_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
+            objective_rounding=sum(self._objective_rounding().tolist()),
             parts=parts,
         )
+
+    def _objective_rounding(self) -> FloatArray:
+        """How far objectives of each problem may be off: each loss charges at most its bounds for a unit."""
+        whole, sizes, starts = self.problems.whole, self.problems.sizes, self.problems.edges[:-1]
+        rounding = self._rounding
+        decision = self.values - np.repeat(self._column("multiplier"), sizes)
+        push, reach = -(decision + whole.linear), np.repeat(rounding, sizes)
+        ends = (np.abs(np.where(push + step > 0.0, whole.upper, whole.lower)) for step in (reach, -reach))
+        steepness = np.add.reduceat(np.maximum(*ends), starts)
+        found: FloatArray = rounding_of_objectives(
+            rounding, self._column("mass"), steepness, self._column("primal"), sizes
+        )
+        return found
 
     def _column(self, name: str) -> FloatArray:
         found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
@@ -361,7 +375,10 @@ class Solved:
         """How far decision values of each problem may be off, once there are no more to come."""
         longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
         rounding: FloatArray = rounding_of_sums(self.roundoff, longest, squares, largest)
-        return rounding
+        firsts = np.array(self.problems.edges[: len(self.numbers)], dtype=np.int64)
+        known = self.problems.whole.linear[: self.problems.edges[len(self.numbers)]]
+        linear = np.maximum.reduceat(np.abs(known), firsts)
+        return rounding + rounding_of_offsets(linear, linear)
 
     def finished(self) -> list[bool]:
         """Return which of the problems solved so far need no other solver to go on."""
@@ -406,7 +423,7 @@ class Solved:
         evaluation = Evaluation.of(
             problem,
             values,
-            values + problem.linear,
+            problem.linear,
             np.array([multiplier]),
             Conditions(*conditions[:-2], *map(int, conditions[-2:])),
             rounding_of_sums(self.roundoff, longest, squares, largest),

@@ -1,0 +1,479 @@
+"""A hostile search for false certificates: every number that a certificate states is computed again in longdouble.
+
+Only public attributes of the machine are used. Kernels, sums, conditions and objectives are written once more here,
+from their textbook formulas, so that nothing is shared with the code under test.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    KernelLogisticRegression,
+    KernelRidge,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    QuantileSVR,
+    gram_matrix,
+    kernels,
+)
+from mercer.data import as_data
+
+Long = npt.NDArray[np.longdouble]
+
+pytestmark = pytest.mark.skipif(
+    np.finfo(np.longdouble).eps > 1e-18, reason="longdouble has no more digits than float64 here"
+)
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+# ---------------------------------------------------------------------------------------------- kernels, by textbook
+
+
+def true_kernel(kernel: Any, A: Long, B: Long) -> Long:
+    """Return the kernel matrix between rows in longdouble."""
+    name = type(kernel).__name__
+    dot = A @ B.T
+    if name == "Linear":
+        return dot
+    if name == "Polynomial":
+        return (kernel.gamma * dot + kernel.coef0) ** kernel.degree
+    if name == "Sigmoid":
+        return np.tanh(kernel.gamma * dot + kernel.coef0)
+    if name == "Cosine":
+        a, b = np.sqrt((A**2).sum(1)), np.sqrt((B**2).sum(1))
+        return dot / np.outer(np.where(a > 0, a, 1), np.where(b > 0, b, 1))
+    if name in ("Sum", "Product"):
+        parts = [true_kernel(part, A, B) for part in kernel.parts]
+        return sum(parts[1:], parts[0]) if name == "Sum" else np.prod(parts, axis=0)
+    if name == "Scale":
+        return np.longdouble(kernel.factor) * true_kernel(kernel.kernel, A, B)
+    if name == "Power":
+        return true_kernel(kernel.kernel, A, B) ** kernel.exponent
+    if name == "Exp":
+        return np.exp(true_kernel(kernel.kernel, A, B))
+    if name == "On":
+        columns = list(kernel.columns)
+        return true_kernel(kernel.kernel, A[:, columns], B[:, columns])
+    if name == "Normalized":
+        both = [np.sqrt(np.diag(true_kernel(kernel.kernel, side, side))) for side in (A, B)]
+        return true_kernel(kernel.kernel, A, B) / np.outer(*both)
+    if name == "Centered":  # on the training rows, which both sides are here
+        K = true_kernel(kernel.kernel, A, B)
+        return K - K.mean(0) - K.mean(1)[:, None] + K.mean()
+    return _of_differences(kernel, name, A[:, None, :] - B[None, :, :], A, B)
+
+
+def _of_differences(kernel: Any, name: str, away: Long, A: Long, B: Long) -> Long:
+    one = np.longdouble(1)
+    if name == "RBF":
+        return np.exp(-kernel.gamma * (away**2).sum(2))
+    if name == "Laplacian":
+        return np.exp(-kernel.gamma * np.abs(away).sum(2))
+    if name == "Hamming":
+        return np.exp(-kernel.gamma * (away != 0).sum(2).astype(np.longdouble))
+    if name == "HistogramIntersection":
+        return np.minimum(A[:, None, :], B[None, :, :]).sum(2)
+    if name == "ChiSquared":
+        both = A[:, None, :] + B[None, :, :]
+        return np.exp(-kernel.gamma * (away**2 / np.where(both != 0, both, 1)).sum(2))
+    if name == "RationalQuadratic":
+        return (one + (away**2).sum(2) / (2 * kernel.alpha * one * kernel.length_scale**2)) ** -one / one ** (1)
+    r = np.sqrt((away**2).sum(2)) / kernel.length_scale
+    if kernel.nu == 0.5:
+        return np.exp(-r)
+    if kernel.nu == 1.5:
+        return (1 + np.sqrt(3 * one) * r) * np.exp(-np.sqrt(3 * one) * r)
+    return (1 + np.sqrt(5 * one) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5 * one) * r)
+
+
+def some_kernel(rng: np.random.Generator, X: npt.NDArray[np.float64], *, composite: bool = True) -> Any:
+    """Return a kernel whose values on these rows are neither all 0 nor all the same, most of the time."""
+    spread = float(np.abs(X - X[0]).sum(1).mean()) or 1.0
+    squares = float((np.abs(X - X[0]) ** 2).sum(1).mean()) or 1.0
+    size = float((X**2).sum(1).max()) or 1.0
+    width = 10.0 ** rng.uniform(-3, 1.5)
+    choices = [
+        lambda: kernels.Linear(),
+        lambda: kernels.Polynomial(
+            int(rng.integers(2, 10)), 10.0 ** rng.uniform(-1, 0.5) / size, float(rng.integers(0, 3))
+        ),
+        lambda: kernels.RBF(gamma=width / squares),
+        lambda: kernels.RBF(gamma=width / squares),
+        lambda: kernels.Laplacian(gamma=width / spread),
+        lambda: kernels.Laplacian(gamma=width / spread),
+        lambda: kernels.Matern(squares**0.5 / width, float(rng.choice([0.5, 1.5, 2.5]))),
+        lambda: kernels.RationalQuadratic(squares**0.5 / width, 1.0),
+        lambda: kernels.Sigmoid(10.0 ** rng.uniform(-1, 0.5) / size, float(rng.normal())),
+        lambda: kernels.Cosine(),
+        lambda: kernels.Hamming(gamma=width / X.shape[1]),
+    ]
+    if (X >= 0.0).all():
+        total = float(X.sum(1).mean()) or 1.0
+        choices += [lambda: kernels.HistogramIntersection(), lambda: kernels.ChiSquared(gamma=width / total)]
+    if composite and rng.random() < 0.4:
+        one, other = (some_kernel(rng, X, composite=False) for _ in range(2))
+        return [
+            lambda: one + other,
+            lambda: one * other,
+            lambda: kernels.Scale(10.0 ** rng.uniform(-3, 3), one),
+            lambda: kernels.Power(one, int(rng.integers(2, 4))),
+            lambda: kernels.Exp(kernels.Scale(10.0 ** rng.uniform(-1, 1.5) / size, kernels.Linear())),
+            lambda: kernels.Normalized(one),
+            lambda: kernels.Centered(one),
+            lambda: kernels.On(one, (0, X.shape[1] - 1) if X.shape[1] > 1 else (0,)) + other,
+        ][rng.integers(8)]()
+    return choices[rng.integers(len(choices))]()
+
+
+# ------------------------------------------------------------------------------------------------------------- rows
+
+
+def some_rows(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    """Return rows of any form, scale and offset."""
+    p = int(rng.choice([1, 2, 3, 5, 20]))
+    X = rng.normal(size=(n, p))
+    form = rng.integers(7)
+    if form == 0:
+        X = rng.integers(0, 2, size=(n, p)).astype(np.float64)
+    elif form == 1:
+        X = rng.integers(-50, 200, size=(n, p)).astype(np.float64)
+    elif form == 2:
+        X = np.abs(X) * (rng.random((n, p)) < 0.3)
+    elif form == 3:
+        X = np.abs(X)
+    if rng.random() < 0.3:
+        X[: n // 2] += 10.0 ** rng.uniform(0, 12)
+    if rng.random() < 0.3:
+        X += 10.0 ** rng.uniform(0, 12)
+    if rng.random() < 0.2:
+        X *= 10.0 ** rng.uniform(-8, 8, size=p)
+    if rng.random() < 0.3:
+        X *= 10.0 ** rng.uniform(-150, 150)
+    return X
+
+
+# --------------------------------------------------------------------------------------------- what is true of a point
+
+
+class Truth(NamedTuple):
+    """Numbers of a point, in longdouble; None where public attributes do not say them."""
+
+    violation: float
+    dual: float | None
+    primal: float | None
+    scale: float = 1.0  # of targets
+    divided: float = 0.0  # how far gradients may be off because dual_coef_ is rounded once more than the coefficients
+
+
+def _violation(gradient: Long, beta: Long, lower: Long, upper: Long, groups: list[npt.NDArray[np.bool_]]) -> float:
+    can_grow, can_shrink = beta < upper, beta > lower
+    worst = np.longdouble(0)
+    for group in groups:
+        grow, shrink = group & can_grow, group & can_shrink
+        if grow.any() and shrink.any():
+            worst = max(worst, gradient[shrink].max() - gradient[grow].min())
+    return float(worst)
+
+
+def full_beta(machine: Any, n: int) -> Long:
+    """Return the coefficient of each row."""
+    beta = np.zeros(n, dtype=np.longdouble)
+    coefficients = machine.dual_coef_
+    beta[machine.support_] = (coefficients.toarray() if sp.issparse(coefficients) else coefficients)[0]
+    return beta
+
+
+def truth_of(name: str, machine: Any, K: Long, y: npt.NDArray[np.float64], options: dict[str, float]) -> Truth:
+    """Return what is true of a fitted machine."""
+    n = K.shape[0]
+    everything = [np.ones(n, dtype=bool)]
+    target = y.astype(np.longdouble)
+    if name in ("ridge", "logistic"):
+        return _truth_of_loss(name, machine, K, target, options)
+    beta, bias, C = full_beta(machine, n), np.longdouble(machine.intercept_[0]), np.longdouble(options.get("C", 1.0))
+    if name == "nu-svc":
+        scale = np.longdouble(machine.C_[0]) if np.isfinite(machine.C_[0]) else np.longdouble(1)  # no width: not scaled
+        beta, bias = beta / scale, bias / scale
+        at_end = np.abs(np.abs(beta) - 1) < 1e-12
+        beta = np.where(at_end, np.sign(beta), beta)
+    f0 = K @ beta
+    quadratic, f = beta @ f0, f0 + bias
+    if name in ("svc", "squared", "hard"):
+        box = C if name == "svc" else np.longdouble(np.inf)
+        lower, upper = np.where(y > 0, 0, -box), np.where(y > 0, box, 0)
+        ridge = 1 / (2 * C) if name == "squared" else np.longdouble(0)
+        gradient = f0 + ridge * beta - target
+        slack = np.maximum(0, 1 - target * f)
+        if name == "hard":
+            margin = (target * f).min()
+            primal = quadratic / 2 / margin**2 if margin > 0 else np.longdouble(np.inf)
+        else:
+            primal = quadratic / 2 + C * (slack if name == "svc" else slack**2).sum()
+        dual = beta @ target - quadratic / 2 - ridge * (beta @ beta) / 2
+        return Truth(_violation(gradient, beta, lower, upper, everything), float(dual), float(primal))
+    if name == "nu-svc":
+        lower, upper = np.where(y > 0, 0, -1).astype(np.longdouble), np.where(y > 0, 1, 0).astype(np.longdouble)
+        rho = 1 / scale
+        primal = quadratic / 2 + np.maximum(0, rho - target * f).sum() - options["nu"] * rho * n
+        worst, divided = _violation(f0, beta, lower, upper, [y > 0, y < 0]), float((np.abs(K) @ np.abs(beta)).max())
+        known = float(primal) if np.isfinite(machine.C_[0]) else None
+        return Truth(worst, float(-quadratic / 2), known, divided=2.0 * _EPS * divided)
+    if name == "quantile":
+        q = np.longdouble(options["quantile"])
+        lower, upper = (
+            np.full(n, (options["quantile"] - 1.0) * options["C"]),
+            np.full(n, options["quantile"] * options["C"]),
+        )
+        r = target - f
+        primal = quadratic / 2 + C * np.maximum(q * r, (q - 1) * r).sum()
+        return Truth(
+            _violation(f0 - target, beta, lower, upper, everything), float(beta @ target - quadratic / 2), float(primal)
+        )
+    if name in ("svr", "squared-svr", "nu-svr"):
+        box = np.longdouble(np.inf) if name == "squared-svr" else C
+        epsilon = np.longdouble(machine.epsilon_ if name == "nu-svr" else options["epsilon"])
+        ridge = 1 / (2 * C) if name == "squared-svr" else np.longdouble(0)
+        both = np.concatenate([np.maximum(beta, 0), np.minimum(beta, 0)])
+        tube = np.longdouble(0) if name == "nu-svr" else epsilon
+        gradient = np.concatenate([f0 + tube - target, f0 - tube - target]) + ridge * both
+        zeros, boxes = np.zeros(n, dtype=np.longdouble), np.full(n, box)
+        half = np.arange(2 * n) < n
+        groups = [half, ~half] if name == "nu-svr" else [half | True]
+        worst = _violation(gradient, both, np.r_[zeros, -boxes], np.r_[boxes, zeros], groups)
+        dual = beta @ target - tube * np.abs(beta).sum() - quadratic / 2 - ridge * (beta @ beta) / 2
+        out = np.maximum(0, np.abs(target - f) - epsilon)
+        primal = quadratic / 2 + C * (out**2 if name == "squared-svr" else out).sum()
+        if name == "nu-svr":
+            primal += C * n * options["nu"] * epsilon
+        return Truth(worst, float(dual), float(primal))
+    linear = -np.diag(K) / 2 if name == "svdd" else np.zeros(n, dtype=np.longdouble)
+    most = min(options["C"], 1.0) if name == "svdd" else 1.0
+    worst = _violation(f0 + linear, beta, np.zeros(n), np.full(n, most), everything)
+    return Truth(worst, float(-quadratic / 2 - beta @ linear), None)
+
+
+def _truth_of_loss(name: str, machine: Any, K: Long, target: Long, options: dict[str, float]) -> Truth:
+    beta = np.asarray(machine.dual_coef_, dtype=np.longdouble).ravel()
+    if name == "ridge":
+        alpha = np.longdouble(options["alpha"])
+        f = K @ beta
+        primal = alpha / 2 * (beta @ f) + ((target - f) ** 2).sum() / 2
+        return Truth(float(np.abs(alpha * beta + f - target).max()), None, float(primal), float(np.abs(target).max()))
+    f = K @ beta + np.longdouble(machine.intercept_[0])
+    penalty = 1 / np.longdouble(options["prior_variance"])
+    slope = -target / (1 + np.exp(target * f))
+    level = np.abs(penalty * beta.sum()) / beta.size
+    primal = penalty / 2 * (beta @ (f - np.longdouble(machine.intercept_[0]))) + np.logaddexp(0, -target * f).sum()
+    return Truth(float(max(np.abs(penalty * beta + slope).max(), level)), None, float(primal))
+
+
+# ------------------------------------------------------------------------------------------------------------- search
+
+
+def some_machine(rng: np.random.Generator, kernel: Any, n: int) -> tuple[str, Any, dict[str, float]]:
+    """Return the name of a problem, a machine for it and its parameters."""
+    tol = float(10.0 ** rng.uniform(-9, -2))
+    C, nu, epsilon = float(10.0 ** rng.uniform(-2, 4)), float(rng.uniform(0.05, 0.6)), float(10.0 ** rng.uniform(-3, 0))
+    quantile, common = float(rng.uniform(0.1, 0.9)), {"kernel": kernel, "tol": tol, "max_seconds": 5.0}
+    gap = None if rng.random() < 0.7 else float(10.0 ** rng.uniform(-8, -2))
+    common = {**common, "tol_gap": gap}
+    choices: list[tuple[str, Any, dict[str, float]]] = [
+        ("svc", SVC(C=C, **common), {"C": C}),
+        ("squared", SVC(C=C, loss="squared_hinge", **common), {"C": C}),
+        ("hard", SVC(C=np.inf, **common), {}),
+        ("nu-svc", NuSVC(nu=nu, **common), {"nu": nu}),
+        ("svr", SVR(C=C, epsilon=epsilon, **common), {"C": C, "epsilon": epsilon}),
+        ("svr", SVR(C=C, epsilon=0.0, **common), {"C": C, "epsilon": 0.0}),
+        (
+            "squared-svr",
+            SVR(C=C, epsilon=epsilon, loss="squared_epsilon_insensitive", **common),
+            {"C": C, "epsilon": epsilon},
+        ),
+        ("nu-svr", NuSVR(C=C, nu=nu, **common), {"C": C, "nu": nu}),
+        ("quantile", QuantileSVR(C=C, quantile=quantile, **common), {"C": C, "quantile": quantile}),
+        ("one-class", OneClassSVM(nu=nu, **common), {"nu": nu}),
+        ("svdd", SVDD(C=max(1.5 / n, min(C, 2.0)), **common), {"C": max(1.5 / n, min(C, 2.0))}),
+        ("ridge", KernelRidge(alpha=C, kernel=kernel), {"alpha": C}),
+        (
+            "logistic",
+            KernelLogisticRegression(prior_variance=C, kernel=kernel, tol=max(tol, 1e-8), max_seconds=5.0),
+            {"prior_variance": C},
+        ),
+    ]
+    return choices[rng.integers(len(choices))]
+
+
+class Found(NamedTuple):
+    """What a case showed: by how many times what the certificate admits its numbers are off, the worst first."""
+
+    what: str
+    status: str
+    ratios: dict[str, float]
+
+
+def try_case(seed: int, most_rows: int = 60) -> Found | None:
+    """Fit one random machine and compare its certificate with the truth; None where there is no machine."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(6, most_rows))
+    X = some_rows(rng, n)
+    form = ["dense", "float32", "csr", "precomputed"][rng.choice(4, p=[0.55, 0.1, 0.2, 0.15])]
+    with np.errstate(all="ignore"):
+        if form == "float32":
+            X = X.astype(np.float32).astype(np.float64)
+        if not np.isfinite(X).all():
+            return None
+        try:
+            kernel = some_kernel(rng, X)
+        except ValueError:  # no such parameter on rows of this size
+            return None
+        name, machine, options = some_machine(rng, kernel, n)
+        is_regression = name in ("svr", "squared-svr", "nu-svr", "quantile", "ridge")
+        y = rng.normal(size=n)
+        if is_regression:
+            y = y * 10.0 ** rng.uniform(-2, 2) + (10.0 ** rng.uniform(0, 15) if rng.random() < 0.4 else 0.0)
+            if rng.random() < 0.1:
+                y = y * 10.0 ** rng.uniform(-100, 100)
+        else:
+            y = np.where(y > 0, 1.0, -1.0)
+            y[:2] = 1.0, -1.0
+        resolved = kernel.resolve(as_data(X))
+        K = true_kernel(resolved, X.astype(np.longdouble), X.astype(np.longdouble))
+        if not np.isfinite(K.astype(np.float64)).all():
+            return None
+        given: Any = {"float32": X.astype(np.float32), "csr": sp.csr_array(X)}.get(form, X)
+        if form == "precomputed":
+            given = K.astype(np.float64)
+            given = (given + given.T) / 2
+            K = given.astype(np.longdouble)
+            machine.set_params(kernel="precomputed")
+        what = f"seed {seed}: {name} {options} tol={getattr(machine, 'tol', None)} {kernel!r} {form} {X.shape}"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                machine.fit(given, y) if name not in ("one-class", "svdd") else machine.fit(given)
+                certificate = machine.certificate_
+        except (ValueError, FloatingPointError) as error:
+            return Found(f"{what}: {str(error)[:60]}", "refused", {})
+        truth = truth_of(name, machine, K, y, options)
+    return Found(what, str(certificate.status), _ratios(name, certificate, truth, n))
+
+
+def _ratios(name: str, certificate: Any, truth: Truth, n: int) -> dict[str, float]:
+    """By how many times what is admitted the stated numbers are off; more than 1 is false."""
+    rounding = certificate.rounding + truth.divided
+    stated = getattr(certificate, "kkt_violation", None)
+    stated = certificate.violation if stated is None else stated
+    found = {"violation": _ratio(abs(stated - truth.violation), 2.0 * rounding, truth.violation)}
+    if certificate.status == "optimal":
+        tol = certificate.tol
+        if name == "ridge":
+            tol *= truth.scale
+        found["optimal"] = _ratio(truth.violation, tol + 2.0 * rounding, 0.0)
+    error = getattr(certificate, "objective_rounding", None)
+    if error is not None:
+        for key, true in (("dual", truth.dual), ("primal", truth.primal)):
+            value = getattr(certificate, key)
+            if true is not None and np.isfinite(value) and np.isfinite(true):
+                found[key] = _ratio(abs(value - true), error + truth.divided * n, true)
+    return found
+
+
+def _ratio(off: float, admitted: float, size: float) -> float:
+    """Return off / admitted; 0 where both are next to nothing beside a number of this size."""
+    if off <= 4.0 * _EPS * abs(size) or off <= 1e-300:
+        return 0.0
+    return float("inf") if not admitted > 0.0 else off / admitted
+
+
+def _worst_of(seeds: range, most_rows: int = 60) -> tuple[int, list[str]]:
+    """Return how many machines there were, and what is false of them."""
+    cases = [found for seed in seeds if (found := try_case(seed, most_rows)) is not None]
+    false = [
+        f"{number} is off by {ratio:.3g} times what is admitted: {found.status}, {found.what}"
+        for found in cases
+        for number, ratio in found.ratios.items()
+        if not ratio <= 1.0
+    ]
+    return len(cases), false
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_no_certificate_is_false(first: int) -> None:
+    """Violation, objectives and status are true: kernels, scales, offsets, forms of rows and problems at random."""
+    n_cases, false = _worst_of(range(first, first + 100))
+    assert n_cases > 60
+    assert not false, "\n".join(false)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 21_000, 1_000))
+def test_no_certificate_is_false_of_many(first: int) -> None:
+    """The same with twenty thousand machines."""
+    _, false = _worst_of(range(first, first + 1_000))
+    assert not false, "\n".join(false)
+
+
+@pytest.mark.parametrize("apart", [1e6, 1e10, 1e14])
+def test_laplacian_of_far_groups_keeps_its_digits(apart: float) -> None:
+    """|x - z| of rows that are close to each other is exact, however far both are from the mean of all rows."""
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(size=(100, 3)), apart + rng.normal(size=(100, 3))]
+    y = np.sign(rng.normal(size=200))
+    certificate = SVC(C=100.0, kernel="laplacian", gamma=1.0, tol=1e-9).fit(X, y).certificate_
+    assert certificate.status == certificate.verify().status == "optimal"
+    kernel, rows = kernels.Laplacian(gamma=1.0), X.astype(np.longdouble)
+    mixed = kernel + kernels.RBF(gamma=0.5)
+    for one in (kernel, mixed, kernel + kernels.Linear()):
+        values, exact = gram_matrix(one, X), true_kernel(one, rows, rows)
+        assert (np.abs(values - exact) <= 1e-13 * np.sqrt(np.outer(*2 * [np.diag(exact)]))).all()
+
+
+@pytest.mark.parametrize("offset", [1e8, 1e12, 1e15])
+@pytest.mark.parametrize("name", ["svr", "nu-svr", "quantile", "squared-svr"])
+def test_targets_far_from_zero_are_counted_as_rounding(name: str, offset: float) -> None:
+    """A certificate knows that float64 holds a target of 1e15 to 0.1 only."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + offset
+    kernel, options = kernels.RBF(gamma=0.5), {"C": 1.0, "epsilon": 0.1, "nu": 0.5, "quantile": 0.5}
+    machine = {
+        "svr": SVR(kernel=kernel, epsilon=0.1),
+        "nu-svr": NuSVR(kernel=kernel, max_seconds=1.0),
+        "quantile": QuantileSVR(kernel=kernel),
+        "squared-svr": SVR(kernel=kernel, epsilon=0.1, loss="squared_epsilon_insensitive"),
+    }[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        certificate = machine.fit(X, y).certificate_
+    K = true_kernel(kernel, X.astype(np.longdouble), X.astype(np.longdouble))
+    ratios = _ratios(name, certificate, truth_of(name, machine, K, y, options), y.size)
+    assert max(ratios.values()) <= 1.0, ratios
+    assert np.finfo(np.float64).eps * offset <= certificate.rounding <= 3 * np.finfo(np.float64).eps * offset + 1e-11
+    assert (certificate.status == "optimal") <= (offset < 1e15)
+
+
+def test_rows_without_a_coefficient_are_no_support_vectors() -> None:
+    """0 lies inside the box of quantile regression: a coefficient of 0 is free, and no support vector."""
+    fewest = 3
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(3, 1)), rng.normal(size=3).round()
+        machine = QuantileSVR(C=100.0, gamma=0.1, quantile=0.5).fit(X, y)
+        certificate = machine.certificate_
+        assert certificate.n_support == machine.support_.size
+        assert certificate.n_free + certificate.n_bounded == certificate.n_support
+        fewest = min(fewest, certificate.n_support)
+    assert fewest < 3
