@@ -153,7 +153,7 @@ class Evaluation:
     def objective_rounding(self, problem: Problem) -> float:
         """Return about how far rounding in float64 puts each objective, and the gap, off; `problem` is the point's."""
         steepness = problem.steepness(self.values, self.multipliers, self.rounding)
-        return rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n)
+        return float(rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n))
 
     def relative_gap_rounding(self, problem: Problem) -> float:
         """Return about how far the relative gap is off because float64 rounds, of the problem whose point it is."""

@@ -57,7 +57,7 @@ def rounding_of_offsets(linear: Some, offset: Some) -> Some:
     return _EPS * (linear + offset)
 
 
-def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: Some, n: Any) -> Some:
+def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: Some, n: Any) -> Any:
     """Return how far each of two objectives, and their difference, may be off. Of one point, or of several.
 
     Parameters
@@ -73,8 +73,7 @@ def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: 
     n : int or ndarray
     """
     size = np.where(np.isfinite(primal), np.abs(primal), 0.0)
-    found: Any = rounding * (mass + steepness) + _EPS * (4.0 + np.sqrt(n)) * size
-    return found if np.ndim(found) else float(found)
+    return rounding * (mass + steepness) + _EPS * (4.0 + np.sqrt(n)) * size
 
 
 def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
