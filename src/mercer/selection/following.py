@@ -75,6 +75,7 @@ class Full:
             beta = solved_tightly(problem, gram, start, TIGHT * scale, check)
             own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
             evaluation = evaluate(problem, own_gram, beta)
+            check()
         own_level = level(problem, beta, evaluation.gradient)
         return cls(problem, gram, beta, evaluation.gradient - own_level, own_level, evaluation.violation, scale)
 
@@ -170,7 +171,11 @@ class _Work:
         tableau = None
         if np.isin(rows[asked], wanted).any():
             own_gram = self.gram if problem.rows is None else self.gram.restrict(problem.rows)
-            tableau = Tableau.of(problem, own_gram, full.beta, full.gradient)
+            try:
+                tableau = Tableau.of(problem, own_gram, full.beta, full.gradient, self.check)
+            except Ended:
+                self.is_ended = True
+        if tableau is not None:
             self.beta = tableau.beta
             self.gradient = full.gradient if full.is_loose else tableau.gradient
         values = np.empty(problem.n_rows)

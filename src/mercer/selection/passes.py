@@ -26,6 +26,7 @@ _ANSWERING = 0.1
 
 _EMPTIED = 2  # times that room is made for rows while one block of points is followed
 _FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
+_TOGETHER = 1 << 20  # elements of tableau rows that one native call follows, between two calls of `check`
 _BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
 
 _LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # mercer::LeaveOutEnd
@@ -151,37 +152,44 @@ class Passes:
             while pending.size and store.n_emptied <= before + _EMPTIED:  # else their rows do not fit together
                 rows = block[pending]
                 ends, numbers = np.empty(rows.size, dtype=np.int64), np.empty((rows.size, 5))
-                missing = leave_out(
-                    f,
-                    values,
-                    self.beta[universe],
-                    problem.lower[universe],
-                    problem.upper[universe],
-                    store.rows,
-                    store.slots,
-                    own,
-                    pending,
-                    corner[pending],
-                    tableau.gradient[rows],
-                    position[rows],
-                    np.where(partner[rows] >= 0, position[partner[rows]], -1),
-                    -self.beta[rows],
-                    drift,
-                    own_drift[pending],
-                    -self.shares[rows],
-                    tableau.size,
-                    TIGHT * (float(np.abs(self.beta).max()) or 1.0),
-                    self.tol,
-                    ends,
-                    numbers,
-                    self.gram.n_threads,
-                )
+                missing = [np.zeros(0, dtype=np.int64)]
+                together = max(1, _TOGETHER // universe.size)
+                for start in range(0, rows.size, together):
+                    some = slice(start, start + together)
+                    missing.append(
+                        leave_out(
+                            f,
+                            values,
+                            self.beta[universe],
+                            problem.lower[universe],
+                            problem.upper[universe],
+                            store.rows,
+                            store.slots,
+                            own,
+                            pending[some],
+                            corner[pending[some]],
+                            tableau.gradient[rows[some]],
+                            position[rows[some]],
+                            np.where(partner[rows[some]] >= 0, position[partner[rows[some]]], -1),
+                            -self.beta[rows[some]],
+                            drift,
+                            own_drift[pending[some]],
+                            -self.shares[rows[some]],
+                            tableau.size,
+                            TIGHT * (float(np.abs(self.beta).max()) or 1.0),
+                            self.tol,
+                            ends[some],
+                            numbers[some],
+                            self.gram.n_threads,
+                        )
+                    )
+                    self.check()
                 settled = (ends == _LEFT_OUT) | ((ends == _LOOSE) & (problem.groups is None))
                 gradient, pivots, squared, outs, violation = numbers.T
                 settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
                 for k in np.flatnonzero(settled).tolist():
                     self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
-                store.add(missing)
+                store.add(np.unique(np.concatenate(missing)))
                 pending = pending[ends == _NEEDS_ROWS]
                 before_, here, after = self.plan
                 share = (first + block.size - pending.size) / chosen.size

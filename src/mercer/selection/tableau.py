@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas, cholesky, lapack, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
+from mercer.factorisation import WORK, Check, independent, inverse_columns, no_check, solve_lower, solve_upper
 from mercer.gram import Gram
 from mercer.problems import Problem
 
@@ -42,6 +43,8 @@ class Tableau:
     basic : ndarray of int64 of shape (f,)
     size : float
         A typical k(x, x).
+    check : callable
+        Called between blocks of work, here and in each :class:`Part`; what it raises ends the work.
     """
 
     problem: Problem
@@ -50,13 +53,16 @@ class Tableau:
     gradient: FloatArray
     basic: IndexArray
     size: float
+    check: Check
     _shift: float  # of all kernel values: where a total is fixed it changes nothing but what counts as independent
     _factor: FloatArray  # L, lower: K_FF = L L'
     _border: FloatArray  # L^-1 B, (f, groups): which group each basic variable belongs to
     _corner: FloatArray  # R, lower: B' K_FF^-1 B = R R'
 
     @classmethod
-    def of(cls, problem: Problem, gram: Gram, beta: FloatArray, gradient: FloatArray) -> Tableau:
+    def of(
+        cls, problem: Problem, gram: Gram, beta: FloatArray, gradient: FloatArray, check: Check = no_check
+    ) -> Tableau:
         """Return the tableau of a solution of a problem with one group or none.
 
         Where no variable of the group is inside its box, the one that is first to leave its bound as the level changes
@@ -69,20 +75,17 @@ class Tableau:
             gradient = gradient - gradient[inside[0]]
         size = float(gram.diag().mean()) or 1.0
         shift = 0.0 if problem.groups is None else size
-        matrix = gram.block(inside, inside) + shift
+        matrix = _values(gram, inside, inside, shift, check)
         if problem.ridge is not None:
             matrix[np.diag_indices(inside.size)] += problem.ridge[inside]
-        if inside.size:
-            found, order, rank, _ = lapack.dpstrf(matrix, lower=1, tol=_DEPENDENT * float(np.diag(matrix).max()))
-            basic = inside[order[:rank] - 1]
-            factor = np.asfortranarray(np.tril(found[:rank, :rank]))
-        else:
-            basic, factor = inside, np.zeros((0, 0))
+        chosen, factor = independent(matrix, _DEPENDENT * float(np.diag(matrix).max(initial=0.0)), check)
+        basic = inside[chosen]
         members = _membership(problem, basic)
-        border = solve_triangular(factor, members, lower=True) if basic.size else np.zeros((0, problem.n_groups))
+        border = members
+        solve_lower(factor, border, check)
         between = border.T @ border
         corner = cholesky(between, lower=True) if problem.n_groups else np.zeros((0, 0))
-        made = cls(problem, gram, beta, gradient, basic, size, shift, factor, border, corner)
+        made = cls(problem, gram, beta, gradient, basic, size, check, shift, factor, border, corner)
         return made._polished()
 
     def _polished(self) -> Tableau:
@@ -94,36 +97,33 @@ class Tableau:
             return self
         change = np.zeros(beta.size)
         change[self.basic] = step
-        gradient = self.gradient + self.gram.matvec(change)
+        gradient = self.gradient + self.gram.matvec(change, check=self.check)
         if self.problem.ridge is not None:
             gradient += self.problem.ridge * change
         if self.problem.groups is not None:
             gradient -= gradient[self.basic].mean()
         if np.abs(gradient[self.basic]).max(initial=0.0) > np.abs(self.gradient[self.basic]).max(initial=0.0):
             return self
-        return Tableau(self.problem, self.gram, beta, gradient, *self._rest())
-
-    def _rest(self) -> tuple[IndexArray, float, float, FloatArray, FloatArray, FloatArray]:
-        return self.basic, self.size, self._shift, self._factor, self._border, self._corner
+        return replace(self, beta=beta, gradient=gradient)
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Return P times `right`."""
-        half = solve_triangular(self._factor, right, lower=True, check_finite=False) if self.basic.size else right
+        """Return P times `right`, (f,)."""
+        half = np.array(right[:, None])
+        solve_lower(self._factor, half, self.check)
+        self._finish(half)
+        return half[:, 0]
+
+    def _finish(self, half: FloatArray) -> None:
+        """Replace L^-1 r, (f, m), by P r."""
         if self.problem.n_groups:
             inner = solve_triangular(self._corner, self._border.T @ half, lower=True)
-            half = half - self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
-        return self._back(half)
-
-    def _back(self, half: FloatArray) -> FloatArray:
-        if not self.basic.size:
-            return half
-        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False)
+            half -= self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
+        solve_upper(self._factor, half, self.check)
 
     def part(self, variables: IndexArray) -> Part:
         """Return what the tableau says of some variables that are not basic."""
-        half = _values(self.gram, variables, self.basic, self._shift).T
-        if half.size:
-            half = blas.dtrsm(1.0, self._factor, half, lower=1, overwrite_b=1)
+        half = _values(self.gram, variables, self.basic, self._shift, self.check).T
+        solve_lower(self._factor, half, self.check)
         if not self.problem.n_groups:
             return Part(self, variables, half, np.zeros((0, variables.size)))
         rest = _membership(self.problem, variables).T - self._border.T @ half
@@ -131,7 +131,12 @@ class Tableau:
 
     def inverse(self) -> FloatArray:
         """Return P, (f, f)."""
-        return self.solve(np.eye(self.basic.size))
+        found = np.empty((self.basic.size, self.basic.size), order="F")
+        for first, piece in inverse_columns(self._factor, self.check):
+            columns = found[:, first : first + piece.shape[1]]
+            columns[:first], columns[first:] = 0.0, piece
+            self._finish(columns)
+        return found
 
     def chunks(self, variables: IndexArray) -> list[IndexArray]:
         """Split variables so that kernel values between each piece and the basic ones take little memory."""
@@ -141,7 +146,10 @@ class Tableau:
     def drift(self) -> FloatArray:
         """Return how the basic variables change when the total of their one group does, (f,)."""
         inner = solve_triangular(self._corner, np.ones(1), lower=True)
-        return self._back(self._border @ solve_triangular(self._corner, inner, lower=True, trans=1))
+        found = self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
+        change = found[:, None]
+        solve_upper(self._factor, change, self.check)
+        return change[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +177,8 @@ class Part:
         if self.height.size:
             inner = solve_triangular(self.tableau._corner, self.height, lower=True, trans=1)
             whole += self.tableau._border @ inner
-        found: FloatArray = blas.dtrsm(1.0, self.tableau._factor, whole, lower=1, trans_a=1, overwrite_b=1)
-        return found
+        solve_upper(self.tableau._factor, whole, self.tableau.check)
+        return whole
 
     def diagonal(self) -> FloatArray:
         """Return T_jj, (m,), never below 0."""
@@ -183,9 +191,13 @@ class Part:
 
     def rows(self, other: Part) -> FloatArray:
         """Return T between these variables and others, (m, m')."""
-        found = _values(self.tableau.gram, self.variables, other.variables, self.tableau._shift)
-        if found.size and self.half.size:
-            blas.dgemm(-1.0, other.half, self.half, beta=1.0, c=found.T, trans_a=1, overwrite_c=1)
+        check = self.tableau.check
+        found = _values(self.tableau.gram, self.variables, other.variables, self.tableau._shift, check)
+        height = max(1, WORK // max(1, other.half.size))
+        for first in range(0, self.variables.size, height):
+            some = slice(first, first + height)
+            found[some] -= self.half[:, some].T @ other.half
+            check()
         for mine, theirs in zip(self.height, other.height, strict=True):
             found += np.multiply.outer(mine, theirs)
         ridge = self.tableau.problem.ridge
@@ -206,11 +218,11 @@ class Part:
         return some
 
 
-def _values(gram: Gram, rows: IndexArray, columns: IndexArray, shift: float) -> FloatArray:
+def _values(gram: Gram, rows: IndexArray, columns: IndexArray, shift: float, check: Check) -> FloatArray:
     """Kernel values in an array without padding, more a constant."""
     found = np.empty((rows.size, columns.size))
     for _ in gram.fill_block(found, rows, columns):
-        pass
+        check()
     if shift:
         found += shift
     return found
