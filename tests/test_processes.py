@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -12,10 +13,12 @@ AT_WORK = """
 import os, sys, threading, time
 import numpy as np
 from mercer import SVC, KernelRidge, leave_one_out
+from mercer.kernels import Spectrum
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(2500, 6))
 y = (X[:, 0] + 0.3 * rng.normal(size=2500) > 0).astype(int)
+texts = [''.join(rng.choice(list('acgt'), 30)) for _ in range(60)]
 machine = SVC(gamma=0.1).fit(X, y)
 WORK = [
     lambda: machine.predict(X[:1]),
@@ -24,11 +27,14 @@ WORK = [
     lambda: SVC(gamma=0.1, callback=lambda progress: None).fit(X[:60], y[:60]),
     lambda: leave_one_out(SVC(gamma=0.1), X[:300], y[:300]),
     lambda: KernelRidge(kernel="rbf").fit(X[:200], y[:200]),
+    lambda: SVC(kernel=Spectrum(3)).fit(texts, y[:60]),
 ]
+
+paused = False
 
 def forever(work):
     while True:
-        work()
+        time.sleep(0.01) if paused else work()
 
 for work in WORK:
     threading.Thread(target=forever, args=(work,), daemon=True).start()
@@ -52,3 +58,29 @@ def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
     assert (found.returncode, found.stdout) == (code, "done\n"), found.stderr
     assert "leaked" not in found.stderr
     assert "terminate" not in found.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_is_forked_while_others_are_at_work_fits_and_ends():
+    """No lock that another thread held at that moment may keep the child waiting."""
+    found = run("""
+        import signal
+        for i in range(4):
+            child = os.fork()
+            paused = child != 0
+            if child == 0:
+                signal.alarm(10)
+                work = WORK[i % len(WORK)]
+                work()
+                if i % 3 == 0:
+                    os._exit(0)
+                if i % 3 == 1:
+                    threading.Thread(target=forever, args=(work,), daemon=True).start()
+                sys.exit(0)
+            status = os.waitpid(child, 0)[1]
+            assert status == 0, (i, status)
+            paused = False
+            time.sleep(0.02)
+        print("done")
+    """)
+    assert (found.returncode, found.stdout) == (0, "done\n"), found.stderr

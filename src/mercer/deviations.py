@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
+from mercer.lazy import lazy_property
 from mercer.metrics import Interval
 
 FloatArray = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class Deviations:
         """Number of rows."""
         return self.truth.size
 
-    @cached_property
+    @lazy_property
     def residuals(self) -> FloatArray:
         """By how much each true number exceeds the predicted one."""
         return self.truth - self.predicted
@@ -63,7 +63,7 @@ class Deviations:
         """Root of the mean squared deviation."""
         return float(np.sqrt(np.mean(self.residuals**2)))
 
-    @cached_property
+    @lazy_property
     def intervals(self) -> tuple[Interval, Interval, Interval]:
         """R², mean absolute deviation and root of the mean squared one, with their bootstrap intervals."""
         r2, mae, rmse = bootstrap(self._columns, [_r2, _mae, _rmse])
@@ -74,7 +74,7 @@ class Deviations:
         """R² with its interval."""
         return self.intervals[0]
 
-    @cached_property
+    @lazy_property
     def _columns(self) -> FloatArray:
         centred = self.truth - self.truth.mean()
         return np.column_stack([self.residuals**2, centred, centred**2, np.abs(self.residuals)])

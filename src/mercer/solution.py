@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
@@ -14,6 +13,7 @@ from mercer.backends import HeldRows
 from mercer.certificate import Certificate, Evidence, certify, combine
 from mercer.evaluation import Evaluation, at_bias, evaluate
 from mercer.gram import Gram
+from mercer.lazy import lazy_property
 from mercer.problems import Problem
 from mercer.status import Status
 
@@ -160,7 +160,7 @@ class Solution:
         """The certificate's status, or `unverified` where the fit was interrupted before it was computed."""
         return Status.UNVERIFIED if self.certified is None else self.certified.status
 
-    @cached_property
+    @lazy_property
     def certificate(self) -> Certificate:
         """The certificate; what the fit has left of it is computed on first use.
 
@@ -194,7 +194,7 @@ class Solution:
     def complete(self, whole: Gram) -> None:
         """Have :attr:`certificate` computed on a Gram matrix of all rows that is at hand."""
         assert self.certified is not None
-        self.__dict__["certificate"] = self.certified.with_objectives(whole)  # where cached_property looks
+        self.__dict__["certificate"] = self.certified.with_objectives(whole)  # where lazy_property looks
 
     @property
     def proved(self) -> Certificate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TypeAlias, final
 
 import numpy as np
@@ -16,6 +15,7 @@ from mercer.data import CSR, Data, Dense, Vectors
 from mercer.isa import counts_bits
 from mercer.kernels.program import Op, Program
 from mercer.kernels.views import View
+from mercer.lazy import lazy_property
 
 Words = npt.NDArray[np.uint64]
 TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
@@ -81,7 +81,7 @@ class BitForm(Backend):
         self.thread_bytes = 8 * _THREAD_ROWS * words.shape[1]
         self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
 
-    @cached_property
+    @lazy_property
     def _other(self) -> Backend:
         return self._make_other()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +12,7 @@ from mercer.backends.base import Array, Backend, FloatArray, IndexArray
 from mercer.backends.threads import n_threads
 from mercer.data import Data, Precomputed
 from mercer.isa import select_isa
+from mercer.lazy import lazy_property
 
 _VALUES = 1 << 24  # some 20 ms of one thread
 _PROBES, _UNLIKELY = 4, 10.0  # an error is larger than so many times what all probes show of it once in 25,000 times
@@ -66,12 +66,12 @@ class _Probes:
         largest: FloatArray = _UNLIKELY * np.abs(apart).max(axis=0)
         return largest
 
-    @cached_property
+    @lazy_property
     def diagonal(self) -> FloatArray:
         """Of the whole matrix; to look it up there takes a page of memory for each value."""
         return self._matrix.diagonal().astype(np.float64)
 
-    @cached_property
+    @lazy_property
     def _known(self) -> tuple[FloatArray, FloatArray]:
         n = self._matrix.shape[0]
         vectors = np.random.default_rng(0).standard_normal((_PROBES, n))

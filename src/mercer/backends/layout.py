@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import final
 
@@ -12,6 +11,7 @@ from mercer.data import Data, Dense, Vectors
 from mercer.kernels.base import refuse_negative
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side
+from mercer.lazy import lazy_property
 
 _MOVABLE = (Op.DOT, Op.SQDIST)
 """Passes that gain by a centre: squared distances are the same around it, and products are moved back."""
@@ -94,7 +94,7 @@ class Layout:
         self._held[id(data)] = (data, rows)
         return rows
 
-    @cached_property
+    @lazy_property
     def centre(self) -> FloatArray | None:
         """What is best subtracted from the rows: the mean of the training rows, in columns that only distances look at.
 

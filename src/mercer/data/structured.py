@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain
 from threading import RLock
@@ -24,6 +25,16 @@ _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
 )
 
 _MAKING = RLock()  # threads that evaluate blocks wait for each other where they derive the same from the rows
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process, where the thread that holds it may not exist."""
+    global _MAKING
+    _MAKING = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Structured(Data):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.spatial.distance import cdist
 from mercer._core import column_means, sparse_sq_norms, sq_norms
 from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
+from mercer.lazy import lazy_property
 
 _CANCELLATION = 2.0**-10  # below this share of |x|^2 + |z|^2, the expansion has lost ten bits of |x - z|^2
 
@@ -96,7 +96,7 @@ class Dense(Vectors):
             return None
         return dense_problem(self.array, column_names)
 
-    @cached_property
+    @lazy_property
     def column_means(self) -> FloatArray:
         """The mean of each column, (p,); ValueError where there is no row or no column."""
         return column_means(self.array)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -13,6 +12,7 @@ from mercer.estimators.base import DualMachine
 from mercer.estimators.fold_rows import Rows
 from mercer.estimators.shared_matrices import Matrices, Memory
 from mercer.kernels import Kernel
+from mercer.lazy import lazy_property
 from mercer.status import StoppedError
 
 
@@ -41,7 +41,7 @@ class FoldFit:
     error: Exception | None
     seconds: float
 
-    @cached_property
+    @lazy_property
     def fitted(self) -> Any:
         """What predicts for any rows; None where the fit failed."""
         return None if self.made is None else self.made()

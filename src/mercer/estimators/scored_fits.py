@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
 from numbers import Real
 from traceback import format_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +27,7 @@ from mercer.estimators.left_out_rows import HELD, WithoutRows
 from mercer.estimators.paths import FoldFit
 from mercer.estimators.pipelines import path_of
 from mercer.estimators.shared_fits import SharedFits
+from mercer.lazy import lazy_property
 from mercer.machines.certificate import LossCertificate
 from mercer.selection.progress import CostEstimate, Progress
 from mercer.status import Status, StoppedError
@@ -92,7 +92,7 @@ class Walk(BaseSearchCV):
         makes = (self._estimator(place) for place in of_kernels.values())
         return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
 
-    @cached_property
+    @lazy_property
     def tags(self) -> Any:
         """What scikit-learn asks of every fit where rows go by number: those of no setting are kernel values."""
         return get_tags(self._estimator(0))
@@ -328,7 +328,7 @@ class _Cell(BaseEstimator):
         self._like, self.walk = estimator, walk
         self._params: dict[str, Any] = {}
 
-    @cached_property
+    @lazy_property
     def estimator(self) -> Any:
         """What is fitted, for those who ask: scikit-learn makes a cell for each fit and most are asked for no more."""
         return clone(self._like).set_params(**self._params)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from functools import cached_property
 from math import isqrt
 from typing import TypeVar, final
 
@@ -21,6 +20,7 @@ from mercer.gram.repeats import summed, sums_of
 from mercer.gram.store import Store
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose
+from mercer.lazy import lazy_property
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -244,7 +244,7 @@ class Gram:
         view._store, view._idx, view._beside = self._store, idx, beside
         return view
 
-    @cached_property
+    @lazy_property
     def folded(self) -> tuple[Gram, IndexArray] | None:
         """The view of each row once, and which of its rows each of these is; None where no row is repeated.
 
@@ -273,7 +273,7 @@ class Gram:
         diagonal = self._store.diagonal
         return diagonal if self._idx is None else diagonal[self._idx]
 
-    @cached_property
+    @lazy_property
     def largest_diagonal(self) -> float:
         """Largest |k(x_i, x_i)|."""
         return float(np.abs(self.diag()).max(initial=0.0))
@@ -285,7 +285,7 @@ class Gram:
         sizes = self._store.magnitudes
         return sizes if self._idx is None else sizes[self._idx]
 
-    @cached_property
+    @lazy_property
     def diagnosis(self) -> Diagnosis:
         """What there is to say about the kernel on these rows, for people; :attr:`is_convex` costs less.
 
@@ -295,7 +295,7 @@ class Gram:
         most = MAX_POINTS if rows.n <= MAX_POINTS else 500
         return diagnose(self.kernel, rows, max(2, min(most, isqrt(self.memory_limit // 8))))
 
-    @cached_property
+    @lazy_property
     def is_convex(self) -> bool:
         """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum.
 

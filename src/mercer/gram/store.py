@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -17,6 +16,7 @@ from mercer.gram.keep import Keep
 from mercer.gram.kept_rows import KeptRows, combined
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_POINTS, first_refuted
+from mercer.lazy import lazy_property
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -57,12 +57,12 @@ class Store:
         self.room = left - 8 * data.n * self.kept.capacity
         self._by_thread = threading.local()
 
-    @cached_property
+    @lazy_property
     def diagonal(self) -> FloatArray:
         """k(x_i, x_i) of all rows."""
         return self.kernel.diag(self.data)
 
-    @cached_property
+    @lazy_property
     def magnitudes(self) -> FloatArray:
         """Sizes of the numbers whose rounding these have."""
         return self.kernel.magnitudes(self.data)
@@ -99,7 +99,7 @@ class Store:
             return sums[:, 0] if weights.ndim == 1 else sums
         return combined(self.kept.values, slots, rows, weights, self.backend.n_threads)
 
-    @cached_property
+    @lazy_property
     def is_convex(self) -> bool:
         """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
         return self.look_at(self.data)

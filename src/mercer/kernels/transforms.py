@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from mercer.kernels.base import Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import FloatArray, Op, Program
 from mercer.kernels.views import Column, Columns, through
+from mercer.lazy import lazy_property
 
 _BLOCK_VALUES = 1 << 20  # of a temporary: 8 MiB
 _NOTHING = 16 * 2.0**-53  # of the numbers that a difference is made of
@@ -232,7 +232,7 @@ class Reference:
         self.rows = rows if used.size == rows.n else rows.rows(used)
         self.weights = given[used] / given.sum()
 
-    @cached_property
+    @lazy_property
     def _bytes(self) -> bytes:
         return pickle.dumps((getattr(self.rows, "array", None), getattr(self.rows, "stored", None), self.weights))
 
@@ -340,7 +340,7 @@ class Centered(OfOne):
         assert self.reference is not None
         return 0.5 * level - self.reference.means(self.kernel, rows)
 
-    @cached_property
+    @lazy_property
     def _own_means(self) -> FloatArray:
         if self.reference is None:
             raise ValueError(f"{self!r} takes its centre from the data: call kernel.resolve(X) first")

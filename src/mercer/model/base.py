@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from mercer.coefficients import Coefficients, Entries
 from mercer.data import Vectors, as_data
 from mercer.encoding import TableEncoder
 from mercer.kernels import Kernel
+from mercer.lazy import lazy_property
 from mercer.machines.certificate import LossCertificate
 from mercer.machines.certificate import combine as combine_losses
 from mercer.outcome import Outcome, PartTask
@@ -176,7 +176,7 @@ class Model:
         duals[where] = multipliers[used]
         return Point(found, bias, multipliers=duals)
 
-    @cached_property
+    @lazy_property
     def _machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
         """The coefficients and biases of all parts, as they decide."""
         parts = self.parts

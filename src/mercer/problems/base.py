@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, Self, final
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import balance, find_vertex, twofold_sum
+from mercer.lazy import lazy_property
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ class Problem:
         """Number of variables."""
         return self.linear.size
 
-    @cached_property
+    @lazy_property
     def n_rows(self) -> int:
         """Number of rows that the variables belong to."""
         return self.n // self.n_outputs if self.rows is None else int(self.rows.max(initial=-1)) + 1
@@ -211,12 +211,12 @@ class Problem:
         levels: FloatArray = multipliers[self.groups]
         return levels
 
-    @cached_property
+    @lazy_property
     def n_groups(self) -> int:
         """Number of equality constraints."""
         return 0 if self.groups is None or self.groups.size == 0 else int(self.groups.max()) + 1
 
-    @cached_property
+    @lazy_property
     def members(self) -> list[slice | IndexArray]:
         """The variables of each group; of a single group, a slice of all."""
         if self.groups is None or not self.n_groups:
@@ -301,7 +301,7 @@ class Problem:
         """Return by how much the sum of `beta` over each group exceeds its total."""
         return self.group_totals(beta) - self.totals
 
-    @cached_property
+    @lazy_property
     def totals(self) -> FloatArray:
         """What `beta` sums to over each group, (n_groups,): as `start` does, 0 where all but rounding cancels."""
         if not self.start.any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels.program import is_nonnegative
+from mercer.lazy import lazy_property
 from mercer.problems import Hinge, Problem
 from mercer.selection.tableau import Tableau
 from mercer.selection.without import level
@@ -114,18 +114,18 @@ class Radius:
     def __init__(self, gram: Gram) -> None:
         self._gram, self.largest = gram, float(gram.diag().max())
 
-    @cached_property
+    @lazy_property
     def exact(self) -> float:
         """R², and a few units of single precision more. Costs n² / 2 kernel values."""
         return min(self.above, self.largest - _smallest_value(self._gram))
 
-    @cached_property
+    @lazy_property
     def above(self) -> float:
         """What R² is no more than: known for nothing where no kernel value can be negative, infinite elsewhere."""
         program = self._gram.kernel.lower()
         return self.largest if program is not None and is_nonnegative(program) else np.inf
 
-    @cached_property
+    @lazy_property
     def below(self) -> float:
         """What R² is no less than, by a few rows."""
         some = np.unique(np.linspace(0, self._gram.n - 1, _FEW).astype(np.int64))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from mercer.backends.threads import blas_threads
 from mercer.evaluation import evaluate
 from mercer.gram import Gram
+from mercer.lazy import lazy_property
 from mercer.problems import Problem
 from mercer.selection.passes import Passes
 from mercer.selection.tableau import Tableau
@@ -86,7 +86,7 @@ class Full:
         values[rows_of(self.problem)] = self.gradient - self.problem.linear
         return values
 
-    @cached_property
+    @lazy_property
     def is_loose(self) -> bool:
         """Whether the conditions leave an interval of levels."""
         return self.problem.groups is not None and not inside_box(self.problem, self.beta).any()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from mercer.factorisation import WORK, Check, independent, inverse_columns, no_check, solve_lower, solve_upper
 from mercer.gram import Gram
+from mercer.lazy import lazy_property
 from mercer.problems import Problem
 
 FloatArray = npt.NDArray[np.float64]
@@ -169,7 +169,7 @@ class Part:
         """Return X, (f, m): how basic variables answer to these."""
         return self._answers
 
-    @cached_property
+    @lazy_property
     def _answers(self) -> FloatArray:
         whole = self.half.copy(order="F")
         if not whole.size:

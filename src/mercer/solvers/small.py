@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate
 from math import isqrt
 from typing import final
@@ -18,6 +18,7 @@ from mercer.certificate import Certificate, Evidence, conclude, worst_status
 from mercer.evaluation import Conditions, Evaluation, conditions_of, relative_gap
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels.base import finite
+from mercer.lazy import lazy_property
 from mercer.problems import Hinge, Problems
 from mercer.roundoff import is_certain, is_feasible, rounding_of_objectives, rounding_of_offsets, rounding_of_sums
 from mercer.solution import Limits, Solution, Solutions
@@ -370,7 +371,7 @@ class Solved:
         found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
         return found
 
-    @cached_property
+    @lazy_property
     def _rounding(self) -> FloatArray:
         """How far decision values of each problem may be off, once there are no more to come."""
         longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
@@ -388,7 +389,7 @@ class Solved:
             finished[number] = stopped or (finished[number] and self.problems.sizes[number] > self.matrix_sizes[0])
         return finished
 
-    @cached_property
+    @lazy_property
     def proved(self) -> npt.NDArray[np.bool_]:
         """Which of those begun are proved to be solved, once there are no more to come."""
         tol = self.limits.tol
@@ -410,7 +411,7 @@ class Solved:
         """Return the solution of a problem that has been solved, and its certificate."""
         return self._only if len(self.problems) == 1 else self._solution(number)
 
-    @cached_property
+    @lazy_property
     def _only(self) -> Solution:
         return self._solution(0)
 
