@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from mercer.backends import Backend, BlockBackend
 from mercer.data import Data
-from mercer.evaluation import Evaluation, at_bias, conditions_of, evaluate, relative_gap
+from mercer.evaluation import Evaluation, conditions_of, relative_gap
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kkt import KKTCases
 from mercer.problems import Hinge, Problem, inner
+from mercer.recomputation import recompute
 from mercer.roundoff import is_certain, rounding_of
 from mercer.status import Status
 
@@ -232,9 +233,10 @@ class Certificate:
         return replace(self, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_doubt=0.0)
 
     def verify(self) -> Certificate:
-        """Return this certificate computed anew, in float64 and with `kernel.block` instead of the tiles.
+        """Return this certificate computed again, without the native tiles and without the sums of the fit.
 
-        That is plain NumPy; for kernels on strings and sets, whose blocks are native, the same blocks evaluated anew.
+        Kernel values are those of `kernel.block` in float64: plain NumPy, or native blocks for kernels on strings and
+        sets. Products, conditions and objectives are computed in longdouble (:mod:`mercer.recomputation`).
 
         Raises
         ------
@@ -247,10 +249,7 @@ class Certificate:
         return combine([part._verified(one, one.gram(whole)) for part, one in zip(parts, evidence, strict=True)])
 
     def _verified(self, evidence: Evidence, gram: Gram) -> Certificate:
-        evaluation = evaluate(evidence.problem, gram, evidence.beta)
-        if evidence.bias is not None:
-            evaluation = at_bias(evidence.bias, evaluation, evidence.problem, gram, evidence.beta)
-        return self.anew(evidence, evaluation)
+        return self.anew(evidence, recompute(evidence.problem, gram, evidence.beta, evidence.bias))
 
     def anew(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
         """Return what an evaluation supports of this; that the fit ended well is not taken from it."""

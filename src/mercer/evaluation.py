@@ -321,11 +321,11 @@ def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tup
         problem.n_groups,
     )
     found = Conditions(*numbers)
-    return multipliers, found if problem.n_outputs == 1 else _by_rows(problem, beta, found)
+    return multipliers, found if problem.n_outputs == 1 else by_rows(problem, beta, found)
 
 
-def _by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Conditions:
-    """The same with rows counted, not variables: free where they have variables between bounds."""
+def by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Conditions:
+    """Return the same conditions with rows counted, not variables: a row is free if one of its variables is."""
     free = problem.by_output((problem.lower < beta) & (beta < problem.upper)).any(axis=1)
     used = problem.by_output(beta).any(axis=1)
     return found._replace(n_free=int(np.count_nonzero(free)), n_bounded=int(np.count_nonzero(used & ~free)))

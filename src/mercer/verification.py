@@ -15,7 +15,7 @@ from mercer.calibration import calibrate, told_apart
 from mercer.certificate import Certificate, Evidence
 from mercer.claims import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.data import Vectors, as_data
-from mercer.evaluation import Evaluation, at_bias, evaluate
+from mercer.evaluation import Evaluation
 from mercer.gram import Gram
 from mercer.machines.certificate import LossCertificate
 from mercer.model import Model, Part, combined, grouped, grouped_parts, point_of
@@ -23,6 +23,7 @@ from mercer.outcome import Classes, Membership
 from mercer.probability_maps import Isotonic, Map, Sigmoid
 from mercer.problems import half_width
 from mercer.recipes import DualRecipe, ForOneClassSVM, ForSVC
+from mercer.recomputation import recompute
 from mercer.selection.left_out import left_out
 from mercer.solvers.interruption import in_time
 from mercer.table import Table, TableError, as_table
@@ -65,12 +66,12 @@ def verify(model: Model, table: Any) -> Verification:
     """Recompute what a model claims from its training rows: primal, dual, gap, violation, where it minimises something.
 
     Nothing is taken from the training but coefficients and, where they do not tell a dual point, multipliers: kernel
-    values come from plain NumPy in float64, and labels, penalties and features from the table. Every number that the
-    file claims of a machine is held against the recomputed one, with no more room than recomputed rounding leaves; only
-    what is worse than claimed is a finding. What was asked for (`tol`, `tol_gap`) cannot be recomputed: a status is
-    held against the tolerances that the file names, which have to be looked at. Of machines that minimise nothing, what
-    they remember is compared with the rows. Probabilities of decision values are fitted again, on those of machines
-    trained without each row.
+    values come from plain NumPy in float64, their sums are in longdouble, and labels, penalties and features come
+    from the table. Every number that the file claims of a machine is held against the recomputed one, with no more
+    room than recomputed rounding leaves; only what is worse than claimed is a finding. What was asked for (`tol`,
+    `tol_gap`) cannot be recomputed: a status is held against the tolerances that the file names, which have to be
+    looked at. Of machines that minimise nothing, what they remember is compared with the rows. Probabilities of
+    decision values are fitted again, on those of machines trained without each row.
 
     Takes n times the number of support vectors in kernel values; with probabilities, what the leave-one-out pass of the
     fit took besides.
@@ -131,7 +132,7 @@ def _check_dual(
         beta = point_of(problem, own[own >= 0], stored.beta[own >= 0])
     if problem.rows is not None:
         view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
-    evaluation = evaluate(problem, view, beta)
+    evaluation = recompute(problem, view, beta)
     slack = Slack.of_point(problem, evaluation, values_of)
     best = evaluation.bias
     for part in parts:
@@ -141,7 +142,7 @@ def _check_dual(
         fixed = (
             recipe.is_whole or not problem.n_groups
         )  # no objective says anything of the bias of a machine without one
-        rough = None if fixed else at_bias(part.bias, evaluation, problem, view, beta)
+        rough = None if fixed else recompute(problem, view, beta, part.bias)
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
             findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
         evaluation = rough or evaluation

@@ -18,6 +18,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.machines.objective import Objective
+from mercer.recomputation import long_product
 from mercer.roundoff import rounding_error, rounding_of_offsets
 from mercer.status import Status
 
@@ -100,11 +101,16 @@ class KernelEvidence(Evidence):
         """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
         backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
         gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
-        return evaluate(self.objective, gram if self.idx is None else gram.restrict(self.idx), self.beta, self.bias)
+        rows = gram if self.idx is None else gram.restrict(self.idx)
+        return evaluate(self.objective, rows, self.beta, self.bias, independent=independent)
 
 
-def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArray) -> Evaluation:
+def evaluate(
+    objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArray, *, independent: bool = False
+) -> Evaluation:
     """Evaluate objective, duality gap and optimality conditions of `beta` (n, T) and `bias` (T,) in float64.
+
+    With `independent`, products with K are sums in longdouble that share nothing with those of a fit.
 
     Notes
     -----
@@ -117,7 +123,11 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
     Costs n² kernel values; twice that for losses other than the squared one.
     """
     loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
-    values = finite(gram.kernel, gram.matvec(beta))
+
+    def product(vectors: FloatArray) -> FloatArray:
+        return long_product(gram, vectors).astype(np.float64) if independent else gram.matvec(vectors)
+
+    values = finite(gram.kernel, product(beta))
     f = values + bias
     residual = penalty * beta / weights + loss.gradient(f)
     excess = loss.excess(residual)
@@ -127,7 +137,7 @@ def evaluate(objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArra
         best = objective.balanced(f)
         point = -weights * loss.gradient(best) / penalty
         away = beta - point
-        gap = 0.5 * float((penalty * away * gram.matvec(away)).sum()) + objective.bregman(f, best)
+        gap = 0.5 * float((penalty * away * product(away)).sum()) + objective.bregman(f, best)
     drift = np.abs(penalty * point.sum(axis=0)) * objective.has_bias
     level = np.abs(penalty * beta.sum(axis=0)) * objective.has_bias
     lengths = np.sqrt(gram.magnitudes())[:, None] if gram.kernel.is_psd else np.ones((1, 1))
