@@ -9,6 +9,7 @@ from mercer.backends import select_backend
 from mercer.coefficients import Coefficients, Group, groups_of, summed
 from mercer.data import Data
 from mercer.kernels import Kernel
+from mercer.kernels.base import finite
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,6 +43,11 @@ def decision_values(
     -------
     ndarray of shape (m, n_machines), float64
 
+    Raises
+    ------
+    ValueError
+        If decision values are not finite, because kernel values of these rows overflow.
+
     Notes
     -----
     Costs m times n_support kernel values, evaluated once for all machines; each is multiplied by the coefficients of
@@ -55,4 +61,4 @@ def decision_values(
     def product(one: Group) -> FloatArray:
         return backend.matvec(rows, None, support, one.vectors, one.coefficients)
 
-    return biases + summed(groups_of(coefficients), product, data.n, biases.size)
+    return finite(kernel, biases + summed(groups_of(coefficients), product, data.n, biases.size))

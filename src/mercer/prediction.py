@@ -11,6 +11,7 @@ from mercer.coefficients import Coefficients, Group, groups_of, summed
 from mercer.data import Data
 from mercer.decision import decision_values
 from mercer.kernels import Kernel
+from mercer.kernels.base import finite
 from mercer.multiclass import class_scores, winners
 
 FloatArray = npt.NDArray[np.float64]
@@ -61,7 +62,8 @@ def predicted_classes(
         def product(one: Group) -> FloatArray:
             return backend.matvec(rows, chosen, support, one.vectors, one.coefficients)
 
-        return winners(class_scores(summed(groups, product, chosen.size, n_machines) + biases, n_classes, scheme))
+        values = finite(kernel, summed(groups, product, chosen.size, n_machines) + biases)
+        return winners(class_scores(values, n_classes, scheme))
 
     def in_single(chosen: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
         doubts = np.zeros((n_classes, chosen.size))
