@@ -207,7 +207,7 @@ def truth_of(name: str, machine: Any, K: Long, y: npt.NDArray[np.float64], optio
     if name == "nu-svc":
         scale = np.longdouble(machine.C_[0]) if np.isfinite(machine.C_[0]) else np.longdouble(1)  # no width: not scaled
         beta, bias = beta / scale, bias / scale
-        at_end = np.abs(np.abs(beta) - 1) < 1e-12
+        at_end = np.abs(np.abs(beta) - 1) < 4.0 * _EPS
         beta = np.where(at_end, np.sign(beta), beta)
     f0 = K @ beta
     quadratic, f = beta @ f0, f0 + bias
@@ -477,3 +477,33 @@ def test_rows_without_a_coefficient_are_no_support_vectors() -> None:
         assert certificate.n_free + certificate.n_bounded == certificate.n_support
         fewest = min(fewest, certificate.n_support)
     assert fewest < 3
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e13])
+def test_verify_does_not_share_the_sum_that_it_verifies(offset: float) -> None:
+    """A verified violation is that of longdouble: at 1e13 float64 cannot tell gradients apart that differ by 1e-3."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = np.sin(2 * X[:, 0]) + offset
+    kernel = kernels.RBF(gamma=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine = SVR(kernel=kernel, epsilon=0.1).fit(X, y)
+    found = machine.certificate_.verify()
+    K = kernel.block(as_data(X), as_data(X)).astype(np.longdouble)
+    true = truth_of("svr", machine, K, y, {"C": 1.0, "epsilon": 0.1})
+    assert found.kkt_violation == pytest.approx(true.violation, rel=1e-3, abs=_EPS * max(1.0, offset))
+    assert found.dual == pytest.approx(true.dual, rel=0, abs=1e-12 * abs(true.dual) + 4 * _EPS * offset)
+
+
+def test_decision_values_that_overflow_are_refused() -> None:
+    """A class of NaN is no answer."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
+    machine = SVC(kernel="poly", degree=9, gamma=1.0).fit(X, y)
+    for method in (machine.predict, machine.decision_function):
+        with pytest.raises(ValueError, match="not finite"):
+            method(1e60 * X)
+    many = np.repeat(1e60 * X, 3000, axis=0)  # so many that single precision is tried first
+    with pytest.raises(ValueError, match="not finite"):
+        machine.predict(many)

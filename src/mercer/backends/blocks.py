@@ -9,14 +9,17 @@ from typing import Any, final
 import numpy as np
 
 from mercer.backends.base import Array, Backend, FloatArray, IndexArray
+from mercer.backends.layout import Layout
+from mercer.backends.native import exponent_reach, roundoff_of
 from mercer.backends.threads import n_threads
-from mercer.data import Data
+from mercer.data import Data, Dense, Vectors
 from mercer.kernels import Kernel, Precomputed
 
 _MOST_VALUES = 1 << 21  # 16 MiB of float64
 _LEAST_VALUES = 1 << 10
 _CALL_NANOSECONDS = 4e7
 _PIECES = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
+_SPARSE_LOSS = 2.0**9  # of squared distances of CSR rows: closer rows are subtracted (mercer.data.vectors)
 _LEAST_COLUMNS = 256  # of a piece: native code looks at each column before it looks at pairs
 
 
@@ -51,7 +54,18 @@ class BlockBackend(Backend):
         most = _MOST_VALUES if memory_limit is None else min(_MOST_VALUES, max(_LEAST_VALUES, memory_limit // 8))
         self.values_per_call = int(min(most, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
         self._largest = 0.0
+        self.roundoff = self._roundoff(data)
         self.scratch_bytes = 8 * self.values_per_call
+
+    def _roundoff(self, data: Data | None) -> float:
+        """Of kernels that NumPy evaluates pass by pass; 1 of all others, whose values are taken as they are."""
+        program = self._kernel.lower() if isinstance(data, Vectors) and data.n else None
+        if program is None or data is None:
+            return 1.0
+        layout = Layout(program, data)
+        rows = layout.rows(data)
+        lost = 0.0 if isinstance(rows, Dense) else min(_SPARSE_LOSS, exponent_reach(program, data, layout))
+        return roundoff_of(program, layout, rows) + 2.0 * lost
 
     def block(
         self,

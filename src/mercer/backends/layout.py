@@ -120,6 +120,10 @@ class Layout:
             centre = centre[self._chosen(self.arguments[self.program.index(step)])]
         return float(part.sq_norms(centre).max(initial=0.0))
 
+    def sq_norm(self, step: tuple[Op, View | float]) -> float:
+        """Return the largest squared norm of what a step of the program looks at."""
+        return float(self._part(self._rows, step).sq_norms().max(initial=0.0))
+
     def sum_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of what a step of the program looks at."""
         return float(abs(self._part(self._rows, step).stored).sum(axis=1).max(initial=0.0))

@@ -70,9 +70,7 @@ class NativeBackend(Backend):
         self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
-        self.roundoff = 1.0 + 0.25 * _longest_row(rows) ** 0.5 + (0.0 if direct else 2.0 * reach)
-        if not isinstance(rows, Dense):
-            self.roundoff += 2.0 * shared_reach(program, self._layout)
+        self.roundoff = roundoff_of(program, self._layout, rows) + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
         packed = 8 * (rows.p + 2) * (rows.n + 32)
         lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
@@ -217,6 +215,36 @@ def _row_length(data: Data) -> int:
     return data.p if isinstance(data, Dense) else int(data.nbytes / 12 / max(1, data.n))
 
 
+def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
+    """Return the relative error of a kernel value in units of roundoff, but for squared distances by inner products.
+
+    Sums over features have about the square root of as many roundings; powers and products of kernels multiply that.
+    Distances of CSR rows that are what the rows do not share, and hyperbolic tangents of large inner products, lose as
+    many digits as the numbers in them are large.
+    """
+    found = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
+    if not isinstance(rows, Dense):
+        found += 2.0 * shared_reach(program, layout)
+    if any(op is Op.TANH for op, _ in program):
+        products = {step for step in program if step[0] is Op.DOT}
+        found += sum(distance_sensitivity(program, step) * layout.sq_norm(step) for step in products)
+    return found
+
+
+def _most_factors(program: Program) -> float:
+    """Most sums over features that a value is a product of, powers included."""
+    stack: list[float] = []
+    for op, number in program:
+        if op in PASSES or op is Op.CONST:
+            stack.append(1.0)
+        elif op in (Op.ADD, Op.MUL):
+            one, other = stack.pop(), stack.pop()
+            stack.append(one + other if op is Op.MUL else max(one, other))
+        elif op is Op.POWER:
+            stack.append(max(1.0, number) * stack.pop())
+    return stack.pop()
+
+
 def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -> float:
     """Return how much squared distances can change the logarithm of a kernel value on these rows, 0 without distances.
 
@@ -238,8 +266,9 @@ def shared_reach(program: Program, layout: Layout) -> float:
 
 
 def distance_sensitivity(program: Program, distance: Step) -> float:
-    """Return by how much the logarithm of a kernel value changes, at most, for a unit of one squared distance.
+    """Return by how much the logarithm of a kernel value changes, at most, for a unit of one pass.
 
+    A pass is a squared distance or an inner product; of a hyperbolic tangent, the value counts and not its logarithm.
     Infinite where a root is taken of it, which has half of its digits.
     """
     stack: list[tuple[float, float]] = []  # of the value where it is linear in the distance, and of its logarithm
@@ -256,7 +285,7 @@ def distance_sensitivity(program: Program, distance: Step) -> float:
         elif op is Op.POWER:
             linear, relative = stack.pop()
             stack.append((linear, number * relative))
-        elif op is Op.EXP:
+        elif op in (Op.EXP, Op.TANH):
             stack.append((0.0, sum(stack.pop())))
         elif op is Op.SQRT:
             stack.append((math.inf if sum(stack.pop()) else 0.0, 0.0))
