@@ -21,6 +21,7 @@ from mercer.problems import c_svc
 from mercer.solvers import Interruption, Limits, auto, sizes, small, solve
 from mercer.solvers.driver import drive
 from mercer.status import IndefiniteKernelWarning, Status
+from pairs import every_pair
 
 X, y = load_iris(return_X_y=True)
 X = np.tile(X, 17) / 17**0.5  # the same distances, in rows long enough that keeping kernel values pays
@@ -294,12 +295,11 @@ def test_certificates_are_computed_again_on_one_gram_matrix_with_the_threads_of_
     assert [(one["n_jobs"], one["memory_limit"]) for one in made] == [(1, 10**6)] * 2
 
 
-@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
-@pytest.mark.parametrize("way", ["small", "large"])
-@pytest.mark.parametrize(("p", "by_python"), [(4, False), (200, False), (4, True)])
-def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, by_python, monkeypatch):
+@every_pair(scheme=["ovo", "ovr", "joint"], size=["small", "large"], kind=[(4, False), (200, False), (4, True)])
+def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, size, kind, monkeypatch):
     """Unshared it would be 1.8 of them by pairs, 10 against the rest; certificates are counted in."""
-    if way == "large":  # the ways that problems take which are too many or too large for one native call
+    p, by_python = kind
+    if size == "large":  # the ways that problems take which are too many or too large for one native call
         monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
         monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 100)
         monkeypatch.setattr(sizes, "_WORKING_SETS", (128, 256))
@@ -312,7 +312,7 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, by_python,
     machine = SVC(kernel=kernel, C=5.0, multi_class=scheme, n_jobs=2).fit(rows, labels)  # each thread has memory
     certificate = machine.certificate_
     assert certificate.status is Status.OPTIMAL
-    if way == "large" and scheme != "joint" and not by_python:  # tiles are sooner than rows of the whole are written
+    if size == "large" and scheme != "joint" and not by_python:  # tiles are sooner than rows of the whole are written
         assert certificate.n_kernel_values > 900**2
         assert certificate.peak_memory_bytes < 8 * 900**2  # which is what would be kept
         return
@@ -324,7 +324,7 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, way, p, by_python,
     limit = others + kept * 4 // 3 - 8
     unshared = SVC(kernel=kernel, C=5.0, multi_class=scheme, memory_limit=limit).fit(rows, labels)
     np.testing.assert_allclose(machine.decision_function(rows), unshared.decision_function(rows), atol=0.02)
-    if scheme == "ovr" and way == "large":
+    if scheme == "ovr" and size == "large":
         unshared.set_params(memory_limit=(16 << 20) + kept // 2).fit(rows, labels)  # for a third of the rows
         assert unshared.certificate_.n_kernel_values > 900**2
 
