@@ -205,7 +205,7 @@ CLASSIFIERS = [
             (SVC, ("ovo", "ovr", "joint"), {}),
             (SVC, ("ovo", "ovr"), {"loss": "squared_hinge", "fit_intercept": False}),
             (NuSVC, ("ovo", "ovr"), {"nu": 0.1}),
-            (mercer.KernelPerceptron, ("ovo", "ovr"), {}),
+            (mercer.KernelPerceptron, ("ovo", "ovr"), {"max_passes": 30}),
             (mercer.GradientKernelSVC, ("ovo", "ovr"), {"tol": 0.1}),
         )
         for scheme in schemes
