@@ -11,7 +11,12 @@ from mercer.gram.pieces import LARGE, SMALL
 
 # The same examples on every run, and no deadline: a slow machine is not a wrong result.
 settings.register_profile("mercer", deadline=None, derandomize=True)
-settings.load_profile("mercer")
+settings.register_profile("fast", settings.get_profile("mercer"), max_examples=10)
+
+
+def pytest_configure(config):
+    """Draw fewer examples in `make test-fast`."""
+    settings.load_profile("fast" if "not full" in config.option.markexpr else "mercer")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,6 +19,8 @@ import mercer
 import plain
 from cases import blobs
 
+pytestmark = pytest.mark.full  # each test takes about a second
+
 ROOT = Path(__file__).parents[1]
 
 with pytest.MonkeyPatch.context() as patch:

@@ -339,6 +339,7 @@ def test_rounding_covers_the_digits_that_distances_lose(gamma):
     assert error <= evaluation.rounding <= 1e4 * error
 
 
+@pytest.mark.full
 @given(
     name=st.sampled_from(["gaussian", "linear", "cubic"]),
     log_C=st.floats(-3.0, 3.0),
@@ -407,6 +408,7 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
     assert found.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
 
 
+@pytest.mark.full
 @given(
     log_C=st.floats(-3.0, 2.0),
     tol=st.sampled_from([1.0, 1e-3]),

@@ -367,6 +367,7 @@ def test_doctor_and_version_and_help(mercer):
     assert "None" not in out
 
 
+@pytest.mark.full
 def test_python_runs_the_package(tmp_path):
     command = [sys.executable, "-m", "mercer", "predict", "m", "t.csv"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
@@ -489,6 +490,7 @@ def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("package", "message", "wanted"),
     [
@@ -615,6 +617,7 @@ def long_running(tmp_path, *arguments):
     raise AssertionError("the search did not begin")
 
 
+@pytest.mark.full
 def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
     process = long_running(tmp_path)
     process.send_signal(signal.SIGINT)
@@ -658,6 +661,7 @@ def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     assert path.read_bytes() != b"a good model"
 
 
+@pytest.mark.full
 def test_two_ctrl_c_end_everything_and_leave_nothing_behind(tmp_path):
     process = long_running(tmp_path)
     process.send_signal(signal.SIGINT)

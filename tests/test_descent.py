@@ -100,6 +100,7 @@ def test_six_points_with_class_weights_by_hand(form):
     np.testing.assert_array_equal(machine.decision_function(SIX), [5.0, 13.0, 15.0, -8.0, -10.0, -6.0])
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
 def test_class_weights_are_those_of_scikit_learns_perceptron():
     """Its bias is a feature of 1."""

@@ -381,6 +381,7 @@ def test_pivoted_cholesky_finds_small_clusters_and_comes_near_the_best_rank():
     assert residual("uniform") > 10 * residual("rpcholesky")
 
 
+@pytest.mark.full
 def test_rejection_leaves_the_distribution_of_pivots_as_it_is():
     """The second pivot of many draws against its exact distribution."""
     X = np.array([[0.0], [0.2], [1.5], [1.6], [4.0]])

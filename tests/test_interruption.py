@@ -110,6 +110,7 @@ def interrupted(signals, between=0.0):
     return said
 
 
+@pytest.mark.full
 def test_ctrl_c_leaves_a_certified_machine():
     said = interrupted(1)
     print(f"returned {said['latency']:.3f} s after Ctrl-C, certificate included")
@@ -121,6 +122,7 @@ def test_ctrl_c_leaves_a_certified_machine():
     assert (said["restored"], said["predicted"], said["finite"]) == (True, [0, 1], True)
 
 
+@pytest.mark.full
 def test_a_second_ctrl_c_skips_the_certificate_which_comes_on_first_use():
     said = interrupted(2, between=0.01)
     print(f"returned {said['latency']:.3f} s after the second Ctrl-C")

@@ -1179,6 +1179,7 @@ def zipped(members):
     return buffer.getvalue()
 
 
+@pytest.mark.full
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_damage_never_gets_through(whole, data):

@@ -28,6 +28,7 @@ def found():
     return study(with_missing(quantities(160)), "pay", missing="impute", n_folds=3)
 
 
+@pytest.mark.full
 def test_readers_are_told_no_parameters_of_python(found, capsys):
     print_study(found)
     shown = " ".join(capsys.readouterr().out.split())

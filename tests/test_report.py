@@ -19,6 +19,8 @@ from mercer.selection.search import KernelChoice
 from mercer.status import Status
 from mercer.study import study
 
+pytestmark = pytest.mark.full  # each test takes about a second
+
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 

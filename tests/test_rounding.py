@@ -126,6 +126,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.full
 @every_isa
 @given(
     stored=st.sampled_from(["dense", "CSR"]),

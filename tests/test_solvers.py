@@ -403,6 +403,7 @@ def test_a_small_table_has_values_in_single_precision_where_that_is_asked_for():
         assert evaluate(problem, gram, beta).known.doubt.any()
 
 
+@pytest.mark.full
 @given(
     n=st.integers(2, 40),
     C=st.sampled_from([1e-2, 1.0, 1e4, math.inf]),

@@ -298,6 +298,7 @@ def test_edit_distances_of_many_different_tokens(isa, monkeypatch):
     assert np.array_equal(D[[0, 4], :8], distances_of_the_twin())
 
 
+@pytest.mark.full
 def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
     program = """
         import resource
@@ -316,6 +317,7 @@ def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
 words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(words)
 def test_edit_distance_is_a_distance(rows):

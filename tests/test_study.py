@@ -202,6 +202,7 @@ def test_rows_left_out_of_a_class_may_leave_too_few():
     assert "missing=impute" in caught.value.hint
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_study():
     frame = three_classes()
     first, second = study(frame, "kind", n_folds=3), study(frame, "kind", n_folds=3)
@@ -220,6 +221,7 @@ def test_margins_of_three_classes_are_positive_where_the_prediction_is_right():
     assert len(found.svm.test.curves) == 3
 
 
+@pytest.mark.full
 def test_breast_cancer():
     frame = load_breast_cancer(as_frame=True).frame
     found = study(frame, "target")

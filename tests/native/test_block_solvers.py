@@ -365,6 +365,7 @@ def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtyp
     assert block.objective() < before
 
 
+@pytest.mark.full
 @every_isa
 def test_hundreds_of_variables_next_to_a_bound_end(isa):
     """However near one looks on their way, all of them have gone beyond it."""

@@ -21,6 +21,7 @@ SIZES = {  # exact, in double, whole
 KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF(gamma=0.5)}
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 30), min_size=2, max_size=4),
