@@ -238,7 +238,7 @@ def test_a_device_is_written_to_and_not_replaced(mercer, model, tmp_path):
     assert (tmp_path / "pipe").is_fifo()
     assert (tmp_path / "link.csv").is_symlink()
     status, _, err = mercer("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "pipe")
-    assert (status, err) == (1, "error: output pipe is a device or a pipe, and a model needs a file\n")
+    assert (status, err) == (1, "error: pipe cannot be written: it is a device or a pipe, and a file is needed\n")
 
 
 def test_rows_without_a_target_are_told(mercer, tmp_path):
@@ -869,3 +869,42 @@ def test_a_model_of_numbers_and_its_table_for_libsvm(mercer, tmp_path):
     rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
     np.testing.assert_array_equal(target, table["pay"])
     np.testing.assert_allclose(load_libsvm_model("m.model").predict(rows), ours.predict(table), rtol=1e-12)
+
+
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(model, tmp_path, streams):
+    def run(command):
+        line = f"exec {sys.executable} -m mercer {command} {streams}"
+        return subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    fitted = run("fit patients.csv --target outcome --missing drop --out again.mercer")
+    assert fitted.returncode == 0
+    assert (tmp_path / "again.mercer").exists()
+    assert run(f"predict {model} patients.csv --out p.csv").returncode == 0
+    lost = run(f"predict {model} patients.csv")
+    assert lost.returncode == 1
+    assert "internal" not in lost.stderr
+
+
+def test_pipes_are_tables(model, tmp_path):
+    line = f"cat patients.csv | {sys.executable} -m mercer predict {model} /dev/stdin"
+    piped = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert piped.returncode == 0
+    assert piped.stdout.count("\n") == (tmp_path / "patients.csv").read_text().count("\n")
+
+
+def test_a_study_of_a_file_whose_name_is_not_utf_8(mercer, tmp_path):
+    name = os.fsdecode(b"\xff\xfe.csv")
+    mixed_frame(60).drop(columns=["row", "unit"]).to_csv(tmp_path / name, index=False)
+    assert mercer("study", name, "--target", "outcome", "--folds", "2", "--max-seconds", "3")[0] == 0
+    folder = tmp_path / os.fsdecode(b"\xff\xfe-study")
+    assert sorted(os.listdir(folder)) == ["model.mercer", "report.html"]
+    assert "\\xff\\xfe.csv" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_output_that_is_a_loop_of_links_is_refused_at_once(mercer, model, tmp_path):
+    (tmp_path / "a").symlink_to("a")
+    assert mercer("predict", model, "patients.csv", "--out", "a")[::2] == (
+        1,
+        "error: a cannot be written: it is a loop of symbolic links\n",
+    )

@@ -9,7 +9,9 @@ import stat
 import warnings
 import zipfile
 from dataclasses import replace
+from functools import reduce
 from hashlib import sha256
+from operator import getitem
 from pathlib import Path
 
 import numpy as np
@@ -1249,6 +1251,41 @@ def test_a_forged_manifest_is_refused_or_harmless(whole, files, case, seed):
     place, value = possible[rng.integers(len(possible))], ODD_VALUES[rng.integers(len(ODD_VALUES))]
     rewritten(path, **deep(place, value))
     use_if_it_loads(path, table)
+
+
+def test_no_number_of_an_encoding_can_be_forged(tmp_path):
+    """Each number is changed in turn: loading refuses it, verifying finds it, or no prediction depends on it."""
+    frame = mixed_frame(60).drop(columns=["row", "unit"])
+    frame.loc[3, "dose"] = np.nan
+    model = fit_model(frame, "outcome", SVC(), missing="impute")
+    path = tmp_path / "m.mercer"
+    save_model(path, model)
+    original = path.read_bytes()
+    empty = frame.assign(age=np.nan, dose=np.nan, site=None)
+    entry = json.loads(members_of(original)["manifest.json"])["encoder"]
+    numbers = [place for place in places(entry) if type(reduce(getitem, place, entry)) in (int, float)]
+    assert len(numbers) >= 8
+    for place in numbers:
+        path.write_bytes(original)
+        rewritten(path, **deep(("encoder", *place), -3))
+        try:
+            loaded = load_model(path)
+        except ModelFileError:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            same = all(np.array_equal(loaded.scores(rows), model.scores(rows)) for rows in (frame, empty))
+        assert same or not verify(loaded, frame).ok, place
+
+
+@pytest.mark.parametrize(
+    "place", [(), ("encoder",), ("encoder", "numeric", 0), ("kernel",), ("parts", 0), ("machine",)]
+)
+def test_an_unknown_entry_is_refused(saved, place):
+    path, _, _ = saved
+    rewritten(path, **deep((*place, "another"), 1.0))
+    with pytest.raises(ModelFileError, match="another"):
+        load_model(path)
 
 
 def use_if_it_loads(path, table):

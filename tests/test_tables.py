@@ -1,12 +1,16 @@
 """Reading tables, and what a table is."""
 
 import gzip
+import io
+import os
+import threading
 import traceback
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
@@ -121,7 +125,7 @@ BAD_FILES = {
     "too many cells": ("t.csv", b'a,b\n"1\n1",2\n3,4,5\n', "is ragged: line 4 has 3 cells, the header has 2"),
     "latin-1": ("t.csv", b"a,b\n1,2\n3,\xe9\n", "is not UTF-8: byte 0xe9 in line 3"),
     "latin-1 name": ("t.csv", b"a,\xe9\n1,2\n", "is not UTF-8: byte 0xe9 in line 1"),
-    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "is not a text file in UTF-8"),
+    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "it is text in UTF-16"),
     "twice": ("t.csv", b"a,b,a\n1,2,3\n", "column names must differ, but 'a' occurs more than once"),
     "no names": ("t.csv", b"1,2\n3,4\n", "holds 2 numbers where column names belong"),
     "ending": ("t.xlsx", b"a", "has an unknown ending '.xlsx'"),
@@ -130,7 +134,20 @@ BAD_FILES = {
     "not parquet": ("t.parquet", b"a,b\n1,2\n", "cannot be read as Parquet"),
     "not svmlight": ("t.txt", b"a,b\n1,2\n", "cannot be read as svmlight"),
     "feature number": ("t.svm", b"1 1:1\n-1 2:1 2000000000:1\n", "feature number 2000000000 in row 2, and 99999999 is"),
-    "endless quote": ("t.csv", b'"a,b\n' + b"1,2\n" * 40000, "cannot be read as a delimited table"),
+    "endless quote": ("t.csv", b'"a,b\n' + b"1,2\n" * 40000, "a quotation mark that is never closed, in line 1"),
+    "html": ("t.csv", b"<!DOCTYPE html>\n<html><body>a,b</body></html>\n", "it is an HTML or XML page"),
+    "json": ("t.csv", b'[{"a": 1, "b": 2}]\n', "it is JSON"),
+    "json lines": ("t.csv", b'{"a": 1}\n{"a": 2}\n', "it is JSON"),
+    "zip": ("t.csv", b"PK\x03\x04" + bytes(60), "it is a zip archive or an Excel workbook"),
+    "old excel": ("t.csv", b"\xd0\xcf\x11\xe0" + bytes(60), "it is an Excel workbook of the old format"),
+    "gzip as csv": ("t.csv", gzip.compress(b"a,b\n1,2\n"), "it is compressed by gzip"),
+    "parquet as csv": ("t.csv", b"PAR1" + bytes(60), "it is a Parquet file"),
+    "not utf-8 at the start of a line": ("t.csv", b"a,b\n\xe4,2\n", "byte 0xe4 in line 2"),
+    "not utf-8 in the first byte": ("t.csv", b"\xe4,b\n1,2\n", "byte 0xe4 in line 1"),
+    "not utf-8 after empty lines": ("t.csv", b"\n\na,b\n1,\xe4\n", "byte 0xe4 in line 4"),
+    "ragged after empty lines": ("t.csv", b"\n\na,b\n1,2,3\n", "line 4 has 3 cells"),
+    "title": ("t.csv", b"Patients of 2026\na,b\n1,2\n", "line 1 looks like a title or a comment"),
+    "comment": ("t.csv", b"# made by hand, twice, or more\na,b\n1,2\n", "line 1 looks like a title or a comment"),
     "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read: Not a gzipped file"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-5], "cannot be read: Compressed file ended"),
 }
@@ -141,7 +158,7 @@ def test_a_bad_file_is_one_clear_line(tmp_path, case):
     name, data, message = BAD_FILES[case]
     with pytest.raises(TableError) as caught:
         read_table(written(tmp_path, name, data))
-    assert message in str(caught.value)
+    assert message in f"{caught.value}; {caught.value.hint}"
     assert "\n" not in str(caught.value)
 
 
@@ -251,3 +268,42 @@ def test_selecting_and_densifying():
     assert table.without(["y"]).n_rows == 2
     with pytest.raises(TableError, match="there is no column 'z'"):
         table.without(["z"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"sep=;\na;b\n1,5;x\n2;y\n", b'"sep=;"\r\na;b\r\n1,5;x\r\n2;y\r\n', b'a;"b"\n1,5;x\n2;y\n'],
+    ids=["sep", "sep in quotes", "plain"],
+)
+def test_the_delimiter_is_the_one_that_a_spreadsheet_names(tmp_path, data):
+    table = read_table(written(tmp_path, "t.csv", data))
+    assert table.names == ("a", "b")
+    np.testing.assert_array_equal(table["a"], [1.5, 2.0])
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_comma_in_a_quoted_name_is_no_delimiter(tmp_path, mark):
+    data = mark.join(['"size, in cm"', "b", '"c, d, e"']) + "\n" + mark.join("123") + "\n"
+    assert read_table(written(tmp_path, "t.csv", data.encode())).names == ("size, in cm", "b", "c, d, e")
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "svmlight"])
+def test_a_pipe_is_read_once(tmp_path, kind):
+    if kind == "parquet":
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), buffer)
+        data = buffer.getvalue()
+    else:
+        data = b"1 1:2 2:3\n-1 2:5\n" if kind == "svmlight" else b"a,b\n1,3\n2,4\n"
+        data = gzip.compress(data) if kind == "csv.gz" else data
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
+    writer.start()
+    table = read_table(tmp_path / "pipe")
+    writer.join()
+    assert (table.n_rows, table.sparse is not None) == (2, kind == "svmlight")
+
+
+def test_svmlight_with_a_byte_order_mark_is_read(tmp_path):
+    table = read_table(written(tmp_path, "t.svm", b"\xef\xbb\xbf-1 1:2\n1 1:3\n"))
+    np.testing.assert_array_equal(table["label"], [-1.0, 1.0])

@@ -7,6 +7,7 @@ Nothing here looks at the target, and everything is learnt from the rows given t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
@@ -22,6 +23,8 @@ Missing = Literal["error", "impute"]
 
 MAX_LEVELS = 50
 """Most levels of a text column that get an indicator of their own; rarer ones are encoded as no level at all."""
+
+_SAME = 1e-9  # relative difference up to which means and scales count as the same: sums are rounded
 
 ALIKE = 0.8
 """Likeness from which a column of another name is offered for one that is not there."""
@@ -244,6 +247,29 @@ class TableEncoder:
             )
         return sentences
 
+    def disagreements(self, rows: Table) -> list[str]:
+        """Return what the rules say that these training rows do not teach, a sentence for each column.
+
+        The columns of arrays are handed on as they are, and their rules say nothing of the rows.
+        """
+        if self.rules_ == tuple(NumericRule(rule.name, 0.0, 0.0, 1.0, 0) for rule in self.rules_):
+            scale = 1.0 if self.sparse_ is None else self.sparse_.scale
+            if scale == 1.0:
+                return []
+        sentences = [
+            f"the encoding of column {rule.name!r} is {rule} in the file and {learnt} from the training rows"
+            for rule in self.rules_
+            if not _agree(rule, learnt := self._learn(rows, rule.name))
+        ]
+        if self.sparse_ is not None:
+            block = _learn_sparse(rows, self.sparse_.n_columns)
+            if not math.isclose(block.scale, self.sparse_.scale, rel_tol=_SAME):
+                sentences.append(
+                    f"the scale of the sparse block is {self.sparse_.scale:.9g} in the file and {block.scale:.9g} from "
+                    "the training rows"
+                )
+        return sentences
+
     @property
     def feature_names_(self) -> tuple[str, ...]:
         """Names of the matrix's columns."""
@@ -340,6 +366,19 @@ class TableEncoder:
                 hint=f"it does have {listing(near)}" if near else None,
             )
         return table.select(needed)
+
+
+def _agree(rule: NumericRule | CategoricalRule, learnt: NumericRule | CategoricalRule | None) -> bool:
+    """Whether two rules of a column are the same, but for rounding of sums."""
+    if not isinstance(rule, NumericRule) or not isinstance(learnt, NumericRule):
+        return rule == learnt
+    unit = max(learnt.scale, abs(learnt.mean))
+    return (
+        rule.n_missing == learnt.n_missing
+        and rule.fill == learnt.fill
+        and abs(rule.mean - learnt.mean) <= _SAME * unit
+        and abs(rule.scale - learnt.scale) <= _SAME * unit
+    )
 
 
 def _numbers(table: Table, name: str) -> np.ndarray:

@@ -65,13 +65,14 @@ class Verification:
 def verify(model: Model, table: Any) -> Verification:
     """Recompute what a model claims from its training rows: primal, dual, gap, violation, where it minimises something.
 
-    Nothing is taken from the training but coefficients and, where they do not tell a dual point, multipliers: kernel
-    values come from plain NumPy in float64, their sums are in longdouble, and labels, penalties and features come
-    from the table. Every number that the file claims of a machine is held against the recomputed one, with no more
-    room than recomputed rounding leaves; only what is worse than claimed is a finding. What was asked for (`tol`,
-    `tol_gap`) cannot be recomputed: a status is held against the tolerances that the file names, which have to be
-    looked at. Of machines that minimise nothing, what they remember is compared with the rows. Probabilities of
-    decision values are fitted again, on those of machines trained without each row.
+    The rules of the encoding are learnt again from the training rows, so that every number that changes a prediction is
+    checked. Nothing is taken from the training but coefficients and, where they do not determine a dual point,
+    multipliers: kernel values come from plain NumPy in float64 and are summed in longdouble; labels, penalties and
+    features come from the table. Every number that the file claims of a machine is compared with the recomputed one, within the rounding of the
+    recomputation; only what is worse than claimed is a finding. What was asked for (`tol`, `tol_gap`) cannot be
+    recomputed: a status is compared with the tolerances that the file names, which have to be looked at. Of machines
+    that minimise nothing, what they remember is compared with the rows. Probabilities of decision values are fitted
+    again, on those of machines trained without each row.
 
     Takes n times the number of support vectors in kernel values; with probabilities, what the leave-one-out pass of the
     fit took besides.
@@ -88,7 +89,7 @@ def verify(model: Model, table: Any) -> Verification:
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
     problems = grouped(model.recipe, model.outcome.tasks(truth))
-    findings, found = _check_support(model, data), []
+    findings, found = model.encoder.disagreements(part) + _check_support(model, data), []
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
         views = gram.restrict(rows), engine.restrict(rows)
         try:

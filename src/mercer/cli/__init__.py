@@ -17,9 +17,25 @@ from mercer.cli.imports import INTERRUPTED, ended_by_ctrl_c
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    _open_closed_streams()
     status = run(sys.argv[1:] if arguments is None else list(arguments))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; Python shall not complain on its way out
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in the place of standard streams that are closed, as those of daemons are.
+
+    Otherwise the next file that is opened would get the number of a standard stream, and Python's own are None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def run(arguments: list[str]) -> int:

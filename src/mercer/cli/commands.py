@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import shlex
 import sys
 import tempfile
@@ -11,14 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
 from mercer import __version__
 from mercer.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.cli.talk import Failure, printable, say
-from mercer.io.whole import written_whole
+from mercer.io.whole import check_writable, written_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,9 +203,7 @@ def fit_command(
     read = read_table(table)
     name = _target(read, target)
     path = Path(out)
-    _check_output(path, inputs=(table,))
-    if path.exists() and not path.is_file():
-        raise OSError(f"output {path} is a device or a pipe, and a model needs a file")
+    _check_output(path, inputs=(table,), mode="wb")
     truth = read_target(read, name, task)
     _check_options(parameters["kernel"], truth.task)
     if probability and multi_class == "joint":
@@ -387,6 +386,8 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     outcome = loaded.outcome
     labels = class_labels(outcome) if isinstance(outcome, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
+        if loaded.has_probabilities:
+            say("note", "the probabilities of this model are not written: LIBSVM fits its own")
         save_libsvm_model(loaded, out)
     else:
         read = _read_for(loaded, source)
@@ -463,15 +464,14 @@ def _stem(name: str) -> str:
     return Path(name.removesuffix(".gz")).stem
 
 
-def _check_output(path: Path, inputs: tuple[str, ...]) -> None:
+def _check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] = "w") -> None:
     """An error before the work if the file cannot be written, or would take the place of one that is read."""
-    if path.is_dir():
-        raise OSError(f"output {path} is a folder; name a file in it")
-    if path.exists() and not path.is_file():
-        return
-    if path.exists() and any(path.samefile(name) for name in inputs):
-        raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
-    _check_writable(path.parent)
+    if check_writable(path, mode) is None:
+        _check_writable(path.parent)
+    elif path.is_file():
+        if any(path.samefile(name) for name in inputs):
+            raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
+        _check_writable(path.resolve().parent)
 
 
 def _check_writable(folder: Path) -> None:
@@ -526,11 +526,9 @@ def _read_for(model: Model, path: str) -> Table:
 def _output(path: str | None) -> Iterator[IO[str]]:
     """Stdout, or a file that appears under its name once it is complete."""
     if path is None:
+        if getattr(sys.stdout, "name", "") == os.devnull:
+            raise Failure("stdout is closed, so predictions have no place to go", "name a file with --out")
         yield sys.stdout
-        return
-    if Path(path).exists() and not Path(path).is_file():  # a device or a pipe, which is written to and not replaced
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            yield file
         return
     with written_whole(path, "w") as file:
         yield file

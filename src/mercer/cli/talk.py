@@ -18,8 +18,9 @@ _OPTIONS = {
 }
 """Parameters of Python, as they occur in messages, and the options that they are on the command line."""
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What a terminal obeys: control characters but tabs and line feeds, and those that turn the direction of writing."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters (but tabs and line feeds), those that change the direction of writing, and surrogates: bytes of a
+file name that are not UTF-8."""
 
 _SETTING = re.compile(rf"(?<![\w'-])({'|'.join(_OPTIONS)})=(\w+)")
 _PARAMETER = re.compile(r"(?<![\w'-])(max_seconds|n_folds|test_size)(?![\w'])")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from mercer.io.whole import written_whole
 
 MAX_NUMBER = 2**31 - 1
 """The largest number of a feature: LIBSVM and scikit-learn read them as C's int."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Bytes that some editors and spreadsheets put before a text in UTF-8."""
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -173,8 +177,12 @@ def save_libsvm_data(X: Any, y: Any, path: str | Path, *, zero_based: bool = Fal
                 file.write(" ".join([target, *serial, *entries]) + "\n")
 
 
-def read_lines(path: str | Path, *, zero_based: bool) -> tuple[sparse.csr_array, npt.NDArray[np.float64]]:
+def read_lines(
+    path: str | Path, *, zero_based: bool, raw: bytes | None = None
+) -> tuple[sparse.csr_array, npt.NDArray[np.float64]]:
     """Read a matrix whose columns are features counted from 0 or from 1, as said, and the targets.
+
+    Content that has been read from a pipe is passed as `raw`.
 
     Raises
     ------
@@ -183,7 +191,7 @@ def read_lines(path: str | Path, *, zero_based: bool) -> tuple[sparse.csr_array,
     OSError
         If the file cannot be read.
     """
-    with _opened(path) as file:
+    with _opened(path) if raw is None else io.BytesIO(raw) as file:
         lines = _Lines(file)
         try:
             matrix, target = load_svmlight_file(lines, zero_based=zero_based)
@@ -208,6 +216,8 @@ class _Lines:
 
     def __iter__(self) -> Iterator[bytes]:
         for number, line in enumerate(self.file, 1):
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
             self.number, self.line = number, line
             if b"_" in line.partition(b"#")[0]:  # Python reads 1_000 as a number, LIBSVM does not
                 raise ValueError("there is an underscore")

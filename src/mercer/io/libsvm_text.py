@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from mercer.data import CSR, Dense, Vectors
-from mercer.io.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
+from mercer.io.libsvm_data import BYTE_ORDER_MARK, MAX_NUMBER, LibsvmFileError, digits, shown
 from mercer.kernels import Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
 from mercer.kernels.distances import RBF
 from mercer.table import MAX_FEATURES
@@ -165,6 +165,12 @@ class _Text:
         if line is None:
             return None
         self.number += 1
+        if self.number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            if line.startswith(b"solver_type"):
+                self.refuse(
+                    "this is a model file of LIBLINEAR, which has no support vectors; LIBSVM's begin with svm_type"
+                )
         if b"_" in line and line.split(None, 1)[0].decode("ascii", "replace") not in _WORDS | {"SV"}:
             self.refuse("there is an underscore")  # Python reads 1_000 as a number, LIBSVM does not
         return line.split()

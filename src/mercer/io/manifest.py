@@ -38,6 +38,9 @@ MAX_COEFFICIENTS = 1 << 31
 
 _TEXT, _INTEGER = "text", "integer"
 
+_OF_VERSION_1 = {"classes", "target", "scheme", "C"}
+"""Entries of version 1 that later versions have in other places."""
+
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     """Return the arrays of a model file, by name."""
@@ -117,7 +120,8 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
 def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest as this version writes it: C-SVC with hinge loss and bias was all that there was."""
     classes = manifest["classes"]
-    return manifest | {
+    kept = {name: value for name, value in manifest.items() if name not in _OF_VERSION_1}
+    return kept | {
         "outcome": {
             "kind": Classes.kind,
             "column": manifest["target"],
@@ -131,6 +135,12 @@ def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     """Return the model that these describe."""
+    model = _model_of(manifest, arrays)
+    _refuse_unknown(manifest, manifest_of(model), "its manifest")
+    return model
+
+
+def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     outcome, recipe = _outcome(manifest["outcome"]), from_recipe(manifest["machine"])
     if recipe.answers != outcome.kind:
         refuse(f"its machine is {recipe.machine!r}, which does not answer with {outcome.kind}")
@@ -161,6 +171,19 @@ def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         calibration=None if manifest["calibration"] is None else _calibration(manifest["calibration"], outcome, recipe),
         seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
     )
+
+
+def _refuse_unknown(given: Any, known: Any, place: str) -> None:
+    """Refuse entries that no model file has: an entry that is not read is not checked either."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        unknown = sorted(given.keys() - known.keys())
+        if unknown:
+            refuse(f"{place} has an unknown entry {unknown[0]!r}")
+        for name, value in given.items():
+            _refuse_unknown(value, known[name], f"{name!r} of {place}")
+    elif isinstance(given, list) and isinstance(known, list):
+        for one, other in zip(given, known, strict=False):
+            _refuse_unknown(one, other, place)
 
 
 def _outcome(entry: dict[str, Any]) -> Outcome:

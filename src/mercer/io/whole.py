@@ -1,43 +1,164 @@
-"""Writing a file whole or not at all."""
+"""Atomic writes: a file appears under its name once it is complete, or nothing has changed."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
+
+try:
+    import fcntl
+except ImportError:  # Windows, where no temporary file counts as stale
+    fcntl = None  # type: ignore[assignment]
+
+_UMASK_MODE = 0o666  # permissions of a new file, before the umask
 
 
 @contextmanager
 def written_whole(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
-    """A file that appears under its name once it is complete; where that fails, nothing has changed.
+    """Write a file completely or not at all.
+
+    The data go to a temporary file in the same folder, which is flushed to the disk and then renamed. If the process is
+    killed, the file under this name is the old one or the new one. The temporary file has no name where the system
+    allows that; elsewhere the next write of the same file removes what a killed process left.
 
     Parameters
     ----------
     path : str or Path
-        An existing file is replaced; a link stays one, and what it leads to is replaced. Its permissions are those of
-        any new file.
+        An existing regular file is replaced and keeps its permissions; a symbolic link stays, and its target is
+        replaced. Text is written straight into a device or pipe; nothing but a regular file is ever replaced.
     mode : {"w", "wb"}
         Text (UTF-8, line ends as they are written) or bytes.
 
     Raises
     ------
     OSError
-        If the file cannot be written.
+        If the file cannot be written, or is a folder, a socket, a loop of symbolic links or, with ``"wb"``, a device or
+        a pipe.
     """
-    target = Path(path).resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except OSError as error:
-        reason = f"{Path(path).name} cannot be written into the folder: {error.strerror}"
-        raise OSError(error.errno, reason, str(Path(path).parent)) from None
+    existing = check_writable(path, mode)
+    if existing is not None and not stat.S_ISREG(existing.st_mode):
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(path))
+    _remove_stale(target)
+    handle, temporary = _temporary(target, Path(path))
     try:
         with os.fdopen(handle, "wb") if mode == "wb" else os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            if existing is not None:
+                with suppress(OSError):  # on file systems without permissions
+                    os.fchmod(handle, stat.S_IMODE(existing.st_mode))
             yield file
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
+            file.flush()
+            os.fsync(handle)
+            if temporary is None:
+                temporary = _name(target)
+                _give_name(handle, temporary)
+            os.replace(temporary, target)
+            temporary = None
+        _sync_folder(target.parent)
+    finally:
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_result | None:
+    """Return the status of what exists under this name, None if nothing does; refuse what cannot be written.
+
+    Raises
+    ------
+    OSError
+        As :func:`written_whole` raises.
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(f"{path} cannot be written: it is a loop of symbolic links") from None
         raise
+    kind = found.st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(f"{path} cannot be written: it is a folder; name a file in it")
+    if stat.S_ISSOCK(kind):
+        raise OSError(f"{path} cannot be written: it is a socket; name a file")
+    if not stat.S_ISREG(kind) and mode == "wb":
+        raise OSError(f"{path} cannot be written: it is a device or a pipe, and a file is needed")
+    return found
+
+
+def _temporary(target: Path, path: Path) -> tuple[int, Path | None]:
+    """A new file in the target's folder, locked while it is open, and its name; None if it has no name yet."""
+    handle, name = -1, None
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        with suppress(OSError):  # a file system without unnamed files; a folder that cannot be written fails below
+            handle = os.open(target.parent, os.O_TMPFILE | os.O_WRONLY, _UMASK_MODE)
+    if handle < 0:
+        name = _name(target)
+        try:
+            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _UMASK_MODE)
+        except OSError as error:
+            reason = f"{path.name} cannot be written into the folder: {error.strerror}"
+            raise OSError(error.errno, reason, str(path.parent)) from None
+    if fcntl is not None:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle, name
+
+
+def _give_name(handle: int, name: Path) -> None:
+    """Give an unnamed file a name."""
+    folder = os.open(name.parent, os.O_RDONLY)
+    try:  # Python follows the link in /proc only if a folder is given
+        os.link(f"/proc/self/fd/{handle}", name.name, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
+
+
+def _prefix(target: Path) -> str:
+    """The beginning of the names of a target's temporary files: short, whatever the length of the target's name."""
+    return f".mercer-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+
+
+def _name(target: Path) -> Path:
+    return target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.part")
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove temporary files of this target whose writer was killed: nothing locks them any more."""
+    prefix = _prefix(target)
+    if fcntl is None:
+        return
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            if name.startswith(prefix) and name.endswith(".part"):
+                _remove_if_unlocked(target.with_name(name))
+
+
+def _remove_if_unlocked(path: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush the renamed entry to the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

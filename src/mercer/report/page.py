@@ -64,8 +64,8 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
     }
     return environment.get_template(voice.template).render(
         study=study,
-        source=source,
-        command=command,
+        source=_utf8(source),
+        command=_utf8(command),
         prose=prose,
         voice=voice,
         numbers=of_numbers,
@@ -80,6 +80,11 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         max_curves=MAX_CURVES,
         max_points=MAX_POINTS,
     )
+
+
+def _utf8(name: str) -> str:
+    """A file name as text in UTF-8: bytes that are not are spelt out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def write_report(path: str | Path, study: Study, *, source: str = "", command: str = "") -> None:
