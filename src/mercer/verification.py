@@ -68,11 +68,11 @@ def verify(model: Model, table: Any) -> Verification:
     The rules of the encoding are learnt again from the training rows, so that every number that changes a prediction is
     checked. Nothing is taken from the training but coefficients and, where they do not determine a dual point,
     multipliers: kernel values come from plain NumPy in float64 and are summed in longdouble; labels, penalties and
-    features come from the table. Every number that the file claims of a machine is compared with the recomputed one, within the rounding of the
-    recomputation; only what is worse than claimed is a finding. What was asked for (`tol`, `tol_gap`) cannot be
-    recomputed: a status is compared with the tolerances that the file names, which have to be looked at. Of machines
-    that minimise nothing, what they remember is compared with the rows. Probabilities of decision values are fitted
-    again, on those of machines trained without each row.
+    features come from the table. Every number that the file claims of a machine is compared with the recomputed one,
+    within the rounding of the recomputation; only what is worse than claimed is a finding. What was asked for (`tol`,
+    `tol_gap`) cannot be recomputed: a status is compared with the tolerances that the file names, which have to be
+    looked at. Of machines that minimise nothing, what they remember is compared with the rows. Probabilities of
+    decision values are fitted again, on those of machines trained without each row.
 
     Takes n times the number of support vectors in kernel values; with probabilities, what the leave-one-out pass of the
     fit took besides.
