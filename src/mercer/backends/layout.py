@@ -7,7 +7,8 @@ from itertools import accumulate
 from typing import final
 
 from mercer.backends.base import FloatArray
-from mercer.data import Data, Dense, Vectors
+from mercer.data import Data, Dense, Vectors, as_data
+from mercer.data.pairings import row_sums
 from mercer.kernels.base import refuse_negative
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side
@@ -126,7 +127,7 @@ class Layout:
 
     def sum_reach(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of what a step of the program looks at."""
-        return float(abs(self._part(self._rows, step).stored).sum(axis=1).max(initial=0.0))
+        return float(row_sums(as_data(abs(self._part(self._rows, step).stored))).max(initial=0.0))
 
     def _part(self, rows: Vectors, step: tuple[Op, View | float]) -> Vectors:
         argument = self.arguments[self.program.index(step)]

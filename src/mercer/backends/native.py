@@ -22,6 +22,7 @@ MAX_STACK, MAX_PROGRAM = 8, 256
 
 _LEFT_BYTES = 192 << 10  # packed rows of each thread (native/include/mercer/run_dense.hpp)
 _LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
+_COLUMN_BYTES, _HEAD_BYTES = 16, 4  # for each column of a CSR table: in the table, and in each thread
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
 _SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
 
@@ -72,15 +73,19 @@ class NativeBackend(Backend):
         self.values_per_call = self._calls.values_per_call
         self.roundoff = roundoff_of(program, self._layout, rows) + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
-        packed = 8 * (rows.p + 2) * (rows.n + 32)
-        lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes
+        # Passes over columns read them by their numbers in the whole table.
+        is_wide = isinstance(rows, CSR) and rows.is_wide and not self._layout.columns
+        self._columns = self._occurring(data) if is_wide else None
+        width = rows.p if self._columns is None else self._columns.size
+        packed = 8 * (width + 2) * (rows.n + 32)
+        lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes + _COLUMN_BYTES * width
         self.form_bytes = integers.nbytes if integers else rows.nbytes if rows is not data else 0
         self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + self.form_bytes
-        self.thread_bytes = min(_LEFT_BYTES, packed)
-        self._tables: dict[tuple[int, bool], tuple[Data, Table]] = {}
+        self.thread_bytes = min(_LEFT_BYTES, packed) + (0 if isinstance(rows, Dense) else _HEAD_BYTES * width)
+        self._tables: dict[tuple[int, int, bool], tuple[Data, Table]] = {}
         self._norms: dict[tuple[int, bool], tuple[Data, NormClasses]] = {}
         self._roundings: dict[tuple[int, int], tuple[Data, Data, Rounding]] = {}
-        self._table(data)
+        self._tables_of(data, single=False)
 
     def block(
         self,
@@ -94,7 +99,7 @@ class NativeBackend(Backend):
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
         single = out.dtype == np.float32 and not rounded
-        one, two = self._table(left, single=single), self._table(right, single=single)
+        one, two = self._tables_of(left, right, single=single)
         self._calls.block(one, left_rows, two, right_rows, out, rounded=rounded)
 
     def matvec(
@@ -109,7 +114,7 @@ class NativeBackend(Backend):
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
         n = left.n if left_rows is None else left_rows.size
-        one, two = self._table(left, single=single), self._table(right, single=single)
+        one, two = self._tables_of(left, right, single=single)
         return self._calls.matvec(one, left_rows, two, right_rows, vectors, n, single=single)
 
     def matvec_part(
@@ -123,11 +128,13 @@ class NativeBackend(Backend):
         single: bool = False,
     ) -> FloatArray:
         """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
-        return self._calls.matvec_part(self._table(data, single=single), rows, vectors, part, parts, single=single)
+        return self._calls.matvec_part(
+            self._tables_of(data, single=single)[0], rows, vectors, part, parts, single=single
+        )
 
     def tiles(self, data: Data) -> Tiles:
         """Return what native code needs; see :class:`Backend`."""
-        return self._calls.tiles(self._table(data, single=True))
+        return self._calls.tiles(self._tables_of(data, single=True)[0])
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
@@ -189,9 +196,25 @@ class NativeBackend(Backend):
         self._norms[id(data), are_integers] = (data, classes)
         return classes
 
-    def _table(self, data: Data, *, single: bool = False) -> Table:
+    def _tables_of(self, *sides: Data, single: bool) -> list[Table]:
+        """Return the tables of both sides, whose columns have the same numbers."""
+        columns = self._columns
+        if columns is not None:
+            fresh = [self._occurring(data) for data in sides if (id(data), columns.size, False) not in self._tables]
+            if fresh:
+                columns = self._columns = np.unique(np.concatenate([columns, *fresh]))
+        return [self._table(data, columns, single=single) for data in sides]
+
+    def _occurring(self, data: Data) -> IndexArray:
+        rows = self._layout.rows(data)
+        assert isinstance(rows, CSR)
+        return rows.columns
+
+    def _table(self, data: Data, columns: IndexArray | None, *, single: bool) -> Table:
+        """Return the rows as native code takes them; of sparse rows with `columns`, these columns alone."""
         are_integers = single and self._integers is not None
-        held = self._tables.get((id(data), are_integers))
+        key = id(data), 0 if columns is None else columns.size, are_integers
+        held = self._tables.get(key)
         if held is not None:
             return held[1]
         rows = self._layout.rows(data)
@@ -199,9 +222,10 @@ class NativeBackend(Backend):
             table = self._integers.table(rows) if are_integers and self._integers else Table(rows.array)
         else:
             assert isinstance(rows, CSR)
-            m = rows.matrix
-            table = Table(m.data, m.indices, m.indptr, rows.p)
-        self._tables[id(data), are_integers] = (data, table)
+            narrow = rows if columns is None else rows.narrowed(columns)
+            m = narrow.matrix
+            table = Table(m.data, m.indices, m.indptr, narrow.p)
+        self._tables[key] = (data, table)
         return table
 
 

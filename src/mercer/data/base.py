@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from mercer.data.checks import MAX_SHOWN, Array, FloatArray, Rows, not_finite_message
 
+IndexArray = npt.NDArray[np.int64]
+
 _BLOCK_ENTRIES = 1 << 18  # entries of a temporary: 2 MiB in float64
 
 
@@ -80,6 +82,10 @@ class Vectors(Data):
     def rows(self, idx: Rows) -> Vectors:
         """Return the chosen rows as data of the same class: a copied block, or a view where `idx` is a slice."""
 
+    @abstractmethod
+    def with_columns(self, chosen: IndexArray) -> Vectors:
+        """Return the rows with these columns alone, in ascending order, a copy."""
+
     @property
     @abstractmethod
     def stored(self) -> Any:
@@ -103,8 +109,8 @@ class Vectors(Data):
         """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows."""
 
     @abstractmethod
-    def column_scales(self) -> FloatArray:
-        """Return the largest absolute value in each column, (p,)."""
+    def column_scales(self) -> tuple[IndexArray, FloatArray]:
+        """Return the columns that have entries, and the largest absolute value in each of them."""
 
     @abstractmethod
     def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from mercer.data.base import Vectors
 from mercer.data.checks import FloatArray
-from mercer.data.vectors import Dense, same_features
+from mercer.data.vectors import CSR, Dense, same_features, without_empty_columns
 
 
 class Pairing(NamedTuple):
@@ -57,6 +57,8 @@ def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
         for k in range(a.p):
             out += pairing.term(x[:, k, None], z[:, k])
         return out
+    if isinstance(a, CSR) and isinstance(b, CSR):
+        a, b = without_empty_columns(a, b)
     sides = [_by_column(rows) for rows in (a, b)]
     if pairing.shared is not None:
         for column in np.flatnonzero(np.logical_and(*(np.diff(side.indptr) for side in sides))).tolist():
@@ -74,7 +76,12 @@ def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
 
 def row_sums(rows: Vectors) -> FloatArray:
     """Return the sum of the entries of each row, (n,) in float64."""
-    return np.asarray(rows.stored.sum(axis=1, dtype=np.float64)).reshape(rows.n)
+    if not isinstance(rows, CSR):
+        return np.asarray(rows.stored.sum(axis=1, dtype=np.float64))
+    entries = rows.matrix  # whose own sum takes memory for a number a column
+    row = np.repeat(np.arange(rows.n), np.diff(entries.indptr))
+    sums: FloatArray = np.bincount(row, entries.data.astype(np.float64, copy=False), minlength=rows.n)
+    return sums
 
 
 def least_entry(rows: Vectors) -> float:

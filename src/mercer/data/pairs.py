@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.data.base import Vectors, parts
 from mercer.data.checks import FloatArray
-from mercer.data.vectors import as_data
+from mercer.data.vectors import CSR, as_data
 
 MAX_PAIRS = 1 << 16
 """Most pairs that are looked at: the share of pairs below a quantile is then right to 0.2 % (one standard error)."""
@@ -76,6 +76,8 @@ def distinct_pairs(X: Vectors, weights: npt.ArrayLike | None = None) -> Pairs:
     with fixed random numbers. At most 65,536 p multiplications, by blocks; some 60 n bytes.
     """
     w = X.row_weights(weights)
+    if isinstance(X, CSR) and X.is_wide:
+        X = X.narrowed(X.columns)
     rows, mass = _merged(_keys(X), w)
     mass /= mass.max()
     complete = mass.size * (mass.size - 1) // 2 <= MAX_PAIRS

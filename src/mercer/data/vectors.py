@@ -15,7 +15,11 @@ from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
 from mercer.lazy import lazy_property
 
+IndexArray = npt.NDArray[np.int64]
+
 _CANCELLATION = 2.0**-10  # below this share of |x|^2 + |z|^2, the expansion has lost ten bits of |x - z|^2
+_WIDE_COLUMNS = 1 << 20  # columns; narrower tables are never renumbered: a number a column takes 8 MiB at most
+_WIDE_SHARE = 4  # columns per stored entry from which most columns are empty, so that renumbering saves memory
 
 
 class Dense(Vectors):
@@ -41,6 +45,10 @@ class Dense(Vectors):
     def rows(self, idx: Rows) -> Dense:
         """Return the chosen rows: a copied block, or a view where `idx` is a slice."""
         return Dense(self.array[row_index(idx)])
+
+    def with_columns(self, chosen: IndexArray) -> Dense:
+        """Return the rows with these columns alone, in ascending order, a copy."""
+        return Dense(self.array[:, chosen])
 
     def like(self, other: Data) -> Vectors:
         """Return these rows stored in the way that `other` is (dense or CSR)."""
@@ -83,12 +91,12 @@ class Dense(Vectors):
             return np.ascontiguousarray(other.sq_distances(self).T)
         return cdist(self.float64(), other.float64(), "sqeuclidean")
 
-    def column_scales(self) -> FloatArray:
-        """Return the largest absolute value in each column, (p,)."""
+    def column_scales(self) -> tuple[IndexArray, FloatArray]:
+        """Return the columns that have entries, and the largest absolute value in each of them."""
         scales = np.zeros(self.p)
         for part in parts(self.n, self.p):
             np.maximum(scales, np.abs(self.array[part]).max(axis=0), out=scales)
-        return scales
+        return np.arange(self.p), scales
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
@@ -163,6 +171,13 @@ class CSR(Vectors):
         block.copied_bytes = 0  # of what a caller gave
         return block
 
+    def with_columns(self, chosen: IndexArray) -> CSR:
+        """Return the rows with these columns alone, in ascending order, a copy."""
+        if not self.is_wide:
+            return CSR(self.matrix[:, chosen])
+        columns = np.union1d(self.columns, chosen)
+        return CSR(self.narrowed(columns).matrix[:, np.searchsorted(columns, chosen)])
+
     def like(self, other: Data) -> Vectors:
         """Return these rows stored in the way that `other` is (dense or CSR)."""
         if isinstance(other, Dense):
@@ -186,8 +201,10 @@ class CSR(Vectors):
     def inner(self, other: Vectors) -> FloatArray:
         """Return the inner products of these rows with those of `other`, (n, other.n)."""
         same_features(self, other)
-        product = self.float64() @ other.float64().T
-        return product.toarray() if isinstance(other, CSR) else np.asarray(product)
+        if not isinstance(other, CSR):
+            return np.asarray(self.float64() @ other.float64().T)
+        one, two = without_empty_columns(self, other)
+        return (one.float64() @ two.float64().T).toarray()
 
     def sq_distances(self, other: Vectors) -> FloatArray:
         """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows.
@@ -208,11 +225,34 @@ class CSR(Vectors):
             raise ValueError("sparse rows have no centre but 0")
         return sparse_sq_norms(self.matrix.data, self.matrix.indptr)
 
-    def column_scales(self) -> FloatArray:
-        """Return the largest absolute value in each column, (p,)."""
-        scales = np.zeros(self.p)
-        np.maximum.at(scales, self.matrix.indices, np.abs(self.matrix.data))
-        return scales
+    def column_scales(self) -> tuple[IndexArray, FloatArray]:
+        """Return the columns that have entries, and the largest absolute value in each of them."""
+        columns = self.columns
+        scales = np.zeros(columns.size)
+        np.maximum.at(scales, np.searchsorted(columns, self.matrix.indices), np.abs(self.matrix.data))
+        return columns, scales
+
+    @property
+    def columns(self) -> IndexArray:
+        """The columns that have stored entries, ascending."""
+        return np.unique(self.matrix.indices).astype(np.int64)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether so many columns are empty that memory for a number of each would be out of proportion."""
+        return self.p > max(_WIDE_COLUMNS, _WIDE_SHARE * self.matrix.nnz)
+
+    def narrowed(self, columns: IndexArray) -> CSR:
+        """Return the rows with these columns alone, which are ascending and include all that have entries.
+
+        The entries are shared, not copied.
+        """
+        numbers = np.searchsorted(columns, self.matrix.indices).astype(np.int32)
+        block = CSR.__new__(CSR)  # of rows that have been checked
+        shape = (self.n, max(1, columns.size))
+        block._hold(sp.csr_array((self.matrix.data, numbers, self.matrix.indptr), shape=shape))
+        block.copied_bytes = numbers.nbytes
+        return block
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
@@ -298,6 +338,14 @@ def _rows_below(data: Vectors, other: Data) -> Vectors:
     assert isinstance(below, Vectors)  # others have refused
     same_features(data, below)
     return below
+
+
+def without_empty_columns(a: CSR, b: CSR) -> tuple[CSR, CSR]:
+    """Return both tables without the columns that are empty in both, if they are wide; else as they are."""
+    if not (a.is_wide and b.is_wide):
+        return a, b
+    columns = np.union1d(a.columns, b.columns)
+    return a.narrowed(columns), b.narrowed(columns)
 
 
 def same_features(a: Vectors, b: Vectors) -> None:

@@ -186,13 +186,13 @@ def _text_message(X: Any) -> str:
 
 def scaling_hint(data: Data, names: npt.NDArray[Any] | None) -> str:
     """Return a sentence that names the largest column where scaling is likely to be the trouble, else ''."""
-    scales = data.column_scales() if isinstance(data, Vectors) else np.zeros(0)
+    columns, scales = data.column_scales() if isinstance(data, Vectors) else (np.zeros(0, dtype=np.int64), np.zeros(0))
     nonzero = scales[scales > 0.0]
     if nonzero.size == 0 or scales.max() < min(_LARGE, _UNBALANCED * float(np.median(nonzero))):
         return ""
-    largest = int(scales.argmax())
+    largest = int(columns[scales.argmax()])
     name = repr(str(names[largest])) if names is not None else str(largest)
     return (
-        f"Column {name} reaches {scales[largest]:.3g}, the median column {np.median(nonzero):.3g}: scale the columns, "
+        f"Column {name} reaches {scales.max():.3g}, the median column {np.median(nonzero):.3g}: scale the columns, "
         "for instance with make_pipeline(StandardScaler(), SVC(...))."
     )

@@ -48,7 +48,7 @@ class Columns(View):
 
     def of(self, rows: Vectors) -> Vectors:
         """Return these columns, a copy."""
-        return as_data(rows.stored[:, list(self.chosen)])
+        return rows.with_columns(np.array(self.chosen, dtype=np.int64))
 
 
 @dataclass(frozen=True)
