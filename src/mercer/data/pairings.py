@@ -80,8 +80,8 @@ def row_sums(rows: Vectors) -> FloatArray:
         return np.asarray(rows.stored.sum(axis=1, dtype=np.float64))
     entries = rows.matrix  # whose own sum takes memory for a number a column
     row = np.repeat(np.arange(rows.n), np.diff(entries.indptr))
-    sums: FloatArray = np.bincount(row, entries.data.astype(np.float64, copy=False), minlength=rows.n)
-    return sums
+    sums = np.bincount(row, entries.data.astype(np.float64, copy=False), minlength=rows.n)
+    return sums.astype(np.float64, copy=False)  # without rows, bincount counts
 
 
 def least_entry(rows: Vectors) -> float:
