@@ -15,9 +15,12 @@ from mercer.kernels import RBF
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.sizes import working_sets
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="the system does not tell the peak of a process"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not Path("/proc/self/clear_refs").exists(), reason="the system does not tell the peak of a process"
+    ),
+]
 
 MEGABYTE = 10**6
 
@@ -97,7 +100,7 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     assert told <= 1.5 * peak + 8 * MEGABYTE
 
 
-@pytest.mark.parametrize("limit", [40, 60])
+@pytest.mark.parametrize("limit", [40, pytest.param(60, marks=pytest.mark.slow)])
 def test_probabilities_keep_to_the_limit(limit):
     settings = {"C": 1.0, "probability": True, "memory_limit": limit * MEGABYTE}
     assert peak_of("SVC", 6000, 10, 0.3, **settings)[0] <= limit * MEGABYTE
