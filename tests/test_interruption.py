@@ -27,6 +27,8 @@ from mercer import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelPerceptron,
+    KernelRidge,
+    LeastSquaresSVC,
     Linear,
     LogisticRegression,
     NuSVC,
@@ -40,12 +42,15 @@ from mercer import (
 )
 from mercer.certificate import worst_status
 from mercer.data import as_data
+from mercer.factorisation import abandonable
 from mercer.gram import Gram, Keep
 from mercer.kernels import Callable
+from mercer.machines import ridge
 from mercer.model import as_model
 from mercer.multiclass import make_tasks, train
 from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
 from mercer.solvers import BatchSMO, Interruption, Limits, driver, solve
+from mercer.status import StoppedError
 from mercer.table import as_table
 from mercer.verification import verify
 
@@ -640,3 +645,114 @@ def test_a_time_limit_is_that_of_all_machines(name):
     assert time.perf_counter() - began < 5 * 0.2  # six machines, of which the first takes it all
     later = machine.n_iter_[1:] if name == "accelerated" else machine.n_mistakes_[1:]
     assert not later.any()
+
+
+def slow_system(n=2500):
+    """Rows whose linear system takes a second or more."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    return X, (X[:, 0] > 0.0).astype(int)
+
+
+# A Cholesky factorisation, an eigendecomposition of many penalties, and one of a singular system.
+CLOSED_FORMS = {
+    "one penalty": lambda **how: (KernelRidge(1.0, kernel="rbf", **how), lambda y: y),
+    "two penalties": lambda **how: (KernelRidge([1.0, 2.0], kernel="rbf", **how), lambda y: np.column_stack([y, y])),
+    "singular": lambda **how: (KernelRidge(0.0, kernel="linear", **how), lambda y: y),
+    "a bias": lambda **how: (LeastSquaresSVC(**how), lambda y: y),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix K")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_closed_forms_obey_a_time_limit_and_stay_as_they_were(name):
+    X, y = slow_system()
+    machine, targets = CLOSED_FORMS[name]()
+    machine.fit(X[:40], targets(y)[:40])
+    before = vars(machine).copy()
+    machine.set_params(max_seconds=0.01)
+    began = time.perf_counter()
+    with pytest.raises(StoppedError, match=r"max_seconds=0.01 before .* Raise max_seconds"):
+        machine.fit(X, targets(y))
+    assert time.perf_counter() - began < 1.0
+    assert all(vars(machine)[name] is value for name, value in before.items() if name not in ("max_seconds",))
+
+
+def fit_for_ever(machine, X, y):
+    while True:  # a fast processor may end the first fit before Ctrl-C is pressed
+        machine.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix K")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_closed_forms_hear_ctrl_c(name):
+    X, y = slow_system()
+    machine, targets = CLOSED_FORMS[name]()
+    timer, pressed = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]), []
+
+    def press(number, frame):
+        pressed.append(time.perf_counter())
+        signal.default_int_handler(number, frame)
+
+    handler = signal.signal(signal.SIGINT, press)
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fit_for_ever(machine, X, targets(y))
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, handler)
+    assert time.perf_counter() - pressed[0] < 1.0
+
+
+def test_ctrl_c_in_a_pass_in_closed_form_costs_the_probabilities_alone(monkeypatch):
+    X, y = slow_system(300)
+    leave_one_out = ridge.leave_one_out
+
+    def pressed(*given, check, **named):
+        signal.raise_signal(signal.SIGINT)
+        return leave_one_out(*given, check=check, **named)
+
+    monkeypatch.setattr(ridge, "leave_one_out", pressed)
+    machine = LeastSquaresSVC(probability=True)
+    with pytest.warns(ConvergenceWarning, match="no probabilities"):
+        machine.fit(X, y)
+    assert machine.predict(X).shape == y.shape
+    assert not hasattr(machine, "calibration_")
+
+
+@pytest.mark.parametrize(
+    ("machine", "number_bytes"),
+    [(KernelRidge(kernel="rbf"), 8), (KernelRidge([1.0, 2.0], kernel="rbf"), 24), (LeastSquaresSVC(), 8)],
+    ids=["one penalty", "two penalties", "a bias"],
+)
+def test_closed_forms_say_how_many_bytes_they_need(machine, number_bytes):
+    X, y = slow_system(200)
+    y = np.column_stack([y, y]) if number_bytes == 24 else y
+    enough = number_bytes * 200**2
+    clone(machine).set_params(memory_limit=enough).fit(X, y)
+    with pytest.raises(MemoryError, match=rf"200 training rows takes {enough:,} bytes .* or raise memory_limit"):
+        clone(machine).set_params(memory_limit=enough - 1).fit(X, y)
+
+
+def test_what_a_thread_computes_is_left_when_it_is_stopped():
+    ready = threading.Event()
+
+    def check():
+        raise Stop
+
+    class Stop(Exception):  # noqa: N818
+        pass
+
+    def fails():
+        raise ValueError("no")
+
+    assert abandonable(lambda: 3) == 3
+    with pytest.raises(ValueError, match="no"):
+        abandonable(fails)
+    calls = []
+    with pytest.raises(Stop):
+        abandonable(ready.wait, lambda: calls.append(None) if len(calls) < 2 else check())
+    ready.set()

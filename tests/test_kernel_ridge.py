@@ -18,6 +18,7 @@ from sklearn.preprocessing import scale
 
 from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
 from mercer.data import as_data
+from mercer.factorisation import no_check
 from mercer.gram import Gram
 from mercer.machines import ridge
 from pairs import every_pair
@@ -154,9 +155,11 @@ def test_many_rows_take_the_same_blocks(monkeypatch):
 def test_a_factor_in_single_precision_gives_the_digits_of_double(weights, has_bias):
     given = np.ones(150) if WEIGHTS[weights] is None else np.maximum(WEIGHTS[weights], 0.5)
     gram = Gram(RBF(gamma=0.05), as_data(X))
-    expected = ridge._substitute(ridge._factor(gram, 1.0 / given), TWO, has_bias)
-    found = ridge._refined(gram, 1.0 / given, TWO, has_bias)
-    single = ridge._substitute(ridge._factor(gram, 1.0 / given, np.float32), TWO, has_bias)
+    expected = ridge._substitute(ridge._factor(gram, 1.0 / given, None, no_check), TWO, has_bias, check=no_check)
+    found = ridge._refined(gram, 1.0 / given, TWO, has_bias, None, no_check)
+    single = ridge._substitute(
+        ridge._factor(gram, 1.0 / given, None, no_check, np.float32), TWO, has_bias, check=no_check
+    )
     for ours, theirs, rough in zip(found, expected, single, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-11 * np.abs(expected[0]).max())
         assert not has_bias or np.abs(rough - theirs).max() > 1e-9 * np.abs(expected[0]).max()  # it did need refining
@@ -164,7 +167,7 @@ def test_a_factor_in_single_precision_gives_the_digits_of_double(weights, has_bi
 
 def test_single_precision_gives_up_where_the_penalty_is_too_small():
     smooth = Gram(RBF(gamma=1e-5), as_data(X))
-    assert ridge._refined(smooth, np.full(150, 1e-9), TWO, False) is None
+    assert ridge._refined(smooth, np.full(150, 1e-9), TWO, False, None, no_check) is None
     assert not ridge._suits_single_precision(smooth, np.ones(150))  # so few rows are soon factored
 
 

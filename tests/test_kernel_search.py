@@ -1359,3 +1359,12 @@ def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch, machine):
     with pytest.raises(StoppedError):
         KernelSearchCV(machine(probability=True), C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
     assert found == [None]
+
+
+@pytest.mark.filterwarnings("ignore:memory_limit=")
+@pytest.mark.parametrize(("own", "its"), [(None, 1000), (1000, None), (2000, 1000), (1000, 2000), (0, 1000), (1000, 0)])
+def test_a_search_keeps_to_the_smaller_memory_limit(own, its):
+    least = min(limit for limit in (own, its) if limit is not None)
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    search = KernelSearchCV(SVC(memory_limit=its), C=[1.0], gamma=[0.1], cv=2, memory_limit=own).fit(X, y)
+    assert f"memory_limit={least:,}" in search.reason_

@@ -1,12 +1,15 @@
-"""Cholesky factorisation and triangular systems in blocks, so that Ctrl-C or a time limit can stop them.
+"""Factorisations that Ctrl-C or a time limit can stop: Cholesky and triangular systems in blocks.
 
 One call of LAPACK cannot be stopped, and takes minutes for some 20,000 rows. Here a function `check` is called between
 blocks of bounded work, and may raise. The blocks depend on the shapes alone: stopping rules do not change a result.
+Eigenvectors and singular vectors are computed by a thread that the caller can leave: :func:`abandonable`.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +21,11 @@ IndexArray = npt.NDArray[np.int64]
 Check = Callable[[], None]
 """Called between blocks of work; what it raises ends the work."""
 
+Result = TypeVar("Result")
+
 BLOCK = 256  # rows of a block that LAPACK factorises in one call
 WORK = 2**29  # multiplications between two calls of `check`: some 50 ms of one core
+LOOK_SECONDS = 0.05  # between two calls of `check` while a thread computes
 
 
 def no_check() -> None:
@@ -126,6 +132,32 @@ def inverse_columns(factor: Array, check: Check = no_check) -> Iterator[tuple[in
         piece = np.eye(n - first, last - first, dtype=factor.dtype)
         solve_lower(factor[first:, first:], piece, check)
         yield first, piece
+
+
+def abandonable(compute: Callable[[], Result], check: Check = no_check) -> Result:
+    """Return what `compute` returns, unless `check` raises, or Ctrl-C comes, before it is ready.
+
+    A thread calls `compute`, which should be one long call of LAPACK. That call cannot be stopped: when it is
+    abandoned, it goes on until its end, with its memory, and its result is dropped.
+    """
+    check()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(compute())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="mercer-lapack", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(LOOK_SECONDS)
+        check()
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def _blocks(n: int) -> list[tuple[int, int]]:

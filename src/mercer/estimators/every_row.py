@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.arguments import check_seconds
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.decision import decision_values
 from mercer.estimators.base import KernelMachine
@@ -18,7 +21,8 @@ from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite
 from mercer.machines.certificate import LossCertificate
-from mercer.status import Status
+from mercer.solvers import Interruption
+from mercer.status import Status, StoppedError
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -26,6 +30,8 @@ IndexArray = npt.NDArray[np.int64]
 
 class EveryRowMachine(KernelMachine):
     """A machine f_t(x) = sum_i beta_it k(x_i, x) + b_t over all the rows that it was trained on."""
+
+    _search: Interruption | None = None  # that ends the search which the fit is part of
 
     def _keep(self, data: Data, rows: IndexArray, beta: FloatArray, bias: FloatArray) -> None:
         """Store coefficients (n_rows, T) of the chosen rows; those of all others are 0."""
@@ -59,6 +65,24 @@ class EveryRowMachine(KernelMachine):
         """The Gram matrix of the rows that took part."""
         gram = Gram(self.kernel_, self._fit_rows(), n_jobs=self.n_jobs)
         return gram if self._rows.size == gram.n else gram.restrict(self._rows)
+
+    def _raise_when_stopped(self, max_seconds: Any, began: float) -> Callable[[], None]:
+        """Return a function that raises a StoppedError once time is up, or a search that the fit is part of ends.
+
+        It is for machines that have nothing to show before their linear system is solved.
+        """
+        seconds, search, name = check_seconds(max_seconds), self._search, type(self).__name__
+
+        def check() -> None:
+            if search is not None and search.requested:
+                raise StoppedError(f"{name} was stopped with the search that it is part of; nothing was fitted.")
+            if seconds is not None and time.perf_counter() > began + seconds:
+                raise StoppedError(
+                    f"{name} was stopped by max_seconds={seconds:g} before its linear system was solved, and no part "
+                    "of the solution can be used; nothing was fitted. Raise max_seconds, or train on fewer rows."
+                )
+
+        return check
 
     def _warn(self, gram: Gram, certificate: LossCertificate) -> None:
         self._warn_of_kernel(gram, depth=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -58,6 +59,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Further arguments of a callable kernel.
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
+    max_seconds : float, optional
+        Ends `fit` or `path` with a StoppedError, and leaves the machine as it was. Ctrl-C does so with
+        KeyboardInterrupt.
+    memory_limit : int, optional
+        Bytes that the linear system may take beside the input. None or 0: no limit.
 
     Attributes
     ----------
@@ -80,8 +86,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     Raises
     ------
-    ValueError
-        In `fit`, for input that the messages name.
+    ValueError, StoppedError, MemoryError
+        In `fit`, which says when.
 
     Warns
     -----
@@ -111,7 +117,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     (array([0.883]), array([-0.37,  1.  , -0.37]))
     """
 
-    memory_limit: int | None = None
     verbose = 0
 
     def __init__(
@@ -124,6 +129,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -132,6 +139,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.n_jobs = n_jobs
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
 
     def _kernel_asked_for(self) -> Kernel:
         asked = self.kernel
@@ -172,12 +181,25 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             negative weights; and for kernel values that overflow.
         TypeError
             For y that holds dates or times.
+        StoppedError
+            If `max_seconds` came before the linear system was solved.
+        MemoryError
+            If `memory_limit`, or the memory of the system, does not suffice. It says how much is needed.
         """
+        check = self._raise_when_stopped(self.max_seconds, time.perf_counter())
         kernel, data, gram, targets, weights = self._read(X, y, sample_weight)
         is_table, columns = targets.ndim == 2, targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
         penalty = self._penalties(columns.shape[1])
-        solved = ridge.solve(gram, columns[rows], penalty, weights[rows], n_jobs=self.n_jobs)
+        solved = ridge.solve(
+            gram,
+            columns[rows],
+            penalty,
+            weights[rows],
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
+            check=check,
+        )
         self.kernel_, self._solved, self._weights = kernel, solved, weights
         self._penalty, self._has_columns = penalty, is_table
         self.__dict__.pop("_loo", None)
@@ -216,7 +238,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
         Raises
         ------
-        ValueError
+        ValueError, StoppedError, MemoryError
             As :meth:`fit`.
 
         Warns
@@ -228,13 +250,22 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         -----
         Costs one eigendecomposition, some 9 n³ multiplications and 24 n² bytes, whatever the number of penalties.
         """
+        check = self._raise_when_stopped(self.max_seconds, time.perf_counter())
         chosen = np.array([check_number("alphas", one, at_least=0.0, finite=True) for one in np.ravel(alphas).tolist()])
         if not chosen.size:
             raise ValueError("alphas must hold at least one penalty, got none.")
         _, data, gram, targets, weights = clone(self)._read(X, y, sample_weight)
         columns = targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
-        found = ridge.path(gram, columns[rows], chosen, weights[rows], n_jobs=self.n_jobs)
+        found = ridge.path(
+            gram,
+            columns[rows],
+            chosen,
+            weights[rows],
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
+            check=check,
+        )
         if not found.solved.all():
             warnings.warn(
                 f"the systems of alphas {chosen[~found.solved].tolist()} are singular or too badly conditioned to be "
@@ -283,7 +314,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         if not hasattr(self, "_loo"):
             found = np.full(self._coefficients.shape, np.nan)
             found[self._rows] = ridge.leave_one_out(
-                self._gram_of_fit(), self._solved.beta, self._penalty, self._weights[self._rows], n_jobs=self.n_jobs
+                self._gram_of_fit(),
+                self._solved.beta,
+                self._penalty,
+                self._weights[self._rows],
+                n_jobs=self.n_jobs,
+                memory_limit=self.memory_limit,
             )
             self._loo = found
         return self._shaped(self._loo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from mercer.estimators.by_scores import ByScores, known_accuracy
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two
 from mercer.estimators.probabilities import HasProbabilities
+from mercer.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
 from mercer.machines import ridge
 from mercer.machines.certificate import LossCertificate
@@ -45,6 +47,11 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         Factors of C by class.
     n_jobs : int, optional
         Threads. None: all processors, or a joblib worker's share of them.
+    max_seconds : float, optional
+        Ends `fit` with a StoppedError, and leaves the machine as it was. Ctrl-C does so with KeyboardInterrupt. Where
+        they come during the leave-one-out pass of ``probability=True``, only the probabilities are missing.
+    memory_limit : int, optional
+        Bytes that the linear system may take beside the input. None or 0: no limit.
     probability : bool, default=False
         Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
@@ -72,8 +79,8 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
 
     Raises
     ------
-    ValueError
-        In `fit`, for input that the messages name.
+    ValueError, StoppedError, MemoryError
+        In `fit`, which says when.
 
     Notes
     -----
@@ -93,7 +100,6 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
     (0.987, 0.98)
     """
 
-    memory_limit: int | None = None
     verbose = 0
 
     def __init__(
@@ -108,6 +114,8 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         n_jobs: int | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -118,6 +126,8 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.n_jobs = n_jobs
         self.probability = probability
         self.calibration = calibration
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresSVC:
         """Solve the system.
@@ -140,17 +150,30 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         ValueError
             For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
             one class; for negative weights; and for kernel values that overflow.
+        StoppedError
+            If `max_seconds` came before the linear system was solved.
+        MemoryError
+            If `memory_limit`, or the memory of the system, does not suffice. It says how much is needed.
         """
         C = check_number("C", self.C, above=0.0)
         if not np.isfinite(C):
             raise ValueError(f"C must be a finite number > 0, got {self.C!r}; SVC has a maximal margin.")
+        began = time.perf_counter()
+        check = self._raise_when_stopped(self.max_seconds, began)
         self._begin_probabilities()
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         gram = self._gram(kernel, data, labels.rows)
         targets = labels.signs
         penalty = np.full(targets.shape[1], 1.0 / C)
         solved = ridge.solve(
-            gram, targets[labels.rows], penalty, labels.weights[labels.rows], has_bias=True, n_jobs=self.n_jobs
+            gram,
+            targets[labels.rows],
+            penalty,
+            labels.weights[labels.rows],
+            has_bias=True,
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
+            check=check,
         )
         self._keep_classes(kernel, data, labels, solved.beta, solved.bias)
         self._solved, self._labels, self._penalty = solved, labels, penalty
@@ -158,14 +181,9 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.__dict__.pop("_loo", None)
         self._warn(gram, solved.certificate)
         if self._has_probabilities():
-            raw = self._without_rows()[labels.rows]
-            unknown = np.isnan(raw).any(axis=1)
-            if unknown.any():
-                raise ValueError(
-                    "probability=True needs decision values without each row, but without row "
-                    f"{labels.rows[unknown][0]} (counted from 0) the system is singular. Use another kernel or C."
-                )
-            self._calibrate(raw, labels, "ovr")
+            raw = self._left_out_in_time(self._known_without_rows, self.max_seconds, began, depth=2)
+            if raw is not None:
+                self._calibrate(raw, labels, "ovr")
         return self
 
     @property
@@ -180,19 +198,33 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         check_is_fitted(self, "X_fit_")
         return one_column_for_two(self._without_rows())
 
-    def _without_rows(self) -> FloatArray:
+    def _known_without_rows(self, check: Check) -> FloatArray:
+        """Decision values of the rows that took part; an error where there are none of a row."""
+        raw = self._without_rows(check)[self._labels.rows]
+        unknown = np.isnan(raw).any(axis=1)
+        if unknown.any():
+            raise ValueError(
+                "probability=True needs decision values without each row, but without row "
+                f"{self._labels.rows[unknown][0]} (counted from 0) the system is singular. Use another kernel or C."
+            )
+        return raw
+
+    def _without_rows(self, check: Check = no_check) -> FloatArray:
         """Decision values of machines each trained without its row, (n, n_machines)."""
         if not hasattr(self, "_loo"):
             rows = self._labels.rows
-            self._loo = np.full(self._coefficients.shape, np.nan)
-            self._loo[rows] = self._labels.signs[rows] - ridge.leave_one_out(
+            found = np.full(self._coefficients.shape, np.nan)
+            found[rows] = self._labels.signs[rows] - ridge.leave_one_out(
                 self._gram_of_fit(),
                 self._solved.beta,
                 self._penalty,
                 self._labels.weights[rows],
                 has_bias=True,
                 n_jobs=self.n_jobs,
+                memory_limit=self.memory_limit,
+                check=check,
             )
+            self._loo = found
         return self._loo
 
     @property

@@ -31,6 +31,7 @@ from mercer.estimators.scored_fits import Walk
 from mercer.estimators.shared_fits import SharedFits
 from mercer.estimators.told import refuse_targets
 from mercer.estimators.zoom import AXES, zoom, zooms
+from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import Kernel, as_kernel
 from mercer.selection.folds import checked_length, lacking_class, require_splits
 from mercer.selection.progress import Progress
@@ -79,7 +80,8 @@ class KernelSearchCV(BaseSearchCV):
     return_train_score : bool, default=False
         Whether the training rows are scored as well.
     memory_limit : int, optional
-        Bytes that matrices of kernel values may take; default 1 GiB. A matrix takes 4 n² bytes for n rows, and 12 n²
+        Bytes that matrices of kernel values may take; default 1 GiB. A smaller `memory_limit` of the machine that is
+        searched holds for the search as well. A matrix takes 4 n² bytes for n rows, and 12 n²
         once values in double precision are needed beside those in single; 8 n² where they are in double from the start,
         for kernels that are not known to be positive semidefinite, or whose values single precision does not hold. One
         serves all folds, but in a pipeline, and where the kernel depends on the rows (gamma="scale" is the default),
@@ -342,7 +344,7 @@ class KernelSearchCV(BaseSearchCV):
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         until = None if seconds is None else time.perf_counter() + seconds
         most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
-        memory = check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
+        memory = self._memory_of_all()
         fits_on = partial(
             SharedFits,
             self.estimator,
@@ -379,6 +381,14 @@ class KernelSearchCV(BaseSearchCV):
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = candidates[self.best_index_]
+
+    def _memory_of_all(self) -> int | None:
+        """The smaller of the search's and its machine's limits, in bytes; None is what a Gram matrix has by default."""
+        own, its = (
+            check_whole("memory_limit", limit, unit="bytes", at_least=0)
+            for limit in (self.memory_limit, getattr(machine_of(self.estimator), "memory_limit", None))
+        )
+        return own if its is None else min(its, DEFAULT_MEMORY_LIMIT if own is None else own)
 
     def _run_search(self, evaluate_candidates: Any) -> None:
         """Never called: see :class:`Walk`."""

@@ -20,6 +20,7 @@ from mercer.backends import HeldRows, n_threads
 from mercer.data import Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.fold_rows import Folds, Rows
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
@@ -207,12 +208,12 @@ class SharedFits:
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
             self._bound(machine, number)
             machine.callback = _Stop(self._ends, machine.callback)
-        if isinstance(machine, DualMachine):
+        if isinstance(machine, DualMachine | EveryRowMachine):
             machine._search = self._ends
         folds = self._folds
         fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
-        if isinstance(machine, DualMachine):
+        if isinstance(machine, DualMachine | EveryRowMachine):
             machine._search = None  # it is over, but others may fit the machine
         for name, value in own.items():
             setattr(machine, name, value)

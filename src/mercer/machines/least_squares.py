@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import svd
 
 from mercer.backends.threads import blas_threads
+from mercer.factorisation import abandonable
 from mercer.machines.certificate import LossCertificate, certify
 from mercer.machines.columns import CONSTANT
 from mercer.machines.linear import LinearEvidence
@@ -66,7 +67,8 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
     for _ in range(2):  # the second takes what rounding has left of the first
         centred = centred - weights / total @ centred
     constant = np.abs(centred).max(axis=0, initial=0.0) <= CONSTANT * np.abs(rows).max(axis=0, initial=0.0)
-    left, s, right = svd(roots * np.where(constant, 0.0, centred), full_matrices=False, check_finite=False)
+    table = roots * np.where(constant, 0.0, centred)
+    left, s, right = abandonable(lambda: svd(table, full_matrices=False, check_finite=False))  # Ctrl-C leaves it
     known = s > max(rows.shape) * _EPS * s.max(initial=0.0)
     safe = np.where(known, s, 1.0)
     shrink = np.where(known, 1.0 / (safe + penalty / safe), 0.0)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import threadpoolctl
-from scipy.linalg import eigh, lapack
+from scipy.linalg import eigh
 
 from mercer.backends.threads import blas_threads
+from mercer.factorisation import Check, abandonable, cholesky, inverse_columns, no_check, solve_lower, solve_upper
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.machines.certificate import KernelEvidence, LossCertificate, certify, evaluate
 from mercer.machines.objective import Objective, Squared
-from mercer.problems import inner
 from mercer.status import Status
 
 Array = npt.NDArray[np.floating]
@@ -62,6 +63,8 @@ def solve(
     *,
     has_bias: bool = False,
     n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    check: Check = no_check,
 ) -> Solved:
     """Solve (K + diag(penalty / weights)) beta + 1 b = Y, with the beta of each target adding up to 0 if it has a bias.
 
@@ -81,6 +84,15 @@ def solve(
     has_bias : bool
     n_jobs : int, optional
         Threads of LAPACK; None leaves them to it.
+    memory_limit : int, optional
+        Bytes that the matrix and what it is factorised into may take; None or 0 for no limit.
+    check : callable, optional
+        Called between blocks of work; what it raises ends the work.
+
+    Raises
+    ------
+    MemoryError
+        If the limit, or the memory of the system, does not suffice.
 
     Notes
     -----
@@ -91,24 +103,24 @@ def solve(
     """
     began, before = time.perf_counter(), gram.n_values
     found, number_bytes, definite = None, 8, True
-    with _blas(n_jobs):
+    with _blas(n_jobs, gram.n):
         if (penalty == penalty[0]).all():
             ridge = penalty[0] / weights
             if _suits_single_precision(gram, ridge):
-                found, number_bytes = _refined(gram, ridge, Y, has_bias), 4
+                found, number_bytes = _refined(gram, ridge, Y, has_bias, memory_limit, check), 4
             if found is None:
-                factor, number_bytes = _factor(gram, ridge), 8
+                factor, number_bytes = _factor(gram, ridge, memory_limit, check), 8
                 if factor is not None:
-                    found = _substitute(factor, Y, has_bias)
+                    found = _substitute(factor, Y, has_bias, check=check)
                     del factor
         if found is None and has_bias:
             number_bytes, definite = 24, False
-            both = Spectrum.bordered(gram, weights, penalty[0]).solve(
+            both = Spectrum.bordered(gram, weights, penalty[0], memory_limit, check).solve(
                 np.vstack([Y, np.zeros_like(Y[:1])]), 0.0 * penalty
             )
             found = np.ascontiguousarray(both[:-1]), both[-1]
         elif found is None:
-            spectrum, number_bytes = Spectrum.of(gram, weights), 24
+            spectrum, number_bytes = Spectrum.of(gram, weights, memory_limit, check), 24
             definite = bool((spectrum.values[0] + penalty > spectrum.cut).all())
             found = spectrum.solve(Y, penalty), np.zeros(Y.shape[1])
     beta, bias = found
@@ -136,6 +148,8 @@ def leave_one_out(
     *,
     has_bias: bool = False,
     n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    check: Check = no_check,
 ) -> FloatArray:
     """Return y_i - f(x_i) for each row and target with f trained without row i, (n, T), for what :func:`solve` found.
 
@@ -147,19 +161,24 @@ def leave_one_out(
     Costs half of K anew, its factor and the factor's inverse, 2n³/3 multiplications, and 8 n² bytes; an
     eigendecomposition where the penalties differ.
     """
-    with _blas(n_jobs):
-        factor = _factor(gram, penalty[0] / weights) if (penalty == penalty[0]).all() else None
+    with _blas(n_jobs, gram.n):
+        factor = None
+        if (penalty == penalty[0]).all():
+            factor = _factor(gram, penalty[0] / weights, memory_limit, check)
         if factor is None:
             if has_bias:
-                diagonal = Spectrum.bordered(gram, weights, penalty[0]).inverse_diagonal(0.0 * penalty)[:-1]
+                spectrum = Spectrum.bordered(gram, weights, penalty[0], memory_limit, check)
+                diagonal = spectrum.inverse_diagonal(0.0 * penalty)[:-1]
             else:
-                diagonal = Spectrum.of(gram, weights).inverse_diagonal(penalty)
+                diagonal = Spectrum.of(gram, weights, memory_limit, check).inverse_diagonal(penalty)
             return _left_out(beta, diagonal)
-        border = lapack.dpotrs(factor.T, np.ones((gram.n, 1)), lower=1)[0][:, 0] if has_bias else None
-        inverse, info = lapack.dtrtri(factor.T, lower=1, overwrite_c=1)
-        assert info == 0
-    rows = inverse.T  # row i holds column i of the inverse factor, from the diagonal on
-    diagonal = np.array([inner(row[i:], row[i:]) for i, row in enumerate(rows)])
+        border = None
+        if has_bias:
+            ones = np.ones((gram.n, 1))
+            solve_lower(factor, ones, check)
+            solve_upper(factor, ones, check)
+            border = ones[:, 0]
+        diagonal = np.concatenate([np.einsum("ij,ij->j", piece, piece) for _, piece in inverse_columns(factor, check)])
     if border is not None:  # takes a part of it
         own = diagonal - np.square(border) / border.sum()
         diagonal = np.where(own > _VANISHED * diagonal, own, np.nan)  # a row without which the border is singular
@@ -182,54 +201,78 @@ def _suits_single_precision(gram: Gram, ridge: FloatArray) -> bool:
     return gram.kernel.is_psd is True and largest * _SINGLE_ROUNDOFF < _CONTRACTION * float(ridge.min())
 
 
-def _refined(gram: Gram, ridge: FloatArray, Y: FloatArray, has_bias: bool) -> tuple[FloatArray, FloatArray] | None:
+def _refined(
+    gram: Gram, ridge: FloatArray, Y: FloatArray, has_bias: bool, memory_limit: int | None, check: Check
+) -> tuple[FloatArray, FloatArray] | None:
     """The solution to the digits of float64, by a factor in single precision; None where that does not converge."""
-    factor = _factor(gram, ridge, np.float32)
+    factor = _factor(gram, ridge, memory_limit, check, np.float32)
     if factor is None:
         return None
     beta, bias, residual = np.zeros(Y.shape), np.zeros(Y.shape[1]), Y
     aim = _DIGITS * float(np.abs(Y).max())
     size = float(np.abs(Y).max())
     while size > aim:
-        step, shift = _substitute(factor, residual, has_bias, beta.sum(axis=0))
+        step, shift = _substitute(factor, residual, has_bias, beta.sum(axis=0), check=check)
         beta, bias = beta + step, bias + shift
-        residual = Y - gram.matvec(beta) - ridge[:, None] * beta - bias
+        residual = Y - gram.matvec(beta, check=check) - ridge[:, None] * beta - bias
         before, size = size, float(np.abs(residual).max())
         if not size < _CONTRACTION * before:
             return None
     return beta, bias
 
 
-def _factor(gram: Gram, ridge: FloatArray, dtype: type[np.floating] = np.float64) -> Array | None:
-    """The Cholesky factor of K + diag(ridge), transposed, in the upper triangle; None where there is none."""
+def _factor(
+    gram: Gram,
+    ridge: FloatArray,
+    memory_limit: int | None,
+    check: Check,
+    dtype: type[np.floating] = np.float64,
+) -> Array | None:
+    """The Cholesky factor of K + diag(ridge), in the lower triangle; None where there is none."""
     n = gram.n
-    matrix = np.empty((n, n), dtype=dtype)
+    with _memory(n, np.dtype(dtype).itemsize, memory_limit):
+        matrix = np.empty((n, n), dtype=dtype)
     every = np.arange(n)
     for first in range(0, n, _STRIP):
         last = min(first + _STRIP, n)
-        for _ in gram.fill_block(matrix[first:last, first:], every[first:last], every[first:]):
-            pass
+        for _ in gram.fill_block(matrix[first:last, :last], every[first:last], every[:last]):
+            check()
     matrix[every, every] += ridge
     least = n * np.finfo(dtype).eps * matrix[every, every]  # of a pivot that is more than rounding
-    factorise = lapack.spotrf if dtype is np.float32 else lapack.dpotrf
-    _, info = factorise(matrix.T, lower=1, clean=0, overwrite_a=1)
-    return matrix if info == 0 and (np.square(matrix[every, every]) > least).all() else None
+    is_definite = cholesky(matrix, check) and (np.square(matrix[every, every]) > least).all()
+    return matrix if is_definite else None
 
 
 def _substitute(
-    factor: Array, Y: FloatArray, has_bias: bool, total: FloatArray | float = 0.0
+    factor: Array, Y: FloatArray, has_bias: bool, total: FloatArray | float = 0.0, *, check: Check
 ) -> tuple[FloatArray, FloatArray]:
     """Coefficients, which with a bias sum to minus `total`, and biases."""
     n, n_targets = Y.shape
-    right = np.asfortranarray(np.column_stack([Y, np.ones(n)]) if has_bias else Y, dtype=factor.dtype)
-    found, info = (lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs)(factor.T, right, lower=1)
-    assert info == 0
+    found = np.array(np.column_stack([Y, np.ones(n)]) if has_bias else Y, dtype=factor.dtype, order="C")
+    solve_lower(factor, found, check)
+    solve_upper(factor, found, check)
     solution = np.ascontiguousarray(found, dtype=np.float64)
     if not has_bias:
         return solution, np.zeros(n_targets)
     border = solution[:, -1]
     bias = (solution[:, :-1].sum(axis=0) + total) / border.sum()
     return solution[:, :-1] - border[:, None] * bias, bias
+
+
+@contextmanager
+def _memory(n: int, number_bytes: int, memory_limit: int | None) -> Iterator[None]:
+    """Say how many bytes n² numbers take, where these are beyond the limit or the system does not give them."""
+    wanted = number_bytes * n**2
+    need = f"the system of {n:,} training rows takes {wanted:,} bytes ({number_bytes} for each pair of rows)"
+    cure = (
+        "Train on fewer rows, or approximate the kernel by features (mercer.Nystroem) and fit a linear machine to them"
+    )
+    if memory_limit and wanted > memory_limit:
+        raise MemoryError(f"{need}, but memory_limit is {memory_limit:,} bytes. {cure}, or raise memory_limit.")
+    try:
+        yield
+    except MemoryError as error:
+        raise MemoryError(f"{need}, and the operating system does not give them. {cure}.") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,30 +287,32 @@ class Spectrum:
     roots: FloatArray = field(repr=False)
 
     @classmethod
-    def of(cls, gram: Gram, weights: FloatArray) -> Spectrum:
+    def of(cls, gram: Gram, weights: FloatArray, memory_limit: int | None = None, check: Check = no_check) -> Spectrum:
         """Evaluate K and decompose it."""
-        matrix = np.empty((gram.n, gram.n))
-        for _ in gram.fill_block(matrix, None, None):
-            pass
-        roots = np.sqrt(weights)
-        matrix *= roots
-        matrix *= roots[:, None]
-        values, vectors = eigh(finite(gram.kernel, matrix).T, overwrite_a=True, check_finite=False, driver="evd")
-        return cls(values, vectors, roots)
+        with _memory(gram.n, 24, memory_limit):
+            matrix = np.empty((gram.n, gram.n))
+            for _ in gram.fill_block(matrix, None, None):
+                check()
+            roots = np.sqrt(weights)
+            matrix *= roots
+            matrix *= roots[:, None]
+            return cls(*_decomposed(finite(gram.kernel, matrix), check), roots)
 
     @classmethod
-    def bordered(cls, gram: Gram, weights: FloatArray, penalty: float) -> Spectrum:
+    def bordered(
+        cls, gram: Gram, weights: FloatArray, penalty: float, memory_limit: int | None = None, check: Check = no_check
+    ) -> Spectrum:
         """That of the system with a bias: the penalty on its diagonal, and D1 as last row and column."""
         n, roots = gram.n, np.sqrt(weights)
-        matrix = np.zeros((n + 1, n + 1))
-        for _ in gram.fill_block(matrix[:n, :n], None, None):
-            pass
-        matrix[:n, :n] *= roots
-        matrix[:n, :n] *= roots[:, None]
-        matrix[np.arange(n), np.arange(n)] += penalty
-        matrix[n, :n] = matrix[:n, n] = roots
-        values, vectors = eigh(finite(gram.kernel, matrix).T, overwrite_a=True, check_finite=False, driver="evd")
-        return cls(values, vectors, np.append(roots, 1.0))
+        with _memory(n + 1, 24, memory_limit):
+            matrix = np.zeros((n + 1, n + 1))
+            for _ in gram.fill_block(matrix[:n, :n], None, None):
+                check()
+            matrix[:n, :n] *= roots
+            matrix[:n, :n] *= roots[:, None]
+            matrix[np.arange(n), np.arange(n)] += penalty
+            matrix[n, :n] = matrix[:n, n] = roots
+            return cls(*_decomposed(finite(gram.kernel, matrix), check), np.append(roots, 1.0))
 
     @property
     def cut(self) -> float:
@@ -302,6 +347,12 @@ class Spectrum:
         return diagonal
 
 
+def _decomposed(matrix: FloatArray, check: Check) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and eigenvectors of a symmetric matrix, which is overwritten."""
+    values, vectors = abandonable(lambda: eigh(matrix.T, overwrite_a=True, check_finite=False, driver="evd"), check)
+    return values, vectors
+
+
 @dataclass(frozen=True, eq=False)
 class RidgePath:
     """Machines without a bias for several penalties, by one eigendecomposition.
@@ -326,7 +377,14 @@ class RidgePath:
 
 
 def path(
-    gram: Gram, Y: FloatArray, penalties: FloatArray, weights: FloatArray, *, n_jobs: int | None = None
+    gram: Gram,
+    Y: FloatArray,
+    penalties: FloatArray,
+    weights: FloatArray,
+    *,
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    check: Check = no_check,
 ) -> RidgePath:
     """Compare penalties by their closed-form leave-one-out errors; see :func:`solve` for the arguments.
 
@@ -338,32 +396,35 @@ def path(
     """
     errors = np.empty((penalties.size, Y.shape[1]))
     coefficients, solved = np.empty((penalties.size, *Y.shape)), np.ones(penalties.size, dtype=bool)
-    with _blas(n_jobs):
-        spectrum = Spectrum.of(gram, weights)
+    with _blas(n_jobs, gram.n):
+        spectrum = Spectrum.of(gram, weights, memory_limit, check)
         clear = np.array([spectrum.doubt(penalty) <= TOL for penalty in penalties])
         for i, penalty in enumerate(penalties):
             each = np.full(Y.shape[1], penalty)
             coefficients[i] = spectrum.solve(Y, each)
             residuals = _left_out(coefficients[i], spectrum.inverse_diagonal(each))
             errors[i] = weights @ np.square(residuals) / weights.sum()
+            check()
         del spectrum
-    values = gram.matvec(np.hstack(list(coefficients)))
+    values = gram.matvec(np.hstack(list(coefficients)), check=check)
     for i, penalty in enumerate(penalties.tolist()):
         left = Y - values[:, i * Y.shape[1] : (i + 1) * Y.shape[1]] - penalty * coefficients[i] / weights[:, None]
         clear[i] &= bool((np.abs(left).max(axis=0) <= TOL * Squared(Y).scale).all())
     for at in np.flatnonzero(~clear):
         each = np.full(Y.shape[1], penalties[at])
-        found = solve(gram, Y, each, weights, n_jobs=n_jobs)
+        found = solve(gram, Y, each, weights, n_jobs=n_jobs, memory_limit=memory_limit, check=check)
         coefficients[at], solved[at] = found.beta, found.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
-        residuals = leave_one_out(gram, found.beta, each, weights, n_jobs=n_jobs)
+        residuals = leave_one_out(
+            gram, found.beta, each, weights, n_jobs=n_jobs, memory_limit=memory_limit, check=check
+        )
         errors[at] = weights @ np.square(residuals) / weights.sum()
     total = np.where(np.isfinite(errors), errors, np.inf).sum(axis=1)
     ties = np.flatnonzero(total == total.min())
     return RidgePath(penalties, coefficients, errors, int(ties[penalties[ties].argmax()]), solved)
 
 
-def _blas(n_jobs: int | None) -> AbstractContextManager[object]:
-    """Limits LAPACK to the threads asked for."""
+def _blas(n_jobs: int | None, n: int) -> AbstractContextManager[object]:
+    """Limit BLAS to the threads asked for, or to one where a system of n rows is too small for several."""
     if n_jobs is None or n_jobs < 0:
-        return nullcontext()
+        return blas_threads(n**3 / 6)
     return blas_threads(0) if n_jobs == 1 else threadpoolctl.threadpool_limits(n_jobs, user_api="blas")
