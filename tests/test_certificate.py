@@ -323,7 +323,8 @@ def test_the_bias_is_that_of_the_mean_free_gradient():
 
 def test_rounding_counts_eight_times_what_values_may_be_off():
     eps = np.finfo(np.float64).eps
-    assert rounding_of_sums(3.0, 2.0, 9.0, 5.0) == pytest.approx(eps * (8.0 * 3.0 * 2.0 * 3.0 + 5.0), rel=1e-15)
+    terms, sums, last = 8.0 * 3.0 * 2.0 * 3.0, 0.25 * 4.0 * 2.0 * 7.0, 5.0
+    assert rounding_of_sums(3.0, 2.0, 9.0, 5.0, 7.0, 16) == pytest.approx(eps * (terms + sums + last), rel=1e-15)
     assert [bool(is_certain(excess, 1e-4, 1e-3)) for excess in (0.0, 8e-4, 9e-4)] == [True] * 3
     assert [bool(is_certain(excess, 2e-3, 1e-3)) for excess in (-4e-3, -1e-3)] == [True, False]
 

@@ -479,6 +479,20 @@ def test_rows_without_a_coefficient_are_no_support_vectors() -> None:
     assert fewest < 3
 
 
+def test_sums_of_one_class_after_the_other_are_counted() -> None:
+    """Where rows come in the order of their classes, partial sums are far larger than decision values."""
+    n, C, gamma = 2_000, 1e4 / 3, 1e-12
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    y = np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    machine = SVC(C=C, gamma=gamma).fit(X, y)
+    beta = full_beta(machine, n)  # kernel values are 1 - gamma |x - z|^2 but for terms of 1e-22
+    rows = X.astype(np.longdouble)
+    squares = (rows**2).sum(1)
+    values = beta.sum() * (1 - gamma * squares) - gamma * (beta @ squares) + 2 * gamma * (rows @ (rows.T @ beta))
+    off = np.abs(machine.decision_function(X) - machine.intercept_[0] - values).max()
+    assert off <= machine.certificate_.rounding <= 100.0 * off
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e13])
 def test_verify_does_not_share_the_sum_that_it_verifies(offset: float) -> None:
     """A verified violation is that of longdouble: at 1e13 float64 cannot tell gradients apart that differ by 1e-3."""

@@ -142,9 +142,8 @@ def evaluate(
     level = np.abs(penalty * beta.sum(axis=0)) * objective.has_bias
     lengths = np.sqrt(gram.magnitudes())[:, None] if gram.kernel.is_psd else np.ones((1, 1))
     size = float(lengths.max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound()
-    squares = np.square(lengths * beta).sum(axis=0)
     added = [np.abs(part).max(axis=0, initial=0.0) for part in (bias[None], penalty * beta / weights, loss.gradient(f))]
-    rounding = [rounding_error(gram, size, float(own), at) for own, at in zip(squares, values.T, strict=True)]
+    rounding = [rounding_error(gram, size, own, at) for own, at in zip((lengths * beta).T, values.T, strict=True)]
     return Evaluation(
         primal=0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f),
         gap=gap_of(objective, gap, drift),

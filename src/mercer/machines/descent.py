@@ -80,7 +80,7 @@ class CoefficientEvidence(Evidence):
             gap=primal - dual,
             violation=np.array([max(0.0, relative_gap(primal, dual))]),
             dual_infeasibility=abs(float((y * point.multipliers).sum())),
-            rounding=np.array([rounding_error(gram, gram.value_bound(), float(beta @ beta), values)]),
+            rounding=np.array([rounding_error(gram, gram.value_bound(), beta, values)]),
         )
 
 

@@ -64,7 +64,7 @@ class ForKernelPerceptron(MemoryRecipe):
         y, beta = targets[:, 0], point.beta[:, 0]
         counts = beta * y / weights
         values = finite(gram.kernel, gram.matvec(beta))
-        room = rounding_error(gram, gram.value_bound(), float(beta @ beta), values) * float(np.sqrt(y.size))
+        room = rounding_error(gram, gram.value_bound(), beta, values) * float(np.sqrt(y.size))
         found = Separation(
             n_mistakes=int(np.rint(counts).sum()) if abs(counts.sum()) < 2.0**63 else 0,
             n_passes=claim.n_passes,

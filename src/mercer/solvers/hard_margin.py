@@ -145,7 +145,7 @@ def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:
     if not feasible.any():
         return False
     values, lengths = gram.matvec(feasible), np.abs(gram.diag())
-    rounding = rounding_error(gram, float(lengths.max()) ** 0.5, float(feasible**2 @ lengths), values)
+    rounding = rounding_error(gram, float(lengths.max()) ** 0.5, feasible * np.sqrt(lengths), values)
     first = problem.linear < 0.0
     return float(values[first].min() - values[~first].max()) > 2.0 * rounding
 

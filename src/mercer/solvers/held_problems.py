@@ -177,6 +177,8 @@ class HeldProblems:
             np.maximum.reduceat(lengths, firsts),
             np.add.reduceat(np.square(lengths * self.beta), firsts),
             np.maximum.reduceat(np.abs(at_rows), firsts),
+            np.add.reduceat(np.abs(lengths * self.beta), firsts),
+            np.add.reduceat((self.beta != 0.0).astype(np.float64), firsts),
         )
         unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
         linear = np.maximum.reduceat(np.abs(whole.linear), firsts)

@@ -306,7 +306,7 @@ class Solved:
         self.beta[rest] = self.values[rest] = 0.0
         self.numbers = np.concatenate([self.numbers[:first], left])
         self.n_begun, self.ended = first, ended
-        for name in ("proved", "_rounding"):
+        for name in ("proved", "_rounding", "_value_rounding"):
             self.__dict__.pop(name, None)
         return True
 
@@ -372,14 +372,22 @@ class Solved:
         return found
 
     @lazy_property
+    def _value_rounding(self) -> FloatArray:
+        """How far K beta of each problem may be off, once there are no more to come."""
+        longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
+        n_support = self._column("n_free") + self._column("n_bounded")
+        with np.errstate(over="ignore", invalid="ignore"):  # kernel values that overflow are refused elsewhere
+            mass = longest * self._column("mass")
+            rounding: FloatArray = rounding_of_sums(self.roundoff, longest, squares, largest, mass, n_support)
+        return rounding
+
+    @lazy_property
     def _rounding(self) -> FloatArray:
         """How far decision values of each problem may be off, once there are no more to come."""
-        longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
-        rounding: FloatArray = rounding_of_sums(self.roundoff, longest, squares, largest)
         firsts = np.array(self.problems.edges[: len(self.numbers)], dtype=np.int64)
         known = self.problems.whole.linear[: self.problems.edges[len(self.numbers)]]
         linear = np.maximum.reduceat(np.abs(known), firsts)
-        return rounding + rounding_of_offsets(linear, linear)
+        return self._value_rounding + rounding_of_offsets(linear, linear)
 
     def finished(self) -> list[bool]:
         """Return which of the problems solved so far need no other solver to go on."""
@@ -416,9 +424,8 @@ class Solved:
         return self._solution(0)
 
     def _solution(self, number: int) -> Solution:
-        end, n_iter, n_values, seconds, longest, squares, largest, multiplier, primal, *conditions, _ = self.numbers[
-            number
-        ].tolist()
+        end, n_iter, n_values, seconds, *_, multiplier, primal = self.numbers[number, :9].tolist()
+        conditions = self.numbers[number, 9:-1].tolist()
         problem, limits, variables = self.problems[number], self.limits, self.problems.variables(number)
         beta, values = self.beta[variables], self.values[variables]
         evaluation = Evaluation.of(
@@ -427,7 +434,7 @@ class Solved:
             problem.linear,
             np.array([multiplier]),
             Conditions(*conditions[:-2], *map(int, conditions[-2:])),
-            rounding_of_sums(self.roundoff, longest, squares, largest),
+            float(self._value_rounding[number]),
             primal=primal,
         )
         ended = Status.STALLED if self.n_begun is None or number < self.n_begun else self.ended

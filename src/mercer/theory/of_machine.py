@@ -220,7 +220,7 @@ def _radius(gram: Gram, weights: Any) -> float:
     """Distance of the row that is farthest from the weighted mean of all, rounding allowed for."""
     weights = weights / weights.sum()
     values, lengths = gram.matvec(weights), gram.diag()
-    rounding = rounding_error(gram, float(lengths.max()) ** 0.5, float(weights**2 @ lengths), values)
+    rounding = rounding_error(gram, float(lengths.max()) ** 0.5, weights * np.sqrt(lengths), values)
     squared = lengths - 2.0 * values + float(weights @ values)
     return math.sqrt(max(0.0, float(squared.max()) + 4.0 * rounding))
 
