@@ -1278,6 +1278,16 @@ def test_no_number_of_an_encoding_can_be_forged(tmp_path):
         assert same or not verify(loaded, frame).ok, place
 
 
+def test_a_fill_value_cannot_be_forged_to_that_of_arrays(tmp_path):
+    """The column has mean 0 and standard deviation 1, so only its fill value differs from that of an array."""
+    frame = pd.DataFrame({"u": [-0.5, -0.5, -0.5, -0.5, 2.0] * 2, "y": [0, 0, 0, 0, 1] * 2})
+    path = tmp_path / "m.mercer"
+    save_model(path, fit_model(frame, "y", SVC(), missing="impute"))
+    assert verify(load_model(path), frame).ok
+    rewritten(path, **deep(("encoder", "numeric", 0, "fill"), 0.0))
+    assert "the encoding of column 'u'" in verify(load_model(path), frame).findings[0]
+
+
 @pytest.mark.parametrize(
     "place", [(), ("encoder",), ("encoder", "numeric", 0), ("kernel",), ("parts", 0), ("machine",)]
 )

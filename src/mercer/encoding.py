@@ -250,9 +250,12 @@ class TableEncoder:
     def disagreements(self, rows: Table) -> list[str]:
         """Return what the rules say that these training rows do not teach, a sentence for each column.
 
-        The columns of arrays are handed on as they are, and their rules say nothing of the rows.
+        Columns of arrays are not changed, and their rules do not depend on the rows. Such an encoding refuses missing
+        cells, so one that fills them in is learnt again whatever its rules.
         """
-        if self.rules_ == tuple(NumericRule(rule.name, 0.0, 0.0, 1.0, 0) for rule in self.rules_):
+        if self.missing == "error" and self.rules_ == tuple(
+            NumericRule(rule.name, 0.0, 0.0, 1.0, 0) for rule in self.rules_
+        ):
             scale = 1.0 if self.sparse_ is None else self.sparse_.scale
             if scale == 1.0:
                 return []
