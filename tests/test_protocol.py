@@ -42,7 +42,7 @@ from mercer import (
 )
 from mercer.io.model_file import load_model, save_model
 from mercer.io.seals import read_seal
-from mercer.metrics import wilson_interval
+from mercer.metrics import share_interval, wilson_interval
 from mercer.model import as_model
 from mercer.selection.comparison import corrected_t_test, five_by_two_tests, paired_difference
 from mercer.selection.folds import folds
@@ -177,9 +177,10 @@ def test_groups_are_sealed_whole_and_counted_whole():
     found = sealed.open(machine)
     wrong = machine.predict(X[rows]) != y[rows]
     off = np.array([(wrong[groups[rows] == group] - wrong.mean()).sum() for group in np.unique(groups[rows])])
-    width = stats.t.ppf(0.975, len(off) - 1) * math.sqrt(len(off) / (len(off) - 1) * (off**2).sum()) / len(rows)
+    variance = len(off) / (len(off) - 1) * (off**2).sum() / len(rows) ** 2
     assert found.grouped
-    assert found.interval.high == pytest.approx(wrong.mean() + width)
+    known = share_interval(wrong.mean(), variance, len(rows), len(off) - 1)
+    assert found.interval.high == pytest.approx(known.high)
     # Copies of rows tell nothing new: an interval over rows would shrink.
     many = SealedSplit(np.repeat(IRIS[:, :1], 9, axis=0), np.repeat(KINDS, 9), groups=np.repeat(np.arange(150), 9))
     estimate = many.open(SVC().fit(many.X_rest, many.y_rest))
@@ -499,9 +500,31 @@ def test_nested_cross_validation_is_a_search_in_every_fold():
     np.testing.assert_allclose(found.scores, cross_val_score(GridSearchCV(SVC(), GRID, cv=3), IRIS, KINDS, cv=4))
     assert [search.best_params_ for search in found.searches] == list(found.best_params)
     np.testing.assert_array_equal(found.inner_scores, [search.best_score_ for search in found.searches])
-    assert found.interval == corrected_t_test(found.scores, n_train=112.5, n_test=37.5).difference
+    variance = (1.0 / 4.0 + 37.5 / 112.5) * found.scores.var(ddof=1)
+    assert found.interval == share_interval(found.scores.mean(), variance, 150.0, 3)
     assert found.optimism == pytest.approx(found.inner_scores.mean() - found.scores.mean())
     assert "nested cross-validation: score 0.9" in str(found)
+
+
+@pytest.mark.parametrize(("scoring", "is_share"), [(None, True), ("f1", True), ("neg_log_loss", False)])
+def test_intervals_of_shares_stay_between_0_and_1(scoring, is_share):
+    X = np.random.default_rng(3).standard_normal((24, 2))
+    y = (X[:, 0] > 0.0).astype(int)
+    search = GridSearchCV(SVC(probability=scoring == "neg_log_loss"), {"C": [1.0]}, cv=2)
+    found = nested_cross_validate(search, X, y, cv=4, scoring=scoring)
+    symmetric = corrected_t_test(found.scores, n_train=18, n_test=6).difference
+    assert symmetric.high > 1.0 or not is_share  # the plain interval leaves [0, 1]
+    assert (found.interval == symmetric) is not is_share
+    assert not is_share or 0.0 <= found.interval.low < found.interval.value <= found.interval.high <= 1.0
+
+
+def test_an_interval_of_a_share_with_binomial_variance_is_wilsons():
+    found, known = share_interval(0.8, 0.8 * 0.2 / 50, 50, 10**9), wilson_interval(40, 50)
+    assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
+    for share in (0.0, 1.0):  # no spread, and still not certain
+        found, known = share_interval(share, 0.0, 50, 10**9), wilson_interval(int(50 * share), 50)
+        assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
+    assert share_interval(0.9, 0.02, 50, 3).high < 1.0
 
 
 def test_a_search_on_noise_promises_too_much_and_nesting_tells():

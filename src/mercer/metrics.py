@@ -5,12 +5,14 @@ Curves and counts come from scikit-learn; the intervals are score intervals, whi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binomtest, norm
+from scipy.stats import t as student
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support, roc_curve
 
 
@@ -47,6 +49,44 @@ def wilson_interval(n_right: int, n: int, level: float = 0.95) -> Interval:
         raise ValueError(f"n_right must lie between 0 and n and n must be at least 1, got {n_right} and {n}")
     bounds = binomtest(n_right, n).proportion_ci(level, method="wilson")
     return Interval(n_right / n, float(bounds.low), float(bounds.high), level)
+
+
+def share_interval(share: float, variance: float, n: float, degrees: int, level: float = 0.95) -> Interval:
+    """Wilson's interval for a share whose estimated variance is not the binomial one; it lies within [0, 1].
+
+    **Says** a share with this variance is known as well as one of n* = share (1 - share) / variance independent trials,
+    its effective sample size. Wilson's interval is of n* trials, with the quantile of Student's t for the normal one.
+
+    Parameters
+    ----------
+    share : float in [0, 1]
+    variance : float >= 0
+        Of the share.
+    n : float >= 1
+        Trials; n* is no more. It is n where the variance is 0, which few folds or groups cannot show.
+    degrees : int >= 1
+        Degrees of freedom of the variance.
+    level : float, default=0.95
+        Confidence.
+
+    References
+    ----------
+    Wilson (1927); Korn & Graubard (1998), Confidence intervals for proportions with small expected number of positive
+    counts estimated from survey data, for n* and t; Franco, Little, Louis & Slud (2019), Comparative study of
+    confidence intervals for proportions in complex sample surveys, for Wilson's interval of n*.
+
+    Examples
+    --------
+    >>> share_interval(0.9, 0.01, 100, 4)
+    Interval(value=0.9, low=0.4405..., high=0.9903..., level=0.95)
+    """
+    binomial = share * (1.0 - share)
+    trials = min(float(n), binomial / variance) if variance > 0.0 and binomial > 0.0 else float(n)
+    t = float(student.ppf(0.5 + level / 2, degrees))
+    square = t * t / trials
+    centre = (share + square / 2.0) / (1.0 + square)
+    width = math.sqrt(square * binomial + square**2 / 4.0) / (1.0 + square)
+    return Interval(share, min(share, max(0.0, centre - width)), max(share, min(1.0, centre + width)), level)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, get_scorer
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing, indexable
 
 from mercer.arguments import check_level
-from mercer.metrics import Interval
+from mercer.metrics import Interval, share_interval
 from mercer.selection.comparison import corrected_t_test
 from mercer.selection.folds import checked_length, folds
+from mercer.selection.racing import is_share
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -109,8 +111,9 @@ def nested_cross_validate(
     What is judged here is the whole recipe, not one setting.
 
     No unbiased estimate of the variance of cross-validation exists. The interval is that of Nadeau & Bengio's corrected
-    variance, which takes the overlap of training sets into account; its level is approximate, and near the best score
-    that there is it may reach beyond it.
+    variance, which takes the overlap of training sets into account; its level is approximate. For a score between 0
+    and 1, such as the accuracy, it is Wilson's interval with the effective sample size of that variance, and lies
+    within [0, 1] (:func:`mercer.metrics.share_interval`). For other scores it is symmetric, by Student's t.
 
     Costs K searches.
 
@@ -152,5 +155,23 @@ def nested_cross_validate(
         inner_scores=np.array([getattr(one, "best_score_", np.nan) for one in searches]),
         best_params=tuple(one.best_params_ for one in searches),
         searches=searches,
-        interval=corrected_t_test(scores, n_train=n_train, n_test=n_test, level=level).difference,
+        interval=_interval(scores, n_train, n_test, level, shares=_gives_shares(search, scoring, scorer)),
     )
+
+
+def _gives_shares(search: Any, scoring: Any, scorer: Any) -> bool:
+    """Whether scores are known to lie between 0 and 1."""
+    if scoring is not None:
+        return is_share(scorer)
+    if type(search).score is not BaseSearchCV.score:
+        return False
+    if search.scoring is None:
+        return is_classifier(search.estimator)
+    return isinstance(search.scoring, str) and is_share(get_scorer(search.scoring))
+
+
+def _interval(scores: FloatArray, n_train: float, n_test: float, level: float, *, shares: bool) -> Interval:
+    if not shares:
+        return corrected_t_test(scores, n_train=n_train, n_test=n_test, level=level).difference
+    variance = (1.0 / scores.size + n_test / n_train) * float(scores.var(ddof=1))
+    return share_interval(float(scores.mean()), variance, n_test * scores.size, scores.size - 1, level)

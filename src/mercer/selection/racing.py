@@ -25,6 +25,14 @@ _AT_MOST_1 = frozenset(
 ) | {"matthews_corrcoef"}  # fmt: skip
 """Scores of scikit-learn that none is above 1, of shares, not of counts."""
 
+_SHARES = frozenset(
+    f"{name}_score"
+    for name in (
+        "accuracy", "average_precision", "f1", "fbeta", "jaccard", "precision", "recall", "roc_auc", "top_k_accuracy",
+    )
+)  # fmt: skip
+"""Those of them that none is below 0."""
+
 _LOSSES = ("_error", "_loss", "_deviance", "negative_likelihood_ratio")
 """Names of what scikit-learn has that none is below 0 end so."""
 
@@ -59,6 +67,13 @@ def largest_score(scorer: Any) -> float | None:
         return 0.0 if name.endswith(_LOSSES) else None
     counts = not getattr(scorer, "_kwargs", {}).get("normalize", True)
     return 1.0 if sign > 0 and name in _AT_MOST_1 and not counts else None
+
+
+def is_share(scorer: Any) -> bool:
+    """Whether every score of a scorer of scikit-learn is known to lie between 0 and 1."""
+    name = getattr(getattr(scorer, "_score_func", None), "__name__", "")
+    adjusted = getattr(scorer, "_kwargs", {}).get("adjusted", False)
+    return largest_score(scorer) == 1.0 and (name in _SHARES or (name == "balanced_accuracy_score" and not adjusted))
 
 
 def cannot_be_best(scores: FloatArray, n_folds: int, best: float, largest: float) -> BoolArray:

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.arguments import check_level
-from mercer.metrics import Interval, wilson_interval
+from mercer.metrics import Interval, share_interval, wilson_interval
 from mercer.selection.folds import checked_length
 from mercer.selection.sealed import Opening, Seal, SealedTest
 
@@ -365,6 +365,7 @@ def _interval(losses: FloatArray, groups: Any, zero_one: bool, level: float) -> 
     codes = np.arange(losses.size) if groups is None else np.unique(groups, return_inverse=True)[1]
     off = np.bincount(codes, weights=losses - mean)
     variance = off.size / (off.size - 1) * float(off @ off) / losses.size**2
+    if zero_one:
+        return share_interval(mean, variance, losses.size, off.size - 1, level)
     width = float(student.ppf(0.5 + level / 2, off.size - 1)) * variance**0.5
-    low, high = mean - width, mean + width
-    return Interval(mean, max(0.0, low) if zero_one else low, min(1.0, high) if zero_one else high, level)
+    return Interval(mean, mean - width, mean + width, level)
