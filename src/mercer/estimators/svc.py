@@ -271,7 +271,8 @@ class SVC(ChangesRows, MarginClassifier):
         y : array-like of shape (n,)
             Labels of any kind that can be sorted.
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out.
+            Factors of C, >= 0; 0 leaves a row out. A class whose rows are all left out, or whose class weight is 0, is
+            absent: `classes_` does not hold it.
 
         Returns
         -------
