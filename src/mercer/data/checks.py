@@ -22,6 +22,7 @@ MAX_SHOWN = 5  # bad entries that a message names
 
 def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     """Return the values as a float32 or float64 array, and how many bytes were copied to make it so."""
+    refuse_mask(values, what)
     found = np.asarray(values)
     kept = found.dtype in FLOATS
     # An unaligned view (a field of a packed record) cannot be read by the engine in place.
@@ -34,6 +35,27 @@ def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must hold real numbers, but {error}") from error
     return converted, converted.nbytes
+
+
+def refuse_mask(values: object, what: str) -> None:
+    """Refuse a masked array that hides entries: what lies under the mask would count as if it were known.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked; the first one is named.
+    """
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return
+    hidden = np.argwhere(np.ma.getmaskarray(values))
+    if hidden.size == 0:  # one value without rows
+        raise ValueError(f"{what} must be known, but it is masked. Fill it in first.")
+    place = f"row {hidden[0][0]}" + "".join(f", column {j}" for j in hidden[0][1:])
+    more = f", and {len(hidden) - 1} more are" if len(hidden) > 1 else ""
+    raise ValueError(
+        f"{what} must be known everywhere, but {place} (counted from 0) is masked{more}. Impute such entries, for "
+        "instance .filled(np.nan) and then SimpleImputer(), or leave these rows out."
+    )
 
 
 def float_table(array: Any, what: str = "X") -> tuple[Array, int]:

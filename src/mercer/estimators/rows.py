@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
-from mercer.data.checks import FLOATS
+from mercer.data.checks import FLOATS, refuse_mask
 from mercer.estimators.told import has_plain_targets, refuse_targets
 from mercer.kernels import Callable, Kernel
 
@@ -65,6 +65,7 @@ def drop_record(estimator: BaseEstimator) -> None:
 def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    refuse_mask(X, "X")
     try:
         data = as_structured(X)
     except (TypeError, ValueError) as error:
@@ -100,6 +101,7 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
     has_none = isinstance(y, str) and y == "no_validation"
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
+        refuse_mask(X, "X")
         if looks_structured(X):
             raise ValueError(
                 "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
-from mercer.data.checks import FLOATS
+from mercer.data.checks import FLOATS, refuse_mask
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,10 +25,12 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     Raises
     ------
     ValueError
-        If `y` misses values, has several columns where the machine learns one, or holds text where it learns numbers.
+        If `y` misses values or hides some by a mask, has several columns where the machine learns one, or holds text
+        where it learns numbers.
     TypeError
         If it holds dates or times where the machine learns numbers, which would count as so many of some unit.
     """
+    refuse_mask(y, "y")
     values = np.asarray(None if isinstance(y, str) else y)
     tags = get_tags(estimator)
     if values.ndim == 2 and values.shape[1] > 1 and not tags.target_tags.multi_output:
@@ -71,6 +73,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
     """
     if sample_weight is None:
         return np.ones(n)
+    refuse_mask(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except ValueError as error:
