@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Self
 
 from mercer.kernels import Kernel
@@ -10,7 +11,8 @@ from mercer.kernels import Kernel
 class HoldsKernel:
     """Lets scikit-learn's searches reach into a kernel: ``kernel__gamma``, ``kernel__left__kernel__gamma``.
 
-    A kernel is a value: the estimator gets another one, and none changes that somebody else may hold.
+    A kernel is a value: the estimator gets another one, and none changes that somebody else may hold. Of a function
+    that is an object with `set_params`, such as a kernel of Gaussian processes, it gets a changed copy.
     """
 
     kernel: Any
@@ -41,11 +43,27 @@ class HoldsKernel:
         for path in list(params):
             name, _, rest = path.partition("__")
             held = params.get(name, getattr(self, name, None))
-            if rest and isinstance(held, Kernel):
+            if rest and (isinstance(held, Kernel) or (name == "kernel" and _has_parameters(held))):
                 inner.setdefault(name, {})[rest] = params.pop(path)
             elif rest and name == "kernel":
-                raise ValueError(f"kernel={held!r} has no parameters of its own to set {path!r}: give a Kernel object.")
+                raise ValueError(
+                    f"kernel={held!r} has no parameters of its own to set {path!r}: give a Kernel object, or a "
+                    "function that is an object with get_params and set_params."
+                )
         super().set_params(**params)  # type: ignore[misc]
         for name, values in inner.items():
-            setattr(self, name, getattr(self, name).with_params(**values))
+            setattr(self, name, _changed(getattr(self, name), values))
         return self
+
+
+def _has_parameters(held: Any) -> bool:
+    return not isinstance(held, type) and hasattr(held, "get_params") and hasattr(held, "set_params")
+
+
+def _changed(held: Any, values: dict[str, Any]) -> Any:
+    """Another kernel with these parameters."""
+    if isinstance(held, Kernel):
+        return held.with_params(**values)
+    other = deepcopy(held)
+    other.set_params(**values)
+    return other
