@@ -28,6 +28,7 @@ from mercer import (
     KernelLogisticRegression,
     KernelPerceptron,
     KernelRidge,
+    KernelSearchCV,
     LeastSquaresSVC,
     Linear,
     LogisticRegression,
@@ -39,6 +40,7 @@ from mercer import (
     Sigmoid,
     Status,
     _reference,
+    nested_cross_validate,
 )
 from mercer.certificate import worst_status
 from mercer.data import as_data
@@ -756,3 +758,32 @@ def test_what_a_thread_computes_is_left_when_it_is_stopped():
     with pytest.raises(Stop):
         abandonable(ready.wait, lambda: calls.append(None) if len(calls) < 2 else check())
     ready.set()
+
+
+def test_ctrl_c_within_an_inner_piece_of_work_ends_what_is_around_it():
+    with Interruption() as whole:
+        with Interruption() as part:
+            signal.raise_signal(signal.SIGINT)
+            assert (part.requested, part.insisted) == (True, False)
+        with Interruption() as later:
+            assert (whole.requested, later.requested, later.insisted) == (True, True, False)
+            signal.raise_signal(signal.SIGINT)
+            assert later.insisted
+    with Interruption() as fresh:
+        assert not fresh.requested
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_one_ctrl_c_ends_a_nested_cross_validation():
+    X, y = noise(n=80, p=3)
+    seen = []
+
+    def callback(progress):
+        seen.append(progress.done)
+        if len(seen) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.1, 1.0], cv=2, callback=callback)
+    with pytest.raises(StoppedError, match="stopped by Ctrl-C after 0 of 5 splits"):
+        nested_cross_validate(search, X, (y > 0).astype(int))
+    assert len(seen) <= 4  # no second search

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 from sklearn.base import clone, is_classifier
@@ -19,7 +18,7 @@ from sklearn.utils import _safe_indexing, indexable
 
 from mercer.arguments import check_level
 from mercer.metrics import Interval, mcnemar, wilson_interval
-from mercer.selection.folds import folds
+from mercer.selection.folds import folds, on_each_split
 
 FloatArray = npt.NDArray[np.float64]
 Split = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -402,7 +401,7 @@ def _scored(
         one, two = (float(scorer(clone(machine).fit(rows, y[train]), asked, y[test])) for machine in (first, second))
         return one - two
 
-    found = np.array(Parallel(n_jobs=n_jobs)(delayed(difference)(*split) for split in splits))
+    found = np.array(on_each_split("the comparison", difference, splits, n_jobs))
     bad = np.flatnonzero(~np.isfinite(found))
     if bad.size:
         raise ValueError(f"scoring must give finite numbers, but the difference on split {bad[0]} is {found[bad[0]]}.")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from joblib import Parallel, delayed
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
+from mercer.solvers import Interruption
+from mercer.status import StoppedError
+
 IndexArray = npt.NDArray[np.int64]
+Result = TypeVar("Result")
 
 
 def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tuple[IndexArray, IndexArray]]:
@@ -118,3 +123,25 @@ def lacking_class(splits: Sequence[tuple[Any, Any]], y: Any) -> str:
 
 def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
+
+
+def on_each_split(
+    name: str, work: Callable[[Any, Any], Result], splits: Sequence[tuple[Any, Any]], n_jobs: int | None
+) -> list[Result]:
+    """Return what `work` does with the training and the test rows of each split, so many at a time.
+
+    Raises
+    ------
+    StoppedError
+        After Ctrl-C, which also ends the fit of this library that is at work.
+    """
+    results: list[Result] = []
+    with Interruption() as interruption:
+        for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(work)(*split) for split in splits):
+            if interruption.requested:
+                raise StoppedError(
+                    f"{name} was stopped by Ctrl-C after {len(results)} of {len(splits)} splits: there is no result "
+                    "before the last of them."
+                )
+            results.append(result)
+    return results

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.model_selection._search import BaseSearchCV
@@ -16,7 +15,7 @@ from sklearn.utils import _safe_indexing, indexable
 from mercer.arguments import check_level
 from mercer.metrics import Interval, share_interval
 from mercer.selection.comparison import corrected_t_test
-from mercer.selection.folds import checked_length, folds
+from mercer.selection.folds import checked_length, folds, on_each_split
 from mercer.selection.racing import is_share
 
 FloatArray = npt.NDArray[np.float64]
@@ -104,6 +103,8 @@ def nested_cross_validate(
         If `search` does not search, or does not refit.
     ValueError
         If K is larger than a class or than the number of groups; if groups or y have another length than X.
+    StoppedError
+        After Ctrl-C, which also ends the search at work.
 
     Notes
     -----
@@ -147,7 +148,7 @@ def nested_cross_validate(
         found = clone(search).fit(_safe_indexing(X, train), y[train], **given)
         return found, float(scorer(found, _safe_indexing(X, test), y[test]))
 
-    results = Parallel(n_jobs=n_jobs)(delayed(judged)(*split) for split in splits)
+    results = on_each_split("nested_cross_validate", judged, splits, n_jobs)
     searches, scores = tuple(one for one, _ in results), np.array([score for _, score in results])
     n_train, n_test = (float(np.mean([len(split[side]) for split in splits])) for side in (0, 1))
     return NestedResult(

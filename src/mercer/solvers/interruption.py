@@ -20,7 +20,8 @@ class Interruption:
     Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
     Where Ctrl-C is ignored, as in what a shell script has begun in the background, it stays so.
     Who makes one enters it, and hands it on to all that one Ctrl-C shall stop; entering it again changes nothing. What
-    runs in a thread of its own makes its own, which hears of what it is `part_of`.
+    runs in a thread of its own makes its own, which hears of what it is `part_of`. Where one is entered within
+    another in the main thread, Ctrl-C ends both.
 
     Examples
     --------
@@ -56,6 +57,9 @@ class Interruption:
             # A handler that is not Python's own (None) could not be put back, and who ignores Ctrl-C goes on to.
             if previous not in (None, signal.SIG_IGN):
                 self._previous = previous
+                around = getattr(previous, "__self__", None)
+                if isinstance(around, Interruption):
+                    self._requests += around._requests
                 signal.signal(signal.SIGINT, self._handle)
         return self
 
@@ -68,8 +72,10 @@ class Interruption:
             self._previous = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
         self._requests += 1
+        around = getattr(self._previous, "__self__", None)
+        if isinstance(around, Interruption):
+            around._handle(number, frame)
 
 
 class _Ended(Exception):  # noqa: N818
