@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test-fast test check test-slow bench bench-search bench-loo bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test test-lowest check test-slow bench bench-search bench-loo bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -28,6 +28,10 @@ test-fast: $(VENV)/.mercer $(VENV)/.tools
 
 test: $(VENV)/.mercer $(VENV)/.tools
 	$(call IN_PARALLEL,$(BIN))
+
+# The lowest versions that pyproject.toml allows. Native code does not depend on them.
+test-lowest: .venv-lowest/.mercer .venv-lowest/.tools
+	$(call IN_PARALLEL,.venv-lowest/bin) -m "not slow and not full" --ignore tests/native
 
 test-slow: $(VENV)/.mercer $(VENV)/.tools
 	$(BIN)/python -m pytest -m slow
@@ -96,7 +100,7 @@ dev: $(VENV)/.tools $(VENV)/.build
 	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
 
 clean:
-	rm -rf build .venv .venv-bench .venv-asan .venv-tsan .venv-generic src/mercer/*.so
+	rm -rf build .venv .venv-bench .venv-asan .venv-tsan .venv-generic .venv-lowest src/mercer/*.so
 
 # Environments. Each stamp stands for one thing that was installed; an environment that exists already is adopted.
 %/.pip:
@@ -111,6 +115,9 @@ clean:
 	@rm -f $*/lib/python*/site-packages/mercer-dev.pth
 	@$*/bin/$(PIP) install -qq $(INSTALL_OPTIONS) '.[study]'
 	@touch $@
+
+.venv-lowest/.mercer .venv-lowest/.tools: tests/lowest.txt
+.venv-lowest/.mercer .venv-lowest/.tools: export PIP_CONSTRAINT = $(abspath tests/lowest.txt)
 
 .venv-asan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
 .venv-generic/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_GENERIC=ON
