@@ -521,3 +521,20 @@ def test_decision_values_that_overflow_are_refused() -> None:
     many = np.repeat(1e60 * X, 3000, axis=0)  # so many that single precision is tried first
     with pytest.raises(ValueError, match="not finite"):
         machine.predict(many)
+
+
+@pytest.mark.parametrize("machine", [OneClassSVM(nu=0.3), OneClassSVM(contamination=0.1), SVDD(C=0.1)], ids=repr)
+def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
+    """Scores of rows that the kernel hardly tells apart differ by rounding alone: it decides which are outside."""
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    for gamma in (1e-14, 1e-17):
+        with pytest.warns(RuntimeWarning, match="rounding in float64 decides"):
+            warnings.simplefilter("ignore", UserWarning)  # contamination is not reached
+            machine.set_params(gamma=gamma).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        machine.set_params(gamma=1e-3).fit(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a contamination that equal rows cannot have
+            warnings.simplefilter("error", RuntimeWarning)
+            machine.fit(np.ones((20, 2)))

@@ -82,6 +82,8 @@ class OneClassSVM(NoveltyDetector):
 
     Warns
     -----
+    RuntimeWarning
+        If scores of the training rows differ by little more than rounding, which then decides who is outside.
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
     UserWarning
@@ -202,6 +204,7 @@ class OneClassSVM(NoveltyDetector):
                 if border.tied.size and not self._silent:
                     self._warn_of_ties(border, share)
             self.nu_, self.offset_ = recipe.nu, -self.intercept_
+            self._warn_where_rounding_decides(data, self._rounding)
             return self
 
     def _warn_of_ties(self, border: Border, share: float) -> None:

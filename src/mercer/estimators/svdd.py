@@ -75,6 +75,8 @@ class SVDD(NoveltyDetector):
 
     Warns
     -----
+    RuntimeWarning
+        If scores of the training rows differ by little more than rounding, which then decides who is outside.
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
 
@@ -156,7 +158,7 @@ class SVDD(NoveltyDetector):
         """
         del y
         with self._all_or_nothing():
-            self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
+            data = self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
             evidence = self._solutions[0].evidence
             assert evidence is not None
             lengths = -2.0 * evidence.problem.linear
@@ -167,6 +169,7 @@ class SVDD(NoveltyDetector):
             self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
             squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
             self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
+            self._warn_where_rounding_decides(data, 2.0 * self._rounding)
             return self
 
     @property
