@@ -532,9 +532,41 @@ def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
             warnings.simplefilter("ignore", UserWarning)  # contamination is not reached
             machine.set_params(gamma=gamma).fit(X)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", UserWarning)  # equal rows cannot have that contamination
         machine.set_params(gamma=1e-3).fit(X)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a contamination that equal rows cannot have
-            warnings.simplefilter("error", RuntimeWarning)
-            machine.fit(np.ones((20, 2)))
+        machine.fit(np.ones((20, 2)))
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_no_certificate_of_a_joint_machine_is_false(first: int) -> None:
+    """One machine for all classes: a row is a group of variables, one for each class."""
+    for seed in range(first, first + 20):
+        rng = np.random.default_rng(seed)
+        n, C = int(rng.integers(8, 40)), float(10.0 ** rng.uniform(-2, 3))
+        X, codes = some_rows(rng, n), np.r_[np.arange(3), rng.integers(0, 3, size=n - 3)]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                kernel = some_kernel(rng, X, composite=False)
+                machine = SVC(C=C, kernel=kernel, multi_class="joint", tol=1e-6, max_seconds=2.0).fit(X, codes)
+            except ValueError:  # values that overflow, or parameters that do not exist
+                continue
+            K = true_kernel(kernel.resolve(as_data(X)), X.astype(np.longdouble), X.astype(np.longdouble))
+        coefficients = machine.dual_coef_
+        beta = np.zeros((n, 3), dtype=np.longdouble)
+        beta[machine.support_] = (coefficients.toarray() if sp.issparse(coefficients) else coefficients).T
+        own = codes[:, None] == np.arange(3)
+        scores, upper, lower = K @ beta, np.where(own, C, 0.0), np.where(own, 0.0, -C)
+        gradient = scores + ~own
+        most = np.where(beta > lower, gradient, -np.inf).max(axis=1)
+        least = np.where(beta < upper, gradient, np.inf).min(axis=1)
+        quadratic = (beta * scores).sum()
+        slacks = gradient.max(axis=1) - scores[own]
+        truth = Truth(
+            max(0.0, float((most - least).max())),
+            float(-quadratic / 2 - beta[~own].sum()),
+            float(quadratic / 2 + C * slacks.sum()),
+        )
+        ratios = _ratios("joint", machine.certificate_, truth, n)
+        assert max(ratios.values()) <= 1.0, f"seed {seed}: {kernel!r}, {ratios}"
