@@ -51,6 +51,9 @@ def conclude(
 _WITNESSES = 64  # one known value in so many is evaluated again, to see whether the training data are what they were
 
 
+_BY_WORD = " That the kernel is positive semidefinite was not checked: it is taken on your word (is_psd=True)."
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a certificate is about: enough to compute it again, with the threads and the memory of the fit.
@@ -327,7 +330,17 @@ class Certificate:
 
     @property
     def advice(self) -> str:
-        """What the status means, and what it leaves open."""
+        """What the status means, what it leaves open, and what is taken on the user's word."""
+        return self._advice + (_BY_WORD if self._is_assumed else "")
+
+    @property
+    def _is_assumed(self) -> bool:
+        """Whether it is the user who says that the kernel is positive semidefinite."""
+        evidence = self.parts[0].evidence if self.parts else self.evidence
+        return evidence is not None and evidence.kernel.is_assumed
+
+    @property
+    def _advice(self) -> str:
         if self.status is not Status.OPTIMAL or not abs(self.relative_gap) > LARGE_GAP:
             return self.status.advice
         return (

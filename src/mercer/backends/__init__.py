@@ -10,6 +10,7 @@ from mercer.backends.base import Tiles as Tiles
 from mercer.backends.bit_form import BitForm as BitForm
 from mercer.backends.bit_form import bit_form
 from mercer.backends.blocks import BlockBackend as BlockBackend
+from mercer.backends.evaluated import EvaluatedBackend as EvaluatedBackend
 from mercer.backends.held import HeldRows as HeldRows
 from mercer.backends.held import HeldValues as HeldValues
 from mercer.backends.integer_form import IntegerForm as IntegerForm
@@ -35,7 +36,12 @@ _LOOSER = 2.0  # bounds for integers, at most, than those for numbers
 
 
 def select_backend(
-    kernel: Kernel, data: Data, *, n_jobs: int | None = None, memory_limit: int | None = None
+    kernel: Kernel,
+    data: Data,
+    *,
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    matrix_bytes: int = 0,
 ) -> tuple[Backend, str]:
     """Choose the backend that evaluates `kernel` on `data`, and say why.
 
@@ -49,6 +55,9 @@ def select_backend(
         Threads; see :func:`mercer.backends.threads.n_threads`.
     memory_limit : int, optional
         Bytes that another form of the rows may take, or a block of kernel values that Python evaluates.
+    matrix_bytes : int, default 0
+        Bytes that the whole matrix of a kernel function may take, so that the function is called once; 0 by default,
+        for rows that are not those of training.
 
     Returns
     -------
@@ -65,6 +74,9 @@ def select_backend(
     if program is None and kernel.is_native:
         blocks = by_python()
         return blocks, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {blocks.n_threads} threads)"
+    if program is None and kernel.calls_function and 8 * data.n**2 <= matrix_bytes:
+        whole = EvaluatedBackend(kernel, data, n_jobs=n_jobs)
+        return whole, f"{kernel!r} is called once with all rows, and its values stay in memory"
     if program is None:
         return by_python(), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:

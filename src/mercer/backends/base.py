@@ -75,6 +75,10 @@ class Backend(ABC):
         What goes to float32 may be evaluated in single precision, unless it is to be values in double, `rounded`.
         """
 
+    def diagonal(self) -> FloatArray | None:
+        """Return k(x, x) of the training rows where the values are at hand; else None."""
+        return None
+
     @abstractmethod
     def matvec(
         self,

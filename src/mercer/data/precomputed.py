@@ -36,6 +36,13 @@ class Precomputed(Data):
     index : array-like of shape (n,), optional
         Which rows of the matrix these are; None (default) means all of them.
 
+    Attributes
+    ----------
+    error : float
+        Frobenius norm of what :meth:`symmetric` has added to the matrix: how far eigenvalues may be off by that.
+    is_single : bool
+        Whether the values are known to have been computed in single precision.
+
     Raises
     ------
     ValueError
@@ -58,6 +65,8 @@ class Precomputed(Data):
         self.ids = None if ids is None else bounded_index(ids, "ids", m)
         if self.ids is not None and self.ids.size != self._index.size:
             raise ValueError(f"ids must have one column for each of the {self._index.size} rows, got {self.ids.size}")
+        self.error = 0.0
+        self.is_single = bool(self.dtype == np.float32)
         self._measure()
 
     def _measure(self) -> None:
@@ -141,6 +150,25 @@ class Precomputed(Data):
                     return first + int(i), second + int(j), float(apart[i, j])
         return None
 
+    def symmetric(self) -> Precomputed:
+        """Return the rows of 0.5 (K + K'), for a square matrix K whose two sides differ by rounding.
+
+        Itself where they do not differ; else the rows of a copy.
+        """
+        given = self.array
+        apart = abs(given - given.T) if sp.issparse(given) else None
+        if apart is not None and not apart.nnz:
+            return self
+        if apart is None and np.array_equal(given, given.T):
+            return self
+        mean = 0.5 * (given.astype(np.float64) + given.T)
+        made = Precomputed(mean)
+        made.copied_bytes = made.nbytes
+        made.is_single = self.is_single or _is_single(given.data if sp.issparse(given) else given)
+        norm = sp.linalg.norm if sp.issparse(given) else np.linalg.norm
+        made.error = float(norm(given - mean))
+        return made
+
     def diagonal(self) -> FloatArray:
         """Return the kernel value of each row with itself, (n,)."""
         if (self._index == _UNKNOWN).any():
@@ -164,3 +192,9 @@ class Precomputed(Data):
         """Return a message that names entries which are NaN or infinite, or None where there are none."""
         given = self.array
         return CSR(given).finite_problem(column_names) if sp.issparse(given) else dense_problem(given, column_names)
+
+
+def _is_single(values: npt.NDArray[np.floating]) -> bool:
+    """Whether all values are numbers of single precision, and not just whole ones."""
+    with np.errstate(over="ignore"):  # what is too large for single precision was not computed in it
+        return bool(np.array_equal(values, values.astype(np.float32))) and not np.array_equal(values, np.rint(values))

@@ -101,6 +101,8 @@ class KernelMachine(HoldsKernel, BaseEstimator):
                 f"a precomputed kernel matrix must be symmetric, but row {i}, column {j} and row {j}, column {i} "
                 f"differ by {apart:g}: give 0.5 * (K + K.T) where both mean the same."
             )
+        if isinstance(data, Precomputed):
+            data = _symmetric(data)
         return spec, data
 
     def _rows_of_classes(self, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Kernel, Data, Labels]:
@@ -152,9 +154,26 @@ class KernelMachine(HoldsKernel, BaseEstimator):
 
 
 _UNKNOWN = (
-    "Of more than 2,000 rows nobody finds that out; a kernel class of your own can claim it, by is_psd "
-    "(docs/extending/kernel.md). "
+    "With more than 2,000 rows (a matrix in memory: 5,000) this is not checked; if you know it, say so by "
+    "mercer.kernels.Precomputed(is_psd=True) or Callable(function, is_psd=True). "
 )
+
+_TOLD = 1e-12  # relative asymmetry from which on there is a warning
+
+
+def _symmetric(data: Precomputed) -> Precomputed:
+    """The rows of a symmetric matrix, with a warning where the given one was not, by more than its last digits."""
+    made = data.symmetric()
+    if made is not data:
+        apart, largest = 2.0 * float(abs(data.array - made.array).max()), float(abs(made.array).max())
+        if apart > _TOLD * largest:
+            warnings.warn(
+                f"the precomputed kernel matrix is not quite symmetric: K and K.T differ by up to {apart:.3g}, as "
+                "rounding makes them differ. The mean of both is used.",
+                UserWarning,
+                stacklevel=5,
+            )
+    return made
 
 
 class DualMachine(Iterated, KernelMachine):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from math import isqrt
 from typing import TypeVar, final
 
 import numpy as np
@@ -19,7 +18,7 @@ from mercer.gram.padding import padded_block
 from mercer.gram.repeats import summed, sums_of
 from mercer.gram.store import Store
 from mercer.kernels import Kernel
-from mercer.kernels.diagnosis import MAX_POINTS, Diagnosis, diagnose
+from mercer.kernels.diagnosis import Diagnosis
 from mercer.lazy import lazy_property
 
 Array = npt.NDArray[np.floating]
@@ -87,7 +86,9 @@ class Gram:
             raise ValueError(f"memory_limit must be a number of bytes >= 0, got {memory_limit}.")
         limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
         if backend is None:
-            backend, reason = select_backend(kernel, data, n_jobs=n_jobs, memory_limit=limit // 4)
+            backend, reason = select_backend(
+                kernel, data, n_jobs=n_jobs, memory_limit=limit // 4, matrix_bytes=limit // 4 * 3
+            )
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
         self._store = Store(kernel, data, limit, keep, backend, reason)
@@ -289,27 +290,25 @@ class Gram:
     def diagnosis(self) -> Diagnosis:
         """What there is to say about the kernel on these rows, for people; :attr:`is_convex` costs less.
 
-        Where there are too many rows to conclude anything for all, no more than 500 are looked at.
+        With too many rows to conclude anything for all, no more than 500 are looked at.
         """
-        rows = self._rows()
-        most = MAX_POINTS if rows.n <= MAX_POINTS else 500
-        return diagnose(self.kernel, rows, max(2, min(most, isqrt(self.memory_limit // 8))))
+        return self._store.diagnosis(self._row_numbers())
 
     @lazy_property
     def is_convex(self) -> bool:
         """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum.
 
-        Proved by the kernel's algebra; or, up to 2,000 rows and where the memory limit has room for them, found out
-        from the values between all of them. What is known of the origin holds for all its views.
+        Proved by the kernel's algebra, or said by the user; or found out from the values between all rows: up to 2,000
+        rows, up to 5,000 where the values are in memory, and if the memory limit allows. What is known of the origin
+        holds for all its views.
         """
         if self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
-        return self._store.look_at(self._rows()) if self._idx is not None else self._store.is_convex
+        return self._store.look_at(self._row_numbers()) if self._idx is not None else self._store.is_convex
 
-    def _rows(self) -> Data:
-        if self.folded is not None:
-            return self.folded[0]._rows()
-        return self.data if self._idx is None else self.data.rows(self._idx)
+    def _row_numbers(self) -> IndexArray | None:
+        """The different rows of this matrix, as the origin numbers them; None for all."""
+        return self._idx if self.folded is None else self.folded[0]._row_numbers()
 
     def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
         """Return K[rows, cols]; None means all. The result is a view of an array with padded rows."""

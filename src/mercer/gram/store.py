@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from math import isqrt
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from mercer._core import gather_rows
-from mercer.backends import Backend
+from mercer.backends import Backend, EvaluatedBackend
+from mercer.backends.threads import blas_threads
 from mercer.data import Data
 from mercer.gram.arena import Arena
 from mercer.gram.keep import Keep
 from mercer.gram.kept_rows import KeptRows, combined
 from mercer.kernels import Kernel
-from mercer.kernels.diagnosis import MAX_POINTS, first_refuted
+from mercer.kernels.diagnosis import MAX_FACTORED, MAX_POINTS, Diagnosis, diagnosis_of, first_refuted
 from mercer.lazy import lazy_property
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
+_FEW_POINTS = 500  # looked at for a message where nothing can be concluded for all rows
 _KEPT_SHARE = 0.75  # of the memory limit for rows that problems share; the rest is for those who solve these
 _THREADS = 16  # that have room within the limit, however many there are: what fits decides iterates
 _ALLOCATOR_BYTES = 16 << 20  # that the system's allocator keeps for the next array when short-lived ones are freed
@@ -60,7 +64,8 @@ class Store:
     @lazy_property
     def diagonal(self) -> FloatArray:
         """k(x_i, x_i) of all rows."""
-        return self.kernel.diag(self.data)
+        known = self.backend.diagonal()
+        return self.kernel.diag(self.data) if known is None else known
 
     @lazy_property
     def magnitudes(self) -> FloatArray:
@@ -102,15 +107,48 @@ class Store:
     @lazy_property
     def is_convex(self) -> bool:
         """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
-        return self.look_at(self.data)
+        return self.look_at(None)
 
-    def look_at(self, rows: Data) -> bool:
+    def look_at(self, idx: IndexArray | None) -> bool:
         """Whether the matrix of these rows is positive semidefinite; False where it is too large to tell."""
-        if rows.n > MAX_POINTS or 8 * rows.n**2 > self.memory_limit:
+        n = self.data.n if idx is None else idx.size
+        most = MAX_FACTORED if self._is_in_memory else MAX_POINTS
+        if n > most or 8 * n**2 > self.memory_limit:
             return False
-        look, refuted = first_refuted(self.kernel, rows)
-        self.n_values += look.n_values
+        # Several threads of BLAS make small factorisations slower, a hundred times on a busy machine.
+        with blas_threads(n**3 / 6):
+            look, refuted = first_refuted(self.kernel, self._rows(idx), most, values=self._values_of(idx))
+        self.n_values += 0 if self._is_in_memory else look.n_values
         return not refuted
+
+    def diagnosis(self, idx: IndexArray | None) -> Diagnosis:
+        """What there is to say about the kernel on these rows, for people; :meth:`look_at` costs less."""
+        rows = self._rows(idx)
+        most = MAX_POINTS if rows.n <= MAX_POINTS else _FEW_POINTS
+        most = max(2, min(most, isqrt(self.memory_limit // 8)))
+        with blas_threads(most**3):
+            return diagnosis_of(self.kernel, rows, most, values=self._values_of(idx))
+
+    @property
+    def _is_in_memory(self) -> bool:
+        """Whether all kernel values are, so that a look at many of them costs no evaluation."""
+        return self.kernel.takes_values or isinstance(self.backend, EvaluatedBackend)
+
+    def _rows(self, idx: IndexArray | None) -> Data:
+        return self.data if idx is None else self.data.rows(idx)
+
+    def _values_of(self, idx: IndexArray | None) -> Callable[[IndexArray], FloatArray] | None:
+        """The values between some of these rows, from the matrix in memory; None where there is no such."""
+        if not isinstance(self.backend, EvaluatedBackend):
+            return None
+
+        def values(chosen: IndexArray) -> FloatArray:
+            rows = chosen if idx is None else idx[chosen]
+            out = np.empty((rows.size, rows.size))
+            self.backend.block(self.data, rows, self.data, rows, out)
+            return out
+
+        return values
 
     def evaluate(
         self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray, *, single: bool = False

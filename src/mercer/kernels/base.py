@@ -136,6 +136,16 @@ class Kernel(ABC):
         return None
 
     @property
+    def is_assumed(self) -> bool:
+        """Whether it counts as positive semidefinite by the user's word: `Precomputed` or `Callable` with `is_psd`."""
+        return any(part.is_assumed for part in self.parts)
+
+    @property
+    def calls_function(self) -> bool:
+        """Whether a Python function of two blocks of rows computes it."""
+        return any(part.calls_function for part in self.parts)
+
+    @property
     def proof(self) -> tuple[str, ...]:
         """The steps that prove it positive semidefinite, each a kernel and its rule; empty where that is unknown."""
         if not self.is_psd:

@@ -6,7 +6,7 @@ from collections.abc import Callable as Function
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,18 @@ from mercer.kernels.standard import Linear, Precomputed
 MAX_POINTS = 2000
 """Of more rows than this, only some are looked at, and nothing can be concluded for all."""
 
+MAX_FACTORED = 5000
+"""Of a matrix in memory, so many rows are factorised: n³/6 multiplications, about a second of two cores."""
+
 _FIRST_POINTS = 128
 _ROUNDING_FACTOR = 10.0
 _LEFT = 0.01  # of the smallest eigenvalue: so much a smaller witness keeps, to be more than a hair's breadth
 _FEW = 64  # points of a witness are left out one by one from here on, at an eigenvalue each
 _ROWS_SHOWN = 6
+
+
+Values: TypeAlias = Function[[npt.NDArray[np.int64]], FloatArray]
+"""The Gram matrix of the points with these numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +214,22 @@ def diagnose(
     -1.0
     """
     function, points, named = _taken(kernel, data)
-    look, refuted = first_refuted(function, points, max_points)
+    return diagnosis_of(function, points, max_points, named=named)
+
+
+def diagnosis_of(
+    function: Kernel,
+    points: Data,
+    max_points: int = MAX_POINTS,
+    *,
+    named: Data | None = None,
+    values: Values | None = None,
+) -> Diagnosis:
+    """Return what :func:`diagnose` says of a resolved kernel on points, which are `named` in a witness.
+
+    `values` returns the Gram matrix of chosen points where it is at hand, so that none is evaluated again.
+    """
+    look, refuted = first_refuted(function, points, max_points, values=values)
     eigenvalues = linalg.eigvalsh(look.G, check_finite=False)
     return Diagnosis(
         verdict="proved" if function.is_psd else "violated" if refuted else "not refuted",
@@ -215,7 +237,7 @@ def diagnose(
         smallest_eigenvalue=float(eigenvalues[0]),
         rank=int(np.count_nonzero(np.abs(eigenvalues) > look.tolerance)),
         tolerance=look.tolerance,
-        witness=_witness(look, named) if eigenvalues[0] < -look.tolerance else None,
+        witness=_witness(look, points if named is None else named) if eigenvalues[0] < -look.tolerance else None,
         asymmetry=look.asymmetry,
         asymmetric_pair=look.pair if look.asymmetry > look.tolerance else None,
         n_points=look.idx.size,
@@ -330,7 +352,9 @@ class Look:
     n_values: int
 
 
-def first_refuted(kernel: Kernel, data: Data, max_points: int = MAX_POINTS) -> tuple[Look, bool]:
+def first_refuted(
+    kernel: Kernel, data: Data, max_points: int = MAX_POINTS, *, values: Values | None = None
+) -> tuple[Look, bool]:
     """Look at more and more points until they refute the kernel or there are no more; see :func:`diagnose`.
 
     Returns
@@ -345,17 +369,20 @@ def first_refuted(kernel: Kernel, data: Data, max_points: int = MAX_POINTS) -> t
         raise ValueError(f"a kernel needs at least one point to be looked at, got {data!r} and max_points={max_points}")
     n_values, n_points = 0, min(data.n, max_points, _FIRST_POINTS)
     while True:
-        look = _look(kernel, data, n_points, n_values)
+        look = _look(kernel, data, n_points, n_values, values)
         refuted = look.asymmetry > look.tolerance or not _has_factor(look.G, look.tolerance)
         if refuted or n_points == min(data.n, max_points):
             return look, refuted
         n_values, n_points = look.n_values, min(data.n, max_points, 4 * n_points)
 
 
-def _look(kernel: Kernel, data: Data, n_points: int, n_values: int) -> Look:
+def _look(kernel: Kernel, data: Data, n_points: int, n_values: int, values: Values | None) -> Look:
     idx = np.arange(n_points) * data.n // n_points
-    points = data.rows(idx)
-    G = kernel.block(points, points)
+    if values is None:
+        points = data.rows(idx)
+        G = kernel.block(points, points)
+    else:
+        G = values(idx)
     if not np.isfinite(G).all():
         raise ValueError(f"values of {kernel!r} are NaN or infinite on these points")
     difference = np.abs(G - G.T)
@@ -364,6 +391,8 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int) -> Look:
     G = 0.5 * (G + G.T)
     unit = _ROUNDING_FACTOR * value_roundoff(kernel, data, G)
     tolerance = unit * (n_points + data.p) * _norm_bound(G) + _lost(n_points, data.p)
+    if isinstance(data, GivenValues):
+        tolerance += data.error
     return Look(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
 
 
@@ -441,7 +470,8 @@ def _has_factor(G: FloatArray, shift: float) -> bool:
     """Whether G + shift I has a Cholesky factor: it has one where no eigenvalue of G is below -shift."""
     if not G.any():
         return True
-    shifted = G + shift * np.eye(G.shape[0])
+    shifted = G.copy()
+    shifted.flat[:: G.shape[0] + 1] += shift
     _, failed_at = linalg.lapack.dpotrf(shifted.T, overwrite_a=True, clean=False)
     return failed_at == 0
 
@@ -451,5 +481,6 @@ def value_roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
     by_others = kernel.lower() is None
     with np.errstate(over="ignore"):  # what is too large for single precision was not computed in it
         fits = bool(np.array_equal(G, G.astype(np.float32))) and not np.array_equal(G, np.rint(G))  # those are exact
-    single = by_others and (data.dtype == np.float32 or fits)
+    known = isinstance(data, GivenValues) and data.is_single
+    single = by_others and (data.dtype == np.float32 or known or fits)
     return float(np.finfo(np.float32 if single else np.float64).eps) / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 from mercer.data import Data
@@ -29,14 +29,19 @@ class Held(Precomputed):
     schema: ClassVar[Schema | None] = None  # type: ignore[assignment]  # in a file, it is the kernel that counts
 
     kernel: Kernel
+    is_psd: bool | None = field(init=False, default=None)
+    """What is known of the kernel."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_psd", self.kernel.is_psd)
 
     def __repr__(self) -> str:
         return repr(self.kernel)
 
     @property
-    def is_psd(self) -> bool | None:
-        """What is known of the kernel."""
-        return self.kernel.is_psd
+    def is_assumed(self) -> bool:
+        """Whether the user says that the kernel is positive semidefinite."""
+        return self.kernel.is_assumed
 
     def magnitudes(self, A: Data) -> FloatArray:
         """Return the sizes of the values themselves: they are what they are."""

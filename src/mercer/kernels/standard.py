@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable as Function
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolv
 from mercer.kernels.program import FloatArray, Op, Program, simplify
 
 _DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
+_ASSUMED = "positive semidefinite by the user's word"
 _ASYMMETRY = 1e-3  # of the largest value: beyond what rounding does to a function in single precision
 
 
@@ -183,6 +184,9 @@ class Callable(Kernel):
         csr_array of float64, float32 tables too, or an array of objects where they are strings, lists or sets. The
         function must be symmetric: k(x, z) = k(z, x), and compute in double precision: what it returns is taken as
         true. The kernel pickles if the function does.
+    is_psd : bool, optional
+        True says that the function is symmetric and positive semidefinite on any rows: solutions are then called
+        `optimal`, by your word, and nothing is checked. By default the library looks at the values.
 
     Raises
     ------
@@ -191,8 +195,10 @@ class Callable(Kernel):
 
     Notes
     -----
-    It is called by block, from one thread: never pair by pair, and never for one n × n matrix unless that is small.
-    Whether it is a kernel is unknown to the library, which looks at its values (:func:`mercer.kernels.diagnose`).
+    It is called from one thread and never pair by pair: in a fit once with all n training rows on both sides, if their
+    matrix of 8 n² bytes takes no more than three quarters of `memory_limit` (1 GiB by default, so up to 10,000 rows);
+    else, and in prediction, with blocks of rows. Whether it is a kernel is unknown to the library, which looks at its
+    values (:func:`mercer.kernels.diagnose`).
 
     Examples
     --------
@@ -202,13 +208,24 @@ class Callable(Kernel):
     """
 
     function: Function[[Any, Any], Any]
+    is_psd: bool | None = field(default=None, kw_only=True)
+
+    rule = _ASSUMED
+    calls_function = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_psd", known_psd(self.is_psd))
         if isinstance(self.function, type) or not callable(self.function):
             raise TypeError(f"a kernel function must be callable with two blocks of rows, got {self.function!r}")
 
     def __repr__(self) -> str:
-        return f"Callable({getattr(self.function, '__qualname__', repr(self.function))})"
+        word = ", is_psd=True" if self.is_psd else ""
+        return f"Callable({getattr(self.function, '__qualname__', repr(self.function))}{word})"
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the user says that it is positive semidefinite."""
+        return self.is_psd is True
 
     def lower(self) -> None:
         """Return None: a Python function has no program."""
@@ -294,10 +311,17 @@ class Callable(Kernel):
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """Kernel values that somebody else computed, given as data: see `mercer.data.Precomputed`.
+    """Kernel values that are given as data: see `mercer.data.Precomputed`.
 
-    Has no parameters. Whether the values are a kernel's is unknown to the library, which looks at them
-    (:func:`mercer.kernels.diagnose`); looking one up costs no arithmetic.
+    Looking a value up costs no arithmetic. Whether the values are a kernel's is unknown to the library, which looks at
+    them (:func:`mercer.kernels.diagnose`): a Cholesky factorisation of up to 5,000 rows. With more rows a solution is
+    called `stationary`, unless `is_psd` says what the values are.
+
+    Parameters
+    ----------
+    is_psd : bool, optional
+        True says that the matrix is positive semidefinite: solutions are then called `optimal`, by your word, and
+        nothing is checked.
 
     Raises
     ------
@@ -317,6 +341,20 @@ class Precomputed(Kernel):
     names = ("precomputed",)
     schema: ClassVar[Schema] = {}
     takes_values = True
+    rule = _ASSUMED
+
+    is_psd: bool | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_psd", known_psd(self.is_psd))
+
+    def __repr__(self) -> str:
+        return "Precomputed(is_psd=True)" if self.is_psd else "Precomputed()"
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the user says that the matrix is positive semidefinite."""
+        return self.is_psd is True
 
     def lower(self) -> None:
         """Return None: given values have no program."""
@@ -345,6 +383,13 @@ def stored_rows(kernel: Kernel, rows: Data) -> Any:
     if isinstance(rows, Structured):
         return rows.stored.copy()
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
+
+
+def known_psd(is_psd: Any) -> bool | None:
+    """Return True where the user says that a kernel is positive semidefinite, None where that is unknown."""
+    if is_psd is not None and not isinstance(is_psd, (bool, np.bool_)):
+        raise TypeError(f"is_psd must be True, False or None, got {is_psd!r}")
+    return True if is_psd else None
 
 
 def _given_values(rows: Data) -> GivenValues:
