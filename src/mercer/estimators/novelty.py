@@ -104,10 +104,11 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
     def _warn_where_rounding_decides(self, data: Data, doubt: float) -> None:
         """Say so where scores of the training rows differ by little more than rounding, `doubt` for each of them.
 
-        Up to 512 rows are looked at, which costs as many kernel values with each support vector.
+        Up to 512 rows are looked at, which costs as many kernel values with each support vector. Kernel functions,
+        which are called once in a fit, are not asked again.
         """
         certified = self._solutions[0].certified
-        if self._silent or certified is None or data.n < _LEAST_ROWS:
+        if self._silent or certified is None or data.n < _LEAST_ROWS or self.kernel_.calls_function:
             return
         chosen = np.arange(0, data.n, -(-data.n // _LOOKED_AT))
         some = data.rows(chosen)
