@@ -30,9 +30,9 @@ import sklearn.svm
 from sklearn.multiclass import OneVsRestClassifier
 
 from mercer import SVC, leave_one_out
-from mercer.selection.leave_one_out import LeaveOneOut
-from mercer.selection.without import refit
-from mercer.solution import Limits
+from mercer.certificates.solution import Limits
+from mercer.loo.reduced_problem import refit
+from mercer.model_selection.leave_one_out import LeaveOneOut
 
 from . import datasets, machine
 

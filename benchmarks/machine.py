@@ -16,7 +16,7 @@ _PACKAGES = ("mercer", "scikit-learn", "scikit-learn-intelex", "daal", "libsvm-o
 
 def describe(threads: int) -> dict[str, Any]:
     """Return versions, processor, memory, instruction set and a hash of mercer as it is installed."""
-    from mercer.isa import select_isa
+    from mercer.kernels.instruction_set import select_isa
 
     return {
         "versions": {"python": platform.python_version(), **_versions()},

@@ -108,8 +108,8 @@ def tiles() -> str:
 
 def _tile_rates(p: int, kind: str, threads: int) -> Iterator[float]:
     from mercer import RBF
-    from mercer.backends import BitForm, NativeBackend, select_backend
     from mercer.data import as_data
+    from mercer.gram.backends import BitForm, NativeBackend, select_backend
 
     data, kernel = as_data(_rows(ROWS, p, kind)), RBF(gamma=1.0 / p)
     program = kernel.lower()
@@ -198,7 +198,7 @@ def _microseconds_per_step(size: int, dtype: type[np.floating[Any]], C: float) -
     from mercer._core import solve_block
     from mercer.data import as_data
     from mercer.gram import Gram
-    from mercer.isa import select_isa
+    from mercer.kernels.instruction_set import select_isa
     from mercer.problems import c_svc
 
     rng = np.random.default_rng(0)

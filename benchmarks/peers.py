@@ -158,14 +158,14 @@ class Mercer(Estimator):
     def _train(self, tol: float) -> None:
         if not self.task.alone:
             return super().fit(tol)
-        from mercer import multiclass
+        from mercer.multiclass import training
         from mercer.solvers import Limits
 
         t = self.task
         self.machine = None
         n_classes = int(t.y.max()) + 1
         gram = self._gram()
-        self.machine = multiclass.train(gram, t.y, n_classes, t.C, limits=Limits(tol=tol))
+        self.machine = training.train(gram, t.y, n_classes, t.C, limits=Limits(tol=tol))
         return None
 
     def _gram(self) -> Any:

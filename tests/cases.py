@@ -39,18 +39,8 @@ from mercer.kernels import (
 )
 from mercer.kernels.program import NONNEGATIVE, PASSES, Op
 from mercer.kernels.views import View
-from mercer.problems import (
-    Problem,
-    c_svc,
-    epsilon_svr,
-    nearest_points,
-    nu_svc,
-    nu_svr,
-    one_class,
-    quantile,
-    svdd,
-)
-from mercer.solvers import batch_smo, single_precision, sizes, small
+from mercer.problems import Problem, c_svc, epsilon_svr, nearest_points, nu_svc, nu_svr, one_class, quantile, svdd
+from mercer.solvers import single_precision, small_problems, working_set, working_set_sizes
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
 """Instruction sets that this machine has native code for."""
@@ -64,16 +54,16 @@ def going(way: str) -> Iterator[None]:
     """Send small problems the way that larger ones take."""
     with pytest.MonkeyPatch.context() as patch:
         if way != "one call":
-            patch.setattr(small, "SMALL_PROBLEM", 0)
-            patch.setattr(small, "SMALL_AMONG_MANY", 0)
+            patch.setattr(small_problems, "SMALL_PROBLEM", 0)
+            patch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
         if way == "a set, then everything":
-            patch.setattr(batch_smo, "_MOST_MOVE", 0.0)
-            patch.setattr(batch_smo, "_FEW_STEPS_EACH", np.inf)
+            patch.setattr(working_set, "_MOST_MOVE", 0.0)
+            patch.setattr(working_set, "_FEW_STEPS_EACH", np.inf)
         if way in ("working sets", "a set, then everything"):
-            patch.setattr(sizes, "WHOLE_PROBLEM", 16)
-            for module in (sizes, single_precision):
+            patch.setattr(working_set_sizes, "WHOLE_PROBLEM", 16)
+            for module in (working_set_sizes, single_precision):
                 patch.setattr(module, "EXACT_PROBLEM", 8)
-            patch.setattr(sizes, "_WORKING_SETS", (24,))
+            patch.setattr(working_set_sizes, "_WORKING_SETS", (24,))
         yield
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from cases import ISAS, WAYS, going
-from mercer.gram.pieces import LARGE, SMALL
+from mercer.gram.memory_pool import LARGE, SMALL
 
 # The same examples on every run, and no deadline: a slow machine is not a wrong result.
 settings.register_profile("mercer", deadline=None, derandomize=True)

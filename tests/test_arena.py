@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import SVC
-from mercer.gram import pieces
+from mercer.gram import memory_pool
 from mercer.gram.arena import Arena
 
 
@@ -26,7 +26,7 @@ def test_memory_comes_back():
     assert second.nbytes == 80
 
 
-@pytest.mark.skipif(not pieces._can_be_taken_back(), reason="the system takes no idle memory back")
+@pytest.mark.skipif(not memory_pool._can_be_taken_back(), reason="the system takes no idle memory back")
 def test_it_grows_where_it_is():
     one = Arena()
     place = one.array(6 << 20, np.uint8).ctypes.data

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mercer import SVC, as_model, save_libsvm_data, save_libsvm_model, save_model
-from mercer.io import whole
-from mercer.io.whole import written_whole
+from mercer.persistence import atomic_write
+from mercer.persistence.atomic_write import written_whole
 
 X, y = np.random.default_rng(0).normal(size=(30, 2)), np.repeat([0, 1], 15)
 SAVE = {
@@ -102,7 +102,7 @@ KILLED = """
 import os, sys, time
 if sys.argv[2] == "named" and hasattr(os, "O_TMPFILE"):
     del os.O_TMPFILE
-from mercer.io.whole import written_whole
+from mercer.persistence.atomic_write import written_whole
 with written_whole(sys.argv[1], "w") as file:
     file.write("half")
     file.flush()
@@ -134,7 +134,7 @@ def test_data_are_on_the_disk_before_the_name(tmp_path, unnamed, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
         original = getattr(os, name)
-        monkeypatch.setattr(whole.os, name, lambda *a, _n=name, _o=original: (calls.append(_n), _o(*a))[1])
+        monkeypatch.setattr(atomic_write.os, name, lambda *a, _n=name, _o=original: (calls.append(_n), _o(*a))[1])
     with written_whole(tmp_path / "file", "w") as file:
         file.write("new")
     assert calls == ["fsync", "replace", "fsync"]

@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import SVC, SVR
-from mercer.backends import BitForm, BlockBackend, select_backend
+from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.isa import counts_bits
+from mercer.gram.backends import BitForm, BlockBackend, select_backend
 from mercer.kernels import RBF, Linear
-from mercer.status import Status
+from mercer.kernels.instruction_set import counts_bits
 
 counts = pytest.mark.skipif(not counts_bits(), reason="this processor does not count bits in vectors")
 

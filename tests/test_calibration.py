@@ -11,10 +11,10 @@ from sklearn.calibration import _sigmoid_calibration
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
 
-from mercer.calibration import Calibration, calibrate
-from mercer.coupling import SUREST, couple, made_largest, normalised
-from mercer.multiclass import class_scores, winners
-from mercer.probability_maps import Isotonic, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
+from mercer.multiclass.calibration import Calibration, calibrate
+from mercer.multiclass.coupling import SUREST, couple, made_largest, normalised
+from mercer.multiclass.probability_maps import Isotonic, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
+from mercer.multiclass.training import class_scores, winners
 
 
 def sample(seed, n=80, slope=2.0, shift=0.3):
@@ -304,7 +304,7 @@ def test_sure_pairs():
 def test_coupling_goes_by_pieces(monkeypatch):
     pairs = random_pairs(0, m=9)
     whole = couple(pairs)
-    monkeypatch.setattr("mercer.coupling._NUMBERS_AT_A_TIME", 60)
+    monkeypatch.setattr("mercer.multiclass.coupling._NUMBERS_AT_A_TIME", 60)
     np.testing.assert_array_equal(couple(pairs), whole)
 
 

@@ -15,18 +15,18 @@ import plain
 from cases import PROBLEMS, WAYS, blobs, hostile_tables, laplacian
 from mercer import SVC
 from mercer._core import CompiledKernel
-from mercer.backends import NativeBackend
-from mercer.certificate import Certificate, combine, conclude, worst_status
+from mercer.certificates.certificate import Certificate, combine, conclude, worst_status
+from mercer.certificates.evaluation import conditions_of, evaluate, relative_gap
+from mercer.certificates.roundoff import is_certain, rounding_of_sums
+from mercer.certificates.screening import Kept, Plan
+from mercer.certificates.status import Status
 from mercer.data import as_data
-from mercer.evaluation import conditions_of, evaluate, relative_gap
 from mercer.gram import Gram, matrix
+from mercer.gram.backends import NativeBackend
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, epsilon_svr, nearest_points
-from mercer.roundoff import is_certain, rounding_of_sums
-from mercer.settled import Kept, Plan
 from mercer.solvers import BatchSMO, Limits, solve
 from mercer.solvers.driver import drive
-from mercer.status import Status
 from pairs import every_pair
 
 HOSTILE = hostile_tables()
@@ -367,8 +367,8 @@ def test_single_precision_changes_nothing_that_is_certified(
     double = evaluate(problem, gram, beta)
     hint = double.gradient + rng.normal(size=120) * 10.0 ** rng.uniform(-9, 0) if hinted else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.settled._FEW_VALUES", 0)
-        patch.setattr("mercer.settled._MOSTLY", 1.0)
+        patch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
+        patch.setattr("mercer.certificates.screening._MOSTLY", 1.0)
         mixed = evaluate(problem, gram, beta, hint=hint)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
@@ -397,8 +397,8 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
     beta[changed] = np.clip(moved, problem.lower[changed], problem.upper[changed])
     fresh = evaluate(problem, gram, beta)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.settled._FEW_VALUES", few)
-        patch.setattr("mercer.settled._MOSTLY", 1.0)
+        patch.setattr("mercer.certificates.screening._FEW_VALUES", few)
+        patch.setattr("mercer.certificates.screening._MOSTLY", 1.0)
         found = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
     value = 1e-9 * max(1.0, np.abs(fresh.values).max())
     objective = 1e-9 * max(1.0, abs(fresh.primal), abs(fresh.dual))
@@ -438,7 +438,7 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
     followed = np.ones(problem.n, dtype=bool)
     kept = Kept(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.settled._FEW_FREE", 1.0)
+        patch.setattr("mercer.certificates.screening._FEW_FREE", 1.0)
         found = evaluate(problem, gram, beta, hint=double.gradient + off, kept=kept, by_side=True)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
@@ -574,7 +574,7 @@ def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex()
 
 
 def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):
-    monkeypatch.setattr("mercer.settled._FEW_VALUES", 0)
+    monkeypatch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
@@ -604,7 +604,7 @@ def test_single_precision_is_used_where_it_settles_something(monkeypatch):
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     beta = solve(problem, gram).beta
-    monkeypatch.setattr("mercer.settled._FEW_VALUES", 0)
+    monkeypatch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
     evaluation = evaluate(problem, gram, beta)
     exact = plain.gaussian(X, X, 0.5) @ beta
     off = np.abs(evaluation.values - exact)

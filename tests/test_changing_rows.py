@@ -16,13 +16,13 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer import SVC, SVR, IndefiniteKernelWarning, InseparableError, KernelSearchCV, NuSVC, NuSVR, OneClassSVM
+from mercer.certificates.evaluation import carry_over, evaluate
+from mercer.certificates.status import Status
 from mercer.data import as_data
-from mercer.evaluation import carry_over, evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import c_svc, epsilon_svr
 from mercer.solvers import Limits, solve
-from mercer.status import Status
 
 MACHINES = {
     "SVC": SVC,

@@ -23,18 +23,18 @@ from mercer import (
     KernelLogisticRegression,
     KernelNeighborsClassifier,
     RBFNetworkClassifier,
-    cli,
     load_libsvm_data,
     load_libsvm_model,
 )
-from mercer.cli.progress import ConsoleProgress
-from mercer.io.model_file import load_model, save_model
-from mercer.io.tables import read_table
-from mercer.isa import counts_bits, multiplies_integers
-from mercer.model import fit_model
-from mercer.recipes import ForSVR
-from mercer.report import prose
-from mercer.selection.progress import Progress
+from mercer.kernels.instruction_set import counts_bits, multiplies_integers
+from mercer.persistence import fit_model
+from mercer.persistence.model_file import load_model, save_model
+from mercer.persistence.table_files import read_table
+from mercer.solvers.progress import Progress
+from mercer.specs import ForSVR
+from mercer.study import cli
+from mercer.study.cli.progress import ConsoleProgress
+from mercer.study.report import prose
 
 
 @pytest.fixture
@@ -474,14 +474,14 @@ def test_the_folder_is_tried_before_the_work(mercer, table, tmp_path, monkeypatc
     def never(*_, **__):
         raise AssertionError("the study was begun")
 
-    monkeypatch.setattr("mercer.study.study", never)
+    monkeypatch.setattr("mercer.study.protocol.study", never)
     status, _, err = mercer(*STUDY, "outcome", "--out", "patients.csv/deep/folder")
     assert status == 1
     assert err.startswith("error: output folder patients.csv/deep/folder cannot be written")
 
 
 def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
-    monkeypatch.setattr("mercer.study.study", lambda *_, **__: {}["lost"])
+    monkeypatch.setattr("mercer.study.protocol.study", lambda *_, **__: {}["lost"])
     status, _, err = mercer(*STUDY, "outcome")
     assert status == 1
     assert err == (
@@ -499,7 +499,7 @@ def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
     ],
 )
 def test_a_missing_package_is_an_error_that_says_what_to_install(table, tmp_path, package, message, wanted):
-    code = f"import sys; sys.modules[{package!r}] = None; from mercer.cli import run; "
+    code = f"import sys; sys.modules[{package!r}] = None; from mercer.study.cli import run; "
     code += "assert run(['doctor']) == 0; sys.exit(run(['study', 'patients.csv', '--target', 'outcome']))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
@@ -524,7 +524,7 @@ def test_plain_lines_of_progress(monkeypatch):
 
 def test_the_time_left_goes_down_between_estimates(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("mercer.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mercer.study.cli.progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
         progress(Progress("search", 10, 40, 42.0))
@@ -551,8 +551,8 @@ def test_a_live_bar_on_a_terminal():
 
 
 def test_a_fit_shows_its_violation(mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.cli.progress.FIRST_LINE_SECONDS", 0.0)
-    monkeypatch.setattr("mercer.cli.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.study.cli.progress.FIRST_LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.study.cli.progress.LINE_SECONDS", 0.0)
     three_classes(60).to_csv(tmp_path / "t.csv", index=False)
     _, _, err = mercer("fit", "t.csv", "--target", "kind", "--out", "m")
     lines = err.splitlines()
@@ -564,7 +564,7 @@ def test_a_fit_shows_its_violation(mercer, tmp_path, monkeypatch):
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from mercer.cli import run; assert run(['--help']) == run(['study', '--help']) == 0; "
+        "import sys; from mercer.study.cli import run; assert run(['--help']) == run(['study', '--help']) == 0; "
         "print(*sorted({'numpy', 'sklearn', 'rich', 'pyarrow', 'matplotlib'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
@@ -573,7 +573,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("seconds", [0.1, 0.3, 0.6, 1.0])
 def test_ctrl_c_while_modules_are_imported(table, tmp_path, seconds):
-    code = "import sys; from mercer.cli import main; print(file=sys.stderr, flush=True); main()"
+    code = "import sys; from mercer.study.cli import main; print(file=sys.stderr, flush=True); main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "verify", "none.mercer", "patients.csv"],
         cwd=tmp_path,
@@ -600,8 +600,8 @@ def long_running(tmp_path, *arguments):
     X = rng.standard_normal((2500, 8))
     pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(2500) > 0)).to_csv(tmp_path / "t.csv")
     code = (
-        "import mercer.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
-        "from mercer.cli import main; main()"
+        "import mercer.study.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
+        "from mercer.study.cli import main; main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, "study", "t.csv", "--target", "y", *arguments],
@@ -645,7 +645,9 @@ def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     X = rng.standard_normal((2500, 4))
     pd.DataFrame(X).assign(y=rng.integers(0, 2, 2500)).to_csv(tmp_path / "t.csv", index=False)
     table, path = str(tmp_path / "t.csv"), tmp_path / "m.mercer"
-    monkeypatch.setattr("mercer.cli.progress.ConsoleProgress.__call__", lambda self, progress: True)  # as Ctrl-C does
+    monkeypatch.setattr(
+        "mercer.study.cli.progress.ConsoleProgress.__call__", lambda self, progress: True
+    )  # as Ctrl-C does
     command = ["fit", table, "--target", "y", "--C", "1000", "--out", str(path)]
     assert cli.run(command) == 130
     out, err = capsys.readouterr()
@@ -832,7 +834,9 @@ def test_a_fit_that_comes_to_no_probabilities_says_so_and_replaces_no_model(
 ):
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)
     monkeypatch.setattr("mercer.estimators.probabilities.in_time", lambda *_, **__: None)  # as Ctrl-C and the clock do
-    monkeypatch.setattr("mercer.cli.commands.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__))
+    monkeypatch.setattr(
+        "mercer.study.cli.commands.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__)
+    )
     command = "fit", "pay.csv", "--target", "site", "--probability", *options, "--out", "m"
     found, _, err = mercer(*command)
     assert found == (130 if status == 130 else 0)

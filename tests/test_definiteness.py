@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer import (
-    SVC,
-    SVR,
-    IndefiniteKernelWarning,
-    KernelRidge,
-    KernelSearchCV,
-    NuSVC,
-    OneClassSVM,
-    leave_one_out,
-)
+from mercer import SVC, SVR, IndefiniteKernelWarning, KernelRidge, KernelSearchCV, NuSVC, OneClassSVM, leave_one_out
 from mercer.kernels import Callable, Precomputed
 
 

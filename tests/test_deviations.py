@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import bootstrap as scipy_bootstrap
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from mercer.deviations import Deviations, bootstrap, r2_difference
+from mercer.model_selection.regression_metrics import Deviations, bootstrap, r2_difference
 
 
 def noisy(n=60, noise=1.0, seed=0):

@@ -8,13 +8,13 @@ import pytest
 from scipy import sparse
 
 from generated import mixed_frame, with_missing
-from mercer.cells import complete_rows
-from mercer.doubts import identifier_columns
-from mercer.encoding import TableEncoder
-from mercer.intake import take_in
-from mercer.outcome import class_codes
-from mercer.table import Table, TableError, TableWarning, as_table
-from mercer.target import read_target
+from mercer.tables.column_checks import identifier_columns
+from mercer.tables.columns import take_in
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.missing import complete_rows
+from mercer.tables.prediction_kind import class_codes
+from mercer.tables.table import Table, TableError, TableWarning, as_table
+from mercer.tables.target import read_target
 
 
 def text(*cells):

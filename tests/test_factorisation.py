@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mercer import factorisation
-from mercer.factorisation import cholesky, independent, inverse_columns, solve_lower, solve_upper
+from mercer.gram import factorisation
+from mercer.gram.factorisation import cholesky, independent, inverse_columns, solve_lower, solve_upper
 
 
 class EnoughError(Exception):

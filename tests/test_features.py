@@ -28,10 +28,10 @@ from mercer import (
     RandomFourier,
     gram_matrix,
 )
+from mercer.certificates.status import IndefiniteKernelWarning
 from mercer.features.landmarks import SCHEMES
 from mercer.gram import Gram
 from mercer.kernels import Callable, Jaccard, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid, Spectrum
-from mercer.status import IndefiniteKernelWarning
 from pairs import every_pair
 
 MAPS = [

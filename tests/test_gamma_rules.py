@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 from mercer import SVC, EditDistance, Linear, Polynomial, gram_matrix
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data, as_structured, distinct_pairs, weighted_quantile
-from mercer.data.pairs import MAX_PAIRS
+from mercer.data.distance_sample import MAX_PAIRS
 from mercer.kernels import RBF
 
 RULES = ("scale", "auto", "median", "sigest")

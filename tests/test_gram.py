@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import ISAS, KERNELS, laplacian
-from mercer.backends import BlockBackend, NativeBackend, exponent_reach, n_threads, select_backend
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram, Keep, clear_padding, padded_block
+from mercer.gram.backends import BlockBackend, NativeBackend, exponent_reach, n_threads, select_backend
 from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
 from pairs import every_pair
 
@@ -376,7 +376,7 @@ def test_padding_is_cleared_some_rows_at_a_time():
 
 def test_number_of_threads(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("mercer.backends.threads._processors", lambda affinity: 8)
+    monkeypatch.setattr("mercer.gram.threads._processors", lambda affinity: 8)
     assert [n_threads(n) for n in (None, 1, 3, 100, -1, -2, -8, -100)] == [8, 1, 3, 100, 8, 7, 1, 1]
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert [n_threads(n) for n in (None, 3)] == [2, 3]

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mercer.backends import HeldRows
+from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram
+from mercer.gram.backends import HeldRows
 from mercer.kernels import RBF, Linear
-from mercer.kernels.held import Held
-from mercer.multiclass import Machines, Tasks, make_tasks, train
+from mercer.kernels.evaluated import Held
+from mercer.multiclass.training import Machines, Tasks, make_tasks, train
 from mercer.problems import c_svc_each
-from mercer.solvers import Interruption, Limits, held_rounds, solve
-from mercer.solvers.held_problems import HeldProblems
-from mercer.status import Status
+from mercer.solvers import Interruption, Limits, in_memory_rounds, solve
+from mercer.solvers.in_memory_problems import HeldProblems
 
 N, P = 240, 4
 
@@ -196,7 +196,7 @@ def test_what_is_solved_before_a_stop_stays(how: str) -> None:
 
 
 def test_what_is_under_way_at_a_stop_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_rounds, "_WORK", 1.0)  # a round at a time
+    monkeypatch.setattr(in_memory_rounds, "_WORK", 1.0)  # a round at a time
     gram, codes = held(3, n=1500)  # and several rounds for each problem
     told: list[Any] = []
 

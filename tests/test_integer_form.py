@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from mercer import SVC, SVR
-from mercer.backends import NativeBackend, SparseForm, select_backend
+from mercer.certificates.status import Status
 from mercer.data import as_data
-from mercer.isa import multiplies_integers
+from mercer.gram.backends import NativeBackend, SparseForm, select_backend
 from mercer.kernels import RBF, Laplacian, Linear, Polynomial
-from mercer.status import Status
+from mercer.kernels.instruction_set import multiplies_integers
 
 pytestmark = pytest.mark.skipif(not multiplies_integers(), reason="this processor multiplies no integers in vectors")
 

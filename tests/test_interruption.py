@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import plain
+import reference
 from cases import PROBLEMS, ProblemCase, blobs, going
 from mercer import (
     RBF,
@@ -39,22 +40,21 @@ from mercer import (
     QuantileSVR,
     Sigmoid,
     Status,
-    _reference,
     nested_cross_validate,
 )
-from mercer.certificate import worst_status
+from mercer.certificates.certificate import worst_status
+from mercer.certificates.status import StoppedError
 from mercer.data import as_data
-from mercer.factorisation import abandonable
 from mercer.gram import Gram, Keep
+from mercer.gram.factorisation import abandonable
 from mercer.kernels import Callable
-from mercer.machines import ridge
-from mercer.model import as_model
-from mercer.multiclass import make_tasks, train
+from mercer.losses import ridge
+from mercer.multiclass.training import make_tasks, train
+from mercer.persistence import as_model
+from mercer.persistence.verification import verify
 from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
 from mercer.solvers import BatchSMO, Interruption, Limits, driver, solve
-from mercer.status import StoppedError
-from mercer.table import as_table
-from mercer.verification import verify
+from mercer.tables.table import as_table
 
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
 PROGRAM = """
@@ -500,7 +500,7 @@ def assert_true(solution, problem, K, ended):
     rows = np.arange(problem.n_rows) if problem.rows is None else problem.rows
     values = (K[np.ix_(rows, rows)] @ problem.by_output(beta)).ravel()
     gradient = values + problem.linear + (0.0 if problem.ridge is None else problem.ridge * beta)
-    violation = _reference.largest_violation(
+    violation = reference.largest_violation(
         beta, gradient, problem.lower, problem.upper, problem.groups, problem.n_groups
     )
     assert ((problem.lower <= beta) & (beta <= problem.upper)).all()

@@ -16,11 +16,12 @@ from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
 import plain
+import reference
 from cases import ISAS
-from mercer import SVC, Status, _core, _reference
+from mercer import SVC, Status, _core
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import joint
-from mercer.solvers import joint_newton, sizes
+from mercer.solvers import crammer_singer_newton, working_set_sizes
 from pairs import every_pair
 
 
@@ -164,13 +165,13 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
     end, n_iter, violation = _core.solve_joint_block(isa, False, padded, beta, gradient, y, C, 1e-9, 10**6, 1e12)
     twin, twin_gradient = np.zeros((37, 5)), start.copy()
     matrix = padded[:, :37].astype(float)
-    assert _reference.joint_steps(matrix, twin, twin_gradient, y, C, 1e-9, 10**6)[0] == _reference.SOLVED
-    assert (end, violation <= 1e-9, n_iter > 0) == (_reference.SOLVED, True, True)
+    assert reference.joint_steps(matrix, twin, twin_gradient, y, C, 1e-9, 10**6)[0] == reference.SOLVED
+    assert (end, violation <= 1e-9, n_iter > 0) == (reference.SOLVED, True, True)
     np.testing.assert_allclose(beta, twin, atol=1e-6)
     np.testing.assert_allclose(gradient, matrix @ beta + start, atol=1e-12)
     few = np.zeros((37, 5))
     assert _core.solve_joint_block(isa, False, padded, few, start.copy(), y, C, 1e-9, 3, 1e12)[:2] == (
-        _reference.LIMIT,
+        reference.LIMIT,
         3,
     )
 
@@ -215,7 +216,7 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
         _core.solve_joint_block(isa, False, padded, beta, gradient, y, penalties, 1e-9, n_steps, 1e12)
         twin, twin_gradient, before = beta.copy(), gradient.copy(), beta.copy()
         ended = _core.solve_joint_block(isa, True, padded, beta, gradient, y, penalties, 1e-9, most, 1e12)
-        expected = _reference.joint_face(matrix, twin, twin_gradient, y, penalties, 1e-9, most)
+        expected = reference.joint_face(matrix, twin, twin_gradient, y, penalties, 1e-9, most)
         assert ended[:2] == expected[:2]
         assert ended[2] == pytest.approx(expected[2], rel=1e-5, abs=1e-9)
         np.testing.assert_allclose(beta, twin, atol=1e-6 * C)
@@ -232,7 +233,7 @@ def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
     gradient = np.random.default_rng(0).normal(size=(8, 3))
     twin, twin_gradient = beta.copy(), gradient.copy()
     ended = _core.solve_joint_block(isa, True, np.zeros((8, 16)), beta, gradient, y, C, 1e-9, 5, 1e12)
-    assert ended[:2] == _reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
+    assert ended[:2] == reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
     np.testing.assert_allclose(beta, twin, atol=1e-12)
     assert ended[1] == 1
     shares = np.where(own, C[:, None], 0.0) - beta
@@ -249,19 +250,23 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
     K, own = matrix[:, :50].astype(float), y[:, None] == np.arange(4)
     start, upper = np.where(own, 0.0, 1.0), np.where(own, penalties[:, None], 0.0)
     beta, gradient = np.zeros((50, 4)), start.copy()
-    assert joint_newton.step(matrix, beta, gradient, y, penalties, most=150) == (0.0, 0, True)  # nothing is free
+    assert crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=150) == (
+        0.0,
+        0,
+        True,
+    )  # nothing is free
     _core.solve_joint_block(ISAS[0], False, matrix, beta, gradient, y, penalties, 1e-9, 100, 1e12)
-    assert joint_newton.step(matrix, beta, gradient, y, penalties, most=3) is None
+    assert crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=3) is None
     n_free, arrived = [], False
     while not arrived:
         before = 0.5 * (beta * (gradient + start)).sum()
-        gain, free, arrived = joint_newton.step(matrix, beta, gradient, y, penalties, most=150)
+        gain, free, arrived = crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=150)
         np.testing.assert_allclose(gradient, K @ beta + start, atol=1e-9 * C)
         np.testing.assert_allclose(beta.sum(axis=1), 0.0, atol=1e-13 * C)
         assert (beta <= upper).all()
         assert before - 0.5 * (beta * (gradient + start)).sum() == pytest.approx(gain, abs=1e-9 * C)
         n_free.append(free)
-    joint_newton.step(matrix, beta, gradient, y, penalties, most=150)  # what the first has left to rounding
+    crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=150)  # what the first has left to rounding
     free = beta < upper
     spread = np.where(free, gradient, -np.inf).max(axis=1) - np.where(free, gradient, np.inf).min(axis=1)
     assert spread.max() < (1e-9 if dtype is np.float64 else 1e-5)
@@ -483,8 +488,8 @@ def test_working_sets():
 def test_all_at_once_and_working_sets_meet(monkeypatch):
     X, y = table(400, 4)
     one = machine(gamma=0.2).fit(X, y)
-    monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 16)
-    monkeypatch.setattr(sizes, "_WORKING_SETS", (64,))
+    monkeypatch.setattr(working_set_sizes, "WHOLE_PROBLEM", 16)
+    monkeypatch.setattr(working_set_sizes, "_WORKING_SETS", (64,))
     other = machine(gamma=0.2).fit(X, y)
     assert other.certificate_.dual == pytest.approx(one.certificate_.dual, rel=1e-8)
     np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), atol=1e-4)

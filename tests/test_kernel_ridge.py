@@ -18,9 +18,9 @@ from sklearn.preprocessing import scale
 
 from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
 from mercer.data import as_data
-from mercer.factorisation import no_check
 from mercer.gram import Gram
-from mercer.machines import ridge
+from mercer.gram.factorisation import no_check
+from mercer.losses import ridge
 from pairs import every_pair
 
 X, Y = load_diabetes(return_X_y=True)

@@ -33,6 +33,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import KernelCenterer, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+import reference
 from mercer import (
     RBF,
     SVC,
@@ -49,18 +50,18 @@ from mercer import (
     RBFNetworkClassifier,
     Spectrum,
     StoppedError,
-    _reference,
 )
-from mercer.estimators import probabilities, scored_fits
-from mercer.estimators.pipelines import path_of
-from mercer.estimators.scored_fits import Walk
-from mercer.estimators.shared_fits import SharedFits
-from mercer.estimators.shared_matrices import Matrices, Memory
+from mercer.estimators import probabilities
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Centered, Laplacian
-from mercer.kernels.held import Held
+from mercer.kernels.evaluated import Held
+from mercer.model_selection.search import scored_fits
+from mercer.model_selection.search.pipelines import path_of
+from mercer.model_selection.search.scored_fits import Walk
+from mercer.model_selection.search.shared_fits import SharedFits
+from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, held_rounds
+from mercer.solvers import Interruption, in_memory_rounds
 from pairs import every_pair
 
 _TIGHT = 1e-6  # of optimality conditions, so that scores of decision values agree
@@ -341,7 +342,7 @@ def test_what_is_claimed_of_a_cell_is_true_of_the_kernel(kernel, shift, penaltie
         lower, upper = np.where(sign > 0, 0.0, -C), np.where(sign > 0, C, 0.0)
         assert ((lower <= beta) & (beta <= upper)).all()
         groups = np.zeros(train.size, dtype=np.int64)
-        found.append(_reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
+        found.append(reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
         assert certificate.status == "optimal"
         assert found[-1] <= certificate.kkt_violation + (0.1 if tol == 1e-3 else 3.0) * tol
     assert (claimed <= tol).all()
@@ -1325,7 +1326,7 @@ def _noted_fits(monkeypatch):
 
 @pytest.mark.parametrize("machine", [SVC(), SVR()])
 def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
-    fits, answers, work = _noted_fits(monkeypatch), [], held_rounds.solve_held
+    fits, answers, work = _noted_fits(monkeypatch), [], in_memory_rounds.solve_held
 
     def asked(*args):
         stop = args[-1]
@@ -1334,7 +1335,7 @@ def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
         answers.append(stop())
         return work(*args)
 
-    monkeypatch.setattr(held_rounds, "solve_held", asked)
+    monkeypatch.setattr(in_memory_rounds, "solve_held", asked)
     X, y = make_classification(60, random_state=0)
     with pytest.raises(StoppedError):
         KernelSearchCV(machine, C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)

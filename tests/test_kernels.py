@@ -16,10 +16,10 @@ from sklearn.datasets import load_iris
 import mercer.kernels as mk
 from cases import ANCHORS, ISAS, KERNELS, chebyshev, corners, laplacian, tilt
 from mercer import SVC, gram_matrix
-from mercer.backends import Layout, NativeBackend, select_backend
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram
+from mercer.gram.backends import Layout, NativeBackend, select_backend
 from mercer.kernels import (
     RBF,
     Bilinear,

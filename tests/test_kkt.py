@@ -12,13 +12,13 @@ from sklearn.datasets import load_iris
 import plain
 from cases import blobs
 from mercer import SVC
+from mercer.certificates.kkt import KKTCases
+from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Polynomial
-from mercer.kkt import KKTCases
 from mercer.problems import c_svc, nearest_points
 from mercer.solvers import Limits, solve
-from mercer.status import IndefiniteKernelWarning, Status
 
 FORMULAS = {
     "linear": (Linear(), plain.linear),

@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
+import reference
 from cases import KERNELS
 from mercer import (
     SVC,
@@ -35,7 +36,6 @@ from mercer import (
     QuantileSVR,
     Spectrum,
     _core,
-    _reference,
     joachims_bound,
     leave_one_out,
     span_bound,
@@ -43,13 +43,13 @@ from mercer import (
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear
+from mercer.loo import monitor, passes
+from mercer.loo.bounds import Radius, joachims_terms
+from mercer.loo.monitor import Ended
+from mercer.loo.path_following import Full, follow
+from mercer.loo.reduced_problem import refit, without
+from mercer.model_selection.leave_one_out import _Rules
 from mercer.problems import c_svc
-from mercer.selection import passes, watch
-from mercer.selection.bounds import Radius, joachims_terms
-from mercer.selection.following import Full, follow
-from mercer.selection.leave_one_out import _Rules
-from mercer.selection.watch import Ended
-from mercer.selection.without import refit, without
 from mercer.solvers import Interruption
 from pairs import every_pair
 
@@ -342,7 +342,7 @@ def test_native_agrees_with_its_twin(monkeypatch):
         *given_, ends, numbers, _ = arguments
         missing = _core.leave_out(*arguments)
         own_ends, own_numbers = np.empty_like(ends), np.empty_like(numbers)
-        np.testing.assert_array_equal(missing, _reference.leave_out(*given_, own_ends, own_numbers))
+        np.testing.assert_array_equal(missing, reference.leave_out(*given_, own_ends, own_numbers))
         np.testing.assert_array_equal(ends, own_ends)
         np.testing.assert_allclose(numbers, own_numbers, atol=1e-8)
         compared.append(ends.size)
@@ -532,9 +532,9 @@ def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
 
 
 def test_what_is_told_of_a_pass_never_falls(monkeypatch):
-    monkeypatch.setattr(watch, "_SIGN_OF_LIFE_SECONDS", 0.0)
+    monkeypatch.setattr(monitor, "_SIGN_OF_LIFE_SECONDS", 0.0)
     told = []
-    one = watch.Watch(Interruption(), None, 0, told.append)
+    one = monitor.Watch(Interruption(), None, 0, told.append)
     for share in (0.5, 0.25, 0.75):
         one.tell(share)
     assert [progress.done for progress in told] == [50, 50, 75]

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mercer.certificates.evaluation import evaluate
 from mercer.data import as_data
-from mercer.evaluation import evaluate
 from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.problems import c_svc, epsilon_svr
-from mercer.solvers import BatchSMO, batch_smo
+from mercer.solvers import BatchSMO, working_set
 from mercer.solvers.row_cache import RowCache
 
 N = 2600
@@ -169,9 +169,9 @@ def test_moves_are_forgotten_where_they_would_take_too_much_memory_and_no_step_c
     assert kept is not None
     held = state.ledger.bytes_of_moves
     assert held >= 16 * sum(cols.size for cols, _ in state.ledger._moves)
-    assert held <= max(batch_smo._LEDGER_ARRAYS * state.beta.nbytes, batch_smo._LEDGER_SHARE * gram.room)
-    monkeypatch.setattr(batch_smo, "_LEDGER_SHARE", held / 2 / gram.room)
-    monkeypatch.setattr(batch_smo, "_LEDGER_ARRAYS", 0)
+    assert held <= max(working_set._LEDGER_ARRAYS * state.beta.nbytes, working_set._LEDGER_SHARE * gram.room)
+    monkeypatch.setattr(working_set, "_LEDGER_SHARE", held / 2 / gram.room)
+    monkeypatch.setattr(working_set, "_LEDGER_ARRAYS", 0)
     other, kept = finished(problem, gram)
     assert other.ledger is None
     assert kept is None

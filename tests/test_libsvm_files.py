@@ -38,8 +38,8 @@ from mercer import (
     save_libsvm_data,
     save_libsvm_model,
 )
-from mercer.io.libsvm_text import read_model
-from mercer.model import as_model
+from mercer.persistence import as_model
+from mercer.persistence.libsvm_text import read_model
 from pairs import every_pair
 
 FOLDER = Path(__file__).parent / "libsvm_models"

@@ -21,11 +21,11 @@ from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status, as_model
-from mercer.backends.threads import blas_threads
 from mercer.data import as_data
-from mercer.machines import linear
-from mercer.machines.columns import Columns, second_derivatives
-from mercer.machines.objective import Logistic, Objective, Softmax
+from mercer.gram.threads import blas_threads
+from mercer.losses import linear
+from mercer.losses.columns import Columns, second_derivatives
+from mercer.losses.objective import Logistic, Objective, Softmax
 from pairs import every_pair
 
 CANCER, WINE, IRIS, DIGITS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris, load_digits))
@@ -443,7 +443,7 @@ def test_blas_has_one_thread_whatever_thread_of_python_asks(limit):
 FORKED = """
 import os, signal, sys, threading
 from threadpoolctl import threadpool_info
-from mercer.backends import threads
+from mercer.gram.backends import threads
 
 def blas():
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
@@ -695,7 +695,7 @@ def test_with_a_penalty_newton_steps_need_no_eigenvalues(monkeypatch, n_classes)
     def refused(*args, **kwargs):
         raise AssertionError("eigenvalues were asked for")
 
-    monkeypatch.setattr("mercer.machines.columns.eigh", refused)
+    monkeypatch.setattr("mercer.losses.columns.eigh", refused)
     found = LogisticRegression().fit(X, y)
     assert found.certificate_.status is Status.OPTIMAL
     assert found.certificate_.relative_gap < 1e-9

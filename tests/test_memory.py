@@ -13,7 +13,7 @@ from mercer.data import as_data
 from mercer.gram import Gram, Keep
 from mercer.kernels import RBF
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.sizes import working_sets
+from mercer.solvers.working_set_sizes import working_sets
 
 pytestmark = [
     pytest.mark.full,

@@ -13,7 +13,7 @@ from sklearn.metrics import (
     zero_one_loss,
 )
 
-from mercer.metrics import (
+from mercer.model_selection.metrics import (
     auc_interval,
     balanced_accuracy,
     confusion,

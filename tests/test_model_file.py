@@ -49,13 +49,12 @@ from mercer import (
     RBFNetworkClassifier,
     Spectrum,
 )
-from mercer.io import archive, manifest
-from mercer.io.model_file import ModelFileError, load_model, save_model
-from mercer.io.whole import written_whole
-from mercer.model import as_model, fit_model
-from mercer.status import Status
-from mercer.table import Table, TableError, TableWarning, as_table
-from mercer.verification import verify
+from mercer.certificates.status import Status
+from mercer.persistence import archive, as_model, fit_model, manifest
+from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.model_file import ModelFileError, load_model, save_model
+from mercer.persistence.verification import verify
+from mercer.tables.table import Table, TableError, TableWarning, as_table
 
 
 def sparse_table():

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from mercer import SVC, backends, certificate
+from mercer import SVC
+from mercer.certificates import certificate
+from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
-from mercer.gram import Gram, Keep
+from mercer.gram import Gram, Keep, backends
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
-from mercer.multiclass import class_scores, make_tasks, train, winners
+from mercer.multiclass.training import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, Limits, auto, sizes, small, solve
+from mercer.solvers import Interruption, Limits, select, small_problems, solve, working_set_sizes
 from mercer.solvers.driver import drive
-from mercer.status import IndefiniteKernelWarning, Status
 from pairs import every_pair
 
 X, y = load_iris(return_X_y=True)
@@ -93,7 +94,7 @@ def test_small_machines_evaluate_one_matrix_in_all(scheme, most):
 
 
 def test_large_machines_share_kept_rows(monkeypatch):
-    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
+    monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
     shared, alone = gram(Keep.DEAR), gram(Keep.NOTHING)
     train(shared, y, 3, 1.0, scheme="ovo")
     train(alone, y, 3, 1.0, scheme="ovo")
@@ -140,14 +141,14 @@ def test_the_time_limit_is_for_all_machines_together():
 
 
 def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
-    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
+    monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
     left = []
 
     def listening(*args, limits, **options):
         left.append(limits.max_seconds)
         return drive(*args, limits=limits, **options)
 
-    monkeypatch.setattr(auto, "drive", listening)
+    monkeypatch.setattr(select, "drive", listening)
     machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=60.0))
     assert [solution.limits.max_seconds for solution in machines.solutions] == [60.0] * 3  # what was asked for
     assert left[0] == pytest.approx(60.0, abs=1e-2)
@@ -157,7 +158,7 @@ def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
 
 
 def test_a_request_ends_the_machine_at_hand_and_all_after_it(monkeypatch):
-    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
+    monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
     interruption, tasks = Interruption(), []
 
     def callback(progress):
@@ -300,9 +301,9 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, size, kind, monkey
     """Unshared it would be 1.8 of them by pairs, 10 against the rest; certificates are counted in."""
     p, by_python = kind
     if size == "large":  # the ways that problems take which are too many or too large for one native call
-        monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
-        monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 100)
-        monkeypatch.setattr(sizes, "_WORKING_SETS", (128, 256))
+        monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
+        monkeypatch.setattr(working_set_sizes, "WHOLE_PROBLEM", 100)
+        monkeypatch.setattr(working_set_sizes, "_WORKING_SETS", (128, 256))
     rng = np.random.default_rng(0)
     labels = np.arange(900) % 10
     rows = rng.normal(size=(10, p))[labels] + rng.normal(size=(900, p))
@@ -330,8 +331,8 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, size, kind, monkey
 
 
 def test_objectives_of_all_machines_are_completed_on_one_gram_matrix(monkeypatch):
-    monkeypatch.setattr(small, "SMALL_AMONG_MANY", 0)
-    monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 100)
+    monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
+    monkeypatch.setattr(working_set_sizes, "WHOLE_PROBLEM", 100)
     rng = np.random.default_rng(0)
     rows, labels = rng.normal(size=(3000, 5)), np.arange(3000) % 3
     machine = SVC(C=0.1, gamma=0.1).fit(rows, labels)

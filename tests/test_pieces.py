@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from mercer import SVC, SVR
-from mercer.gram import claimed, pieces
+from mercer.gram import claimed, memory_pool
 from mercer.gram.arena import Arena
-from mercer.gram.pieces import LARGE, SMALL, Extent, Pieces
+from mercer.gram.memory_pool import LARGE, SMALL, Extent, Pieces
 
 MEGABYTE = 1 << 20
 KINDS = [pytest.param(SMALL, 1000, id="small"), pytest.param(LARGE, 8 * MEGABYTE, id="large")]
 
-mapped = pytest.mark.skipif(not pieces._can_be_taken_back(), reason="the system takes no idle memory back")
+mapped = pytest.mark.skipif(not memory_pool._can_be_taken_back(), reason="the system takes no idle memory back")
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +208,7 @@ for name in ("MADV_FREE", "MADV_HUGEPAGE"):
         delattr(mmap, name)
 import numpy as np
 from mercer import SVC
-from mercer.gram.pieces import LARGE, claimed
+from mercer.gram.memory_pool import LARGE, claimed
 
 arrays = [claimed(10 << 20, np.uint8) for _ in range(5)]
 place = arrays[-1].ctypes.data
@@ -231,7 +231,7 @@ SHORT = """
 import resource
 from pathlib import Path
 import numpy as np
-from mercer.gram.pieces import claimed
+from mercer.gram.memory_pool import claimed
 
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 limit = pages * resource.getpagesize() + (200 << 20)
@@ -285,22 +285,22 @@ def test_memory_that_the_system_does_not_take_back_is_given_up():
     def refused(*arguments):
         raise OSError(22, "Invalid argument")
 
-    piece = pieces.taken(40 * MEGABYTE)
+    piece = memory_pool.taken(40 * MEGABYTE)
     piece.touched, piece.mapping = 40 * MEGABYTE, type("Locked", (), {"madvise": refused})()
-    pieces.give_back(piece)
+    memory_pool.give_back(piece)
     assert LARGE.idle_bytes == 0
     del array
     assert LARGE.idle_bytes == 40 * MEGABYTE
 
 
 def test_of_what_is_written_in_part_no_more_counts_as_touched(monkeypatch):
-    monkeypatch.setattr(pieces, "LARGE", Pieces(pieces._mapped, 1 << 20, 1 << 30))
+    monkeypatch.setattr(memory_pool, "LARGE", Pieces(memory_pool._mapped, 1 << 20, 1 << 30))
     extent = Extent()
-    array = pieces.claimed((8 << 20,), np.uint8, extent)
+    array = memory_pool.claimed((8 << 20,), np.uint8, extent)
     array[: 2 << 20] = 1
     extent.n_bytes = 2 << 20
     del array
-    assert pieces.LARGE.idle_bytes == 2 << 20
-    whole = pieces.claimed((5 << 20,), np.uint8)
+    assert memory_pool.LARGE.idle_bytes == 2 << 20
+    whole = memory_pool.claimed((5 << 20,), np.uint8)
     del whole
-    assert pieces.LARGE.idle_bytes == 5 << 20
+    assert memory_pool.LARGE.idle_bytes == 5 << 20

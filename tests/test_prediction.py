@@ -11,14 +11,15 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 import mercer
-from mercer import RBF, SVC, Linear, NuSVC, Polynomial, prediction
-from mercer.backends import select_backend
-from mercer.coefficients import Entries, PairCoefficients, columns_of, groups_of
+from mercer import RBF, SVC, Linear, NuSVC, Polynomial
 from mercer.data import as_data
-from mercer.decision import decision_values
+from mercer.gram.backends import select_backend
 from mercer.kernels import Callable
-from mercer.multiclass import class_scores, winners
-from mercer.prediction import predicted_classes
+from mercer.multiclass import prediction
+from mercer.multiclass.coefficients import Entries, PairCoefficients, columns_of, groups_of
+from mercer.multiclass.decision import decision_values
+from mercer.multiclass.prediction import predicted_classes
+from mercer.multiclass.training import class_scores, winners
 from pairs import every_pair
 
 

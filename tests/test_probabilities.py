@@ -37,12 +37,12 @@ from mercer import (
     leave_one_out,
     tune_threshold,
 )
-from mercer.calibration import CALIBRATIONS, calibrate
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.multiclass import make_tasks
-from mercer.selection.joint_left_out import joint_left_out
-from mercer.selection.left_out import left_out
+from mercer.loo.crammer_singer import joint_left_out
+from mercer.loo.decision_values import left_out
+from mercer.multiclass.calibration import CALIBRATIONS, calibrate
+from mercer.multiclass.training import make_tasks
 from pairs import every_pair
 
 

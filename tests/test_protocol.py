@@ -40,13 +40,13 @@ from mercer import (
     five_by_two_cv,
     nested_cross_validate,
 )
-from mercer.io.model_file import load_model, save_model
-from mercer.io.seals import read_seal
-from mercer.metrics import share_interval, wilson_interval
-from mercer.model import as_model
-from mercer.selection.comparison import corrected_t_test, five_by_two_tests, paired_difference
-from mercer.selection.folds import folds
-from mercer.selection.sealed import SealedTest
+from mercer.model_selection.comparison import corrected_t_test, five_by_two_tests, paired_difference
+from mercer.model_selection.folds import folds
+from mercer.model_selection.metrics import share_interval, wilson_interval
+from mercer.model_selection.seal import SealedTest
+from mercer.persistence import as_model
+from mercer.persistence.model_file import load_model, save_model
+from mercer.persistence.seal_record import read_seal
 
 IRIS, KINDS = load_iris(return_X_y=True)
 

@@ -9,18 +9,18 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR as LIBSVM
 
 from generated import mixed_frame, quantities, with_missing
-from mercer.cli.output import print_study
-from mercer.deviations import Deviations
-from mercer.report import of_numbers, prose
-from mercer.report.page import render
-from mercer.selection.contenders import encoded_folds
-from mercer.selection.regression import PENALTIES, ToEstimate, choose_mean, choose_neighbours, choose_ridge
-from mercer.selection.search import KernelChoice, search
-from mercer.selection.splits import stratified_folds
-from mercer.study import study
-from mercer.table import Table, TableError, as_table
-from mercer.target import read_target
-from mercer.verification import verify
+from mercer.model_selection.regression_metrics import Deviations
+from mercer.model_selection.splits import stratified_folds
+from mercer.persistence.verification import verify
+from mercer.study.cli.output import print_study
+from mercer.study.contenders import encoded_folds
+from mercer.study.protocol import study
+from mercer.study.regression import PENALTIES, ToEstimate, choose_mean, choose_neighbours, choose_ridge
+from mercer.study.report import prose, regression
+from mercer.study.report.page import render
+from mercer.study.search import KernelChoice, search
+from mercer.tables.table import Table, TableError, as_table
+from mercer.tables.target import read_target
 
 
 @pytest.fixture(scope="module")
@@ -243,13 +243,13 @@ def test_a_sealed_part_of_one_number_judges_nothing(others, which):
 def test_the_page_and_the_summary(found):
     text = render(found, source="t.csv")
     words = " ".join(text.split())
-    for sentence in (of_numbers.in_tube(found), prose.voice_of(found).headline(found)):
+    for sentence in (regression.in_tube(found), prose.voice_of(found).headline(found)):
         assert sentence in words
     assert text.count("<svg") == 4
-    inside = np.mean(np.abs(found.svm.test.residuals) <= of_numbers.half_width(found) * (1 + 1e-6))
+    inside = np.mean(np.abs(found.svm.test.residuals) <= regression.half_width(found) * (1 + 1e-6))
     assert f"and {prose.percent(inside)} of the sealed ones lie in the tube" in words
     assert ", which training does not count; a narrow tube holds few rows and is no worse for it." in words
-    row, true, predicted, off = of_numbers.largest(found)[0]
+    row, true, predicted, off = regression.largest(found)[0]
     assert as_table(quantities(160))["pay"][row - 1] == true
     assert off == pytest.approx(true - predicted)
     assert abs(off) == np.abs(found.svm.test.residuals).max()

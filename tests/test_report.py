@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import RBF, SVR, Linear, Polynomial, plot
-from mercer.metrics import Interval
-from mercer.model import fit_model
-from mercer.report import of_classes, prose, words
-from mercer.report.page import render, write_report
-from mercer.selection.search import KernelChoice
-from mercer.status import Status
-from mercer.study import study
+from mercer.certificates.status import Status
+from mercer.model_selection.metrics import Interval
+from mercer.persistence import fit_model
+from mercer.study.protocol import study
+from mercer.study.report import classification, numbers, prose
+from mercer.study.report.heat_map import search_heat_map
+from mercer.study.report.page import render, write_report
+from mercer.study.search import KernelChoice
 
 pytestmark = pytest.mark.full  # each test takes about a second
 
@@ -150,7 +151,7 @@ def test_the_page_of_several_classes_lists_each_machine(three):
     assert "The area is the mean over classes, each against the rest, for which no interval is known." in text
     assert "There are 3 machines: objectives are their sums, the violation is the largest." in text
     assert prose.support(three.model) in text
-    assert of_classes.margins(three) in text
+    assert classification.margins(three) in text
     assert f"{three.certificate.n_support} over" not in text
 
 
@@ -251,11 +252,11 @@ def test_whether_it_was_worth_it(mixed, case):
 
 def test_margins_are_described_for_what_they_are(mixed, three):
     wrong = 1 - mixed.svm.test.accuracy.value
-    text = of_classes.margins(mixed)
+    text = classification.margins(mixed)
     assert f"a row is misclassified: {prose.percent(1 - mixed.svm.train.accuracy.value)} of the training rows" in text
     assert f"and {prose.percent(wrong)} of the test rows" in text
     below = prose.percent(np.mean(three.svm.train.margins < 0))
-    text = of_classes.margins(three)
+    text = classification.margins(three)
     assert "misclassified" not in text
     assert f"at least one pair decides against the row: {below} of the training rows and " in text
     figure = plot.margin_distribution(three.svm.train.margins, three.svm.test.margins)
@@ -264,13 +265,13 @@ def test_margins_are_described_for_what_they_are(mixed, three):
 
 def test_losses_are_compared_where_one_machine_decides(mixed, three):
     page = Page(render(mixed)).text
-    for name, train, test in of_classes.losses(mixed):
+    for name, train, test in classification.losses(mixed):
         assert f"{name} {train:.4f} {test:.4f}" in page
-    names, train, test = zip(*of_classes.losses(mixed), strict=True)
+    names, train, test = zip(*classification.losses(mixed), strict=True)
     assert names == ("0/1", "hinge", "squared", "cross-entropy")
     assert test[1] == pytest.approx(np.mean(np.maximum(0.0, 1.0 - mixed.svm.test.margins)))
     assert train[1] >= train[0] == pytest.approx(1 - mixed.svm.train.accuracy.value)
-    assert of_classes.losses(three) == []
+    assert classification.losses(three) == []
     assert "cross-entropy" not in render(three)
 
 
@@ -291,7 +292,7 @@ def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
         test=replace(mixed.svm.test, margins=np.array([0.1, 0.2])),
     )
     found = replace(mixed, contenders=(svm, *mixed.contenders[1:]))
-    text = of_classes.margins(found)
+    text = classification.margins(found)
     assert "misclassified: 25.0% of the training rows and 0.0% of the test rows." in text
     assert text.endswith("inside the margin: 25.0% of the training rows and 100.0% of the test rows.")
 
@@ -358,7 +359,7 @@ def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
     shown = [
         text.get_text()
-        for axes in plot.search_heat_map(found.search, prose.voice_of(found).short_figure).axes
+        for axes in search_heat_map(found.search, prose.voice_of(found).short_figure).axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
@@ -487,16 +488,16 @@ def test_numbers_in_words():
     assert prose.count(1, "row") == "1 row"
     assert prose.count(12000, "row") == "12,000 rows"
     assert prose.interval(Interval(0.5, 0.25, 0.75)) == "25.0% to 75.0%"
-    assert [words.rounded(x) for x in (-2e-4, 0.99961, -0.5)] == ["0.000", "1.000", "-0.500"]
-    assert words.interval(Interval(0.0, -3e-4, 0.1), 3) == "0.000 to 0.100"
-    assert [words.decimals_of(Interval(0.0, -w, w)) for w in (0.0, 0.2, 2e-4)] == [3, 3, 5]
-    assert [words.p_value(p) for p in (1e-5, 0.0123, 0.5)] == ["< 0.001", "= 0.012", "= 0.50"]
+    assert [numbers.rounded(x) for x in (-2e-4, 0.99961, -0.5)] == ["0.000", "1.000", "-0.500"]
+    assert numbers.interval(Interval(0.0, -3e-4, 0.1), 3) == "0.000 to 0.100"
+    assert [numbers.decimals_of(Interval(0.0, -w, w)) for w in (0.0, 0.2, 2e-4)] == [3, 3, 5]
+    assert [numbers.p_value(p) for p in (1e-5, 0.0123, 0.5)] == ["< 0.001", "= 0.012", "= 0.50"]
 
 
 def test_pictures_are_figures(three):
     figures = [
         plot.roc_curves(three.svm.test.curves),
-        plot.search_heat_map(three.search, prose.voice_of(three).short_figure),
+        search_heat_map(three.search, prose.voice_of(three).short_figure),
         plot.confusion_matrix(three.svm.test.confusion, three.intake.truth.names),
         plot.margin_distribution(three.svm.train.margins, three.svm.test.margins),
     ]

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import ISAS, KERNELS, takes_no_negative
-from mercer._reference.tiles import TERMS
-from mercer.backends import NativeBackend
-from mercer.backends.rounding import NormClasses, Rounding, Sums, single_precision_error
 from mercer.data import as_data
+from mercer.gram.backends import NativeBackend
+from mercer.gram.rounding import NormClasses, Rounding, Sums, single_precision_error
 from mercer.kernels import (
     RBF,
     ChiSquared,
@@ -24,6 +23,7 @@ from mercer.kernels import (
 )
 from mercer.kernels.program import PASSES, interpret, stack_depth
 from pairs import every_pair, first_on_every_isa
+from reference.tiles import TERMS
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
 every_storage = pytest.mark.parametrize("stored", ["dense", "CSR"])
@@ -177,7 +177,7 @@ def test_rows_far_out_have_a_bound_of_their_own(stored, monkeypatch):
     data, weights = as_data(X if stored == "dense" else sp.csr_array(X)), np.ones((60, 1))
     backend = NativeBackend(RBF(gamma=0.05).lower(), data, n_jobs=1)
     values, bound = backend.matvec_bounded(data, None, data, None, weights)
-    monkeypatch.setattr("mercer.backends.rounding._WORTH_A_GROUP", 0.0)
+    monkeypatch.setattr("mercer.gram.rounding._WORTH_A_GROUP", 0.0)
     _, of_all = backend.matvec_bounded(data, None, data, None, weights)
     near = np.arange(60) % 10 != 0
     assert (np.abs(values[:, 0] - exact(RBF(gamma=0.05).lower(), X, X).sum(axis=1)) <= bound).all()

@@ -9,21 +9,21 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC as LIBSVM
 
 from generated import mixed_frame, three_classes
-from mercer.selection.classification import (
-    LOGISTIC_C,
-    ToClassify,
-    choose_logistic,
-    choose_majority,
-    choose_neighbours,
+from mercer.certificates.status import Status
+from mercer.model_selection.seal import SealedTest
+from mercer.model_selection.splits import (
+    check_class_counts,
+    rows_enough,
+    rows_needed,
+    stratified_folds,
+    stratified_holdout,
 )
-from mercer.selection.contenders import encoded_folds
-from mercer.selection.progress import CostEstimate
-from mercer.selection.sealed import SealedTest
-from mercer.selection.search import Cell, KernelChoice, SearchStopped, search
-from mercer.selection.splits import check_class_counts, rows_enough, rows_needed, stratified_folds, stratified_holdout
 from mercer.solvers import Interruption
-from mercer.status import Status
-from mercer.table import TableError, as_table
+from mercer.solvers.progress import CostEstimate
+from mercer.study.classification import LOGISTIC_C, ToClassify, choose_logistic, choose_majority, choose_neighbours
+from mercer.study.contenders import encoded_folds
+from mercer.study.search import Cell, KernelChoice, SearchStopped, search
+from mercer.tables.table import TableError, as_table
 
 CODES = np.repeat([0, 1, 2], [60, 30, 12])
 
@@ -246,7 +246,7 @@ def test_a_search_that_is_stopped_keeps_its_finished_cells():
 
 
 def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):
-    monkeypatch.setattr("mercer.selection.search.MAX_STEPS", 0)
+    monkeypatch.setattr("mercer.solvers.progress.MAX_STEPS", 0)
     frame = mixed_frame(90).drop(columns=["row", "unit"])
     kernels = [KernelChoice("linear"), KernelChoice("rbf", 1 / 16), KernelChoice("rbf"), KernelChoice("rbf", 4.0)]
     folds = folds_of(frame, "outcome")

@@ -14,16 +14,17 @@ from sklearn.exceptions import ConvergenceWarning
 from cases import ISAS, blobs, hostile_tables
 from mercer import SVC, NuSVC
 from mercer._core import BLOCK_LIMIT
+from mercer.certificates.evaluation import evaluate
+from mercer.certificates.status import Status
 from mercer.data import as_data
-from mercer.evaluation import evaluate
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
-from mercer.multiclass import make_tasks, train
+from mercer.multiclass.training import make_tasks, train
 from mercer.problems import Problems, c_svc, c_svc_each, epsilon_svr, nearest_points
-from mercer.solvers import Interruption, Limits, auto, sizes, small, solve, solve_each
+from mercer.solvers import Interruption, Limits, select, solve, solve_each, working_set_sizes
+from mercer.solvers import small_problems as small
 from mercer.solvers.block import newton_bytes
-from mercer.solvers.small import SmallProblems, are_small, takes_kernel
-from mercer.status import Status
+from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
 from pairs import every_pair
 
 HOSTILE = hostile_tables()
@@ -90,7 +91,7 @@ def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
 def in_single(monkeypatch):
     """Have problems alone begin in single precision, however small they are."""
     monkeypatch.setattr(small, "_DOUBLE_ALONE", 0)
-    monkeypatch.setattr(sizes, "EXACT_PROBLEM", 0)
+    monkeypatch.setattr(working_set_sizes, "EXACT_PROBLEM", 0)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -602,7 +603,7 @@ def test_many_classes_are_left_in_no_time(monkeypatch):
     """Nothing is done for each of the machines that nobody has begun: 19,900 of them would take seconds."""
     y = np.repeat(np.arange(200), 3)
     X = np.random.default_rng(0).normal(size=(600, 4))
-    monkeypatch.setattr(auto, "_solve_alone", None)
+    monkeypatch.setattr(select, "_solve_alone", None)
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         machine = SVC(max_seconds=0.0).fit(X, y)
     assert machine._solutions.statuses == [Status.TIME_LIMIT] * 19_900

@@ -17,33 +17,24 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 import plain
+import reference
 from cases import PROBLEMS, WAYS, blobs, going, hostile_tables, targets
-from mercer import SVC, _reference
-from mercer.backends import HeldRows
+from mercer import SVC
+from mercer.certificates.evaluation import evaluate
+from mercer.certificates.status import InseparableError, Status
 from mercer.data import Precomputed, as_data
-from mercer.evaluation import evaluate
 from mercer.gram import Gram
+from mercer.gram.backends import HeldRows
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.kernels.held import Held
+from mercer.kernels.evaluated import Held
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
-from mercer.solvers import (
-    BatchSMO,
-    HardMargin,
-    Interruption,
-    Limits,
-    Solver,
-    batch_smo,
-    block,
-    select_solver,
-    sizes,
-    solve,
-)
+from mercer.solvers import BatchSMO, HardMargin, Interruption, Limits, Solver, block, select_solver, solve, working_set
+from mercer.solvers import working_set_sizes as sizes
 from mercer.solvers.base import State
-from mercer.solvers.batch_state import BatchState
 from mercer.solvers.driver import _best, _Patience, drive
 from mercer.solvers.working_matrix import working_matrix
-from mercer.status import InseparableError, Status
+from mercer.solvers.working_set_state import BatchState
 from pairs import every_pair
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -83,7 +74,7 @@ def test_every_problem_is_solved(case, kernel):
     starts = np.searchsorted(problem.groups[order], np.arange(problem.n_groups + 1)) if problem.n_groups else [0]
     beta = problem.start[order]
     gradient = (K @ problem.start + problem.linear)[order]
-    _reference.newton_steps(
+    reference.newton_steps(
         K[np.ix_(order, order)], beta, gradient, problem.lower[order], problem.upper[order], np.array(starts), 1e-9, 900
     )
     least = 0.5 * beta @ (gradient + problem.linear[order])
@@ -178,7 +169,7 @@ def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch
     monkeypatch.setattr(BatchSMO, "refresh", watched)
     ends = []
     for most in (10, 900):
-        monkeypatch.setattr(batch_smo, "MANY_FREE_PRECISE", most)
+        monkeypatch.setattr(working_set, "MANY_FREE_PRECISE", most)
         seen.clear()
         solution = solved(X, y, 1000.0, RBF(gamma=1.0), Limits(tol=1e-8))
         assert solution.status is Status.OPTIMAL
@@ -375,8 +366,8 @@ def in_single_precision():
     """Steps, and values that a certificate needs no more of, as they are where rows are many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.solvers.single_precision.EXACT_PROBLEM", 8)
-        patch.setattr("mercer.settled._FEW_VALUES", 0)
-        patch.setattr("mercer.settled._MOSTLY", 1.0)
+        patch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
+        patch.setattr("mercer.certificates.screening._MOSTLY", 1.0)
         yield
 
 
@@ -588,7 +579,7 @@ def test_who_will_be_at_a_bound_goes_there_at_once(make, monkeypatch):
     X = rng.normal(size=(2500, 5))
     problem = make(np.sin(X[:, 0]) + X[:, 1] + rng.normal(size=2500))
     found = solve(problem, Gram(RBF(gamma=0.05), as_data(X)))
-    monkeypatch.setattr(batch_smo, "_AGREED", np.inf)
+    monkeypatch.setattr(working_set, "_AGREED", np.inf)
     from_zero = solve(problem, Gram(RBF(gamma=0.05), as_data(X)))
     assert (found.status, from_zero.status) == (Status.OPTIMAL, Status.OPTIMAL)
     slack = found.certificate.gap + from_zero.certificate.gap
@@ -634,9 +625,9 @@ def test_a_part_that_its_own_rule_does_not_fit_says_nothing(make, gamma, monkeyp
         return sum(solve(problem, gram).n_kernel_values for problem, gram in tables)
 
     found = n_values()
-    monkeypatch.setattr(batch_smo, "_MOSTLY_FREE", np.inf)  # asked first, of a smaller part
+    monkeypatch.setattr(working_set, "_MOSTLY_FREE", np.inf)  # asked first, of a smaller part
     assert n_values() < 1.1 * found
-    monkeypatch.setattr(batch_smo, "_AGREED", -np.inf)
+    monkeypatch.setattr(working_set, "_AGREED", -np.inf)
     assert found < 0.95 * n_values()
 
 
@@ -743,7 +734,7 @@ def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatc
     sets, solution = sets_of(X, y, C, gamma)
     assert sets[:2] == [512, 2300]
     assert solution.status is Status.OPTIMAL
-    monkeypatch.setattr(batch_smo, "_MOST_MOVE", np.inf)
+    monkeypatch.setattr(working_set, "_MOST_MOVE", np.inf)
     others, other = sets_of(X, y, C, gamma)
     assert others[1] < 2300
     assert solution.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-6)
@@ -779,13 +770,13 @@ def test_who_has_two_variables_a_row_does_not_take_everything():
 
 
 def test_all_of_everything_is_solved(monkeypatch):
-    found, solving = [], batch_smo.solve_chosen
+    found, solving = [], working_set.solve_chosen
 
     def solve_chosen(state, chosen, matrix):
         found.append((state.takes_everything, chosen.size, len(matrix)))
         return (yield from solving(state, chosen, matrix))
 
-    monkeypatch.setattr(batch_smo, "solve_chosen", solve_chosen)
+    monkeypatch.setattr(working_set, "solve_chosen", solve_chosen)
     X, y = far_apart()
     sets_of(X, y, 10.0, 0.02)
     assert (True, 2300, 2300) in found
@@ -1321,7 +1312,7 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
             exchanged.append(n_new)
         return found
 
-    monkeypatch.setattr("mercer.solvers.batch_smo.working_matrix", watched)
+    monkeypatch.setattr("mercer.solvers.working_set.working_matrix", watched)
     solver = BatchSMO()
     state = solver.init(problem, gram, 1e-3, None)
     while not state.finished:

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import SVC
-from mercer.backends import BlockBackend, NativeBackend, SparseForm, select_backend
-from mercer.backends.sparse_form import prevailing_values, sparse_form
-from mercer.coefficients import table_of
+from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram
+from mercer.gram.backends import BlockBackend, NativeBackend, SparseForm, select_backend
+from mercer.gram.encodings.sparse import prevailing_values, sparse_form
 from mercer.kernels import RBF, Linear, Polynomial
-from mercer.status import Status
+from mercer.multiclass.coefficients import table_of
 
 EPS = np.finfo(float).eps
 

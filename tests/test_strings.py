@@ -27,11 +27,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import mercer.kernels as mk
+import reference
 from cases import ISAS
-from mercer import SVC, IndefiniteKernelWarning, RKHSFunction, _reference
-from mercer.backends import BlockBackend
+from mercer import SVC, IndefiniteKernelWarning, RKHSFunction
 from mercer.data import as_data, as_structured, together
 from mercer.gram import Gram
+from mercer.gram.backends import BlockBackend
 from mercer.kernels import (
     RBF,
     Callable,
@@ -99,7 +100,7 @@ def gapped(length, decay, max_span=math.inf):
 
 
 def distance(s, t):
-    return _reference.edit_distances([s], [t])[0, 0]
+    return reference.edit_distances([s], [t])[0, 0]
 
 
 def weighted_range(s, t):
@@ -286,7 +287,7 @@ def tokens_of_many_kinds(n=20, length=900, seed=0):
 def distances_of_the_twin():
     """Distances of a short row and of a long one, which has a part in common with row 1, from some rows."""
     rows = tokens_of_many_kinds()
-    return _reference.edit_distances([rows[0], rows[4]], rows[:8])
+    return reference.edit_distances([rows[0], rows[4]], rows[:8])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -326,7 +327,7 @@ def test_edit_distance_is_a_distance(rows):
     assert np.array_equal(D, D.T)
     assert np.array_equal(D == 0, [[s == t for t in rows] for s in rows])
     assert (D[:, :, None] <= D[:, None] + D[None]).all()
-    assert np.array_equal(D, _reference.edit_distances(rows, rows))
+    assert np.array_equal(D, reference.edit_distances(rows, rows))
 
 
 @settings(max_examples=60, deadline=None)

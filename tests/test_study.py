@@ -9,13 +9,13 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, three_classes, with_missing
-from mercer.io.tables import read_table
-from mercer.metrics import wilson_interval
-from mercer.selection.sealed import SealedTest
-from mercer.selection.search import SearchStopped
-from mercer.study import SVM, study
-from mercer.table import Table, TableError, as_table
-from mercer.verification import verify
+from mercer.model_selection.metrics import wilson_interval
+from mercer.model_selection.seal import SealedTest
+from mercer.persistence.table_files import read_table
+from mercer.persistence.verification import verify
+from mercer.study.protocol import SVM, study
+from mercer.study.search import SearchStopped
+from mercer.tables.table import Table, TableError, as_table
 
 
 @pytest.fixture(scope="module")

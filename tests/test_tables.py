@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from mercer.io import tables
-from mercer.io.tables import LABEL, read_table
-from mercer.table import Table, TableError, as_table
+from mercer.persistence import table_files
+from mercer.persistence.table_files import LABEL, read_table
+from mercer.tables.table import Table, TableError, as_table
 
 
 def written(folder, name, data):
@@ -49,8 +49,10 @@ def test_the_same_table_in_every_delimited_form(tmp_path, name, data):
 
 def test_threads_that_read_hold_no_object_of_pythons(tmp_path, monkeypatch):
     # One that is let go of when Python is at its end aborts the process.
-    read, sources = tables.pacsv.read_csv, []
-    monkeypatch.setattr(tables.pacsv, "read_csv", lambda source, *how: sources.append(source) or read(source, *how))
+    read, sources = table_files.pacsv.read_csv, []
+    monkeypatch.setattr(
+        table_files.pacsv, "read_csv", lambda source, *how: sources.append(source) or read(source, *how)
+    )
     read_table(written(tmp_path, "t.csv", b"x,y\n1,a\n"))
     assert [type(source) for source in sources] == [pa.BufferReader]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.thresholds import tune_threshold
+from mercer.multiclass.thresholds import tune_threshold
 
 
 def sample(seed, n=40, weighted=True):

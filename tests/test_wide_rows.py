@@ -22,8 +22,8 @@ from mercer import (
     ParzenClassifier,
     leave_one_out,
 )
-from mercer.io.libsvm_data import load_libsvm_data
 from mercer.kernels import RBF, On
+from mercer.persistence.libsvm_data import load_libsvm_data
 
 P = 2**31 - 2  # columns, as many as an svmlight file may have
 N, ROW = 160, 15  # rows, and entries of each

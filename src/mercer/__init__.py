@@ -7,7 +7,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer.certificate import Certificate as Certificate
+    from mercer.certificates.certificate import Certificate as Certificate
+    from mercer.certificates.status import IndefiniteKernelWarning as IndefiniteKernelWarning
+    from mercer.certificates.status import InseparableError as InseparableError
+    from mercer.certificates.status import Status as Status
+    from mercer.certificates.status import StoppedError as StoppedError
     from mercer.estimators import SVC as SVC
     from mercer.estimators import SVDD as SVDD
     from mercer.estimators import SVR as SVR
@@ -16,7 +20,6 @@ if TYPE_CHECKING:
     from mercer.estimators import KernelNeighborsClassifier as KernelNeighborsClassifier
     from mercer.estimators import KernelPerceptron as KernelPerceptron
     from mercer.estimators import KernelRidge as KernelRidge
-    from mercer.estimators import KernelSearchCV as KernelSearchCV
     from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
     from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
     from mercer.estimators import LogisticRegression as LogisticRegression
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from mercer.estimators import ParzenClassifier as ParzenClassifier
     from mercer.estimators import QuantileSVR as QuantileSVR
     from mercer.estimators import RBFNetworkClassifier as RBFNetworkClassifier
-    from mercer.estimators.grids import rule_of_thumb_grid as rule_of_thumb_grid
     from mercer.features import GaussianBasis as GaussianBasis
     from mercer.features import Nystroem as Nystroem
     from mercer.features import PolynomialBasis as PolynomialBasis
@@ -37,13 +39,6 @@ if TYPE_CHECKING:
     from mercer.geometry import centered_alignment as centered_alignment
     from mercer.geometry import gram_matrix as gram_matrix
     from mercer.geometry import kernel_distance as kernel_distance
-    from mercer.io.libsvm_data import LibsvmFileError as LibsvmFileError
-    from mercer.io.libsvm_data import load_libsvm_data as load_libsvm_data
-    from mercer.io.libsvm_data import save_libsvm_data as save_libsvm_data
-    from mercer.io.libsvm_model import load_libsvm_model as load_libsvm_model
-    from mercer.io.libsvm_model import save_libsvm_model as save_libsvm_model
-    from mercer.io.model_file import load_model as load_model
-    from mercer.io.model_file import save_model as save_model
     from mercer.kernels import RBF as RBF
     from mercer.kernels import EditDistance as EditDistance
     from mercer.kernels import Jaccard as Jaccard
@@ -56,27 +51,32 @@ if TYPE_CHECKING:
     from mercer.kernels import Spectrum as Spectrum
     from mercer.kernels import Subsequence as Subsequence
     from mercer.kernels import diagnose as diagnose
-    from mercer.model import as_model as as_model
-    from mercer.model import fit_model as fit_model
-    from mercer.selection.bounds import joachims_bound as joachims_bound
-    from mercer.selection.bounds import span_bound as span_bound
-    from mercer.selection.comparison import compare as compare
-    from mercer.selection.comparison import five_by_two_cv as five_by_two_cv
-    from mercer.selection.comparison import paired_difference as paired_difference
-    from mercer.selection.leave_one_out import leave_one_out as leave_one_out
-    from mercer.selection.nested import nested_cross_validate as nested_cross_validate
-    from mercer.selection.sealed_split import SealedSplit as SealedSplit
-    from mercer.status import IndefiniteKernelWarning as IndefiniteKernelWarning
-    from mercer.status import InseparableError as InseparableError
-    from mercer.status import Status as Status
-    from mercer.status import StoppedError as StoppedError
-    from mercer.thresholds import tune_threshold as tune_threshold
+    from mercer.loo.bounds import joachims_bound as joachims_bound
+    from mercer.loo.bounds import span_bound as span_bound
+    from mercer.model_selection.comparison import compare as compare
+    from mercer.model_selection.comparison import five_by_two_cv as five_by_two_cv
+    from mercer.model_selection.comparison import paired_difference as paired_difference
+    from mercer.model_selection.leave_one_out import leave_one_out as leave_one_out
+    from mercer.model_selection.nested import nested_cross_validate as nested_cross_validate
+    from mercer.model_selection.sealed_split import SealedSplit as SealedSplit
+    from mercer.model_selection.search.grids import rule_of_thumb_grid as rule_of_thumb_grid
+    from mercer.model_selection.search.kernel_search import KernelSearchCV as KernelSearchCV
+    from mercer.multiclass.thresholds import tune_threshold as tune_threshold
+    from mercer.persistence import as_model as as_model
+    from mercer.persistence import fit_model as fit_model
+    from mercer.persistence.libsvm_data import LibsvmFileError as LibsvmFileError
+    from mercer.persistence.libsvm_data import load_libsvm_data as load_libsvm_data
+    from mercer.persistence.libsvm_data import save_libsvm_data as save_libsvm_data
+    from mercer.persistence.libsvm_model import load_libsvm_model as load_libsvm_model
+    from mercer.persistence.libsvm_model import save_libsvm_model as save_libsvm_model
+    from mercer.persistence.model_file import load_model as load_model
+    from mercer.persistence.model_file import save_model as save_model
 
 __version__ = "0.1.0"
 
 # Imported when first asked for, so that `mercer --help` need not wait for NumPy, SciPy and scikit-learn.
 _HOMES = {
-    "Certificate": "certificate",
+    "Certificate": "certificates.certificate",
     "SVC": "estimators",
     "SVDD": "estimators",
     "SVR": "estimators",
@@ -89,13 +89,13 @@ _HOMES = {
     "KernelNeighborsClassifier": "estimators",
     "KernelPerceptron": "estimators",
     "KernelRidge": "estimators",
-    "KernelSearchCV": "estimators",
+    "KernelSearchCV": "model_selection.search.kernel_search",
     "LeastSquaresClassifier": "estimators",
     "LeastSquaresSVC": "estimators",
     "LogisticRegression": "estimators",
     "ParzenClassifier": "estimators",
     "RBFNetworkClassifier": "estimators",
-    "rule_of_thumb_grid": "estimators.grids",
+    "rule_of_thumb_grid": "model_selection.search.grids",
     "GaussianBasis": "features",
     "Nystroem": "features",
     "PolynomialBasis": "features",
@@ -106,13 +106,13 @@ _HOMES = {
     "centered_alignment": "geometry",
     "gram_matrix": "geometry",
     "kernel_distance": "geometry",
-    "LibsvmFileError": "io.libsvm_data",
-    "load_libsvm_data": "io.libsvm_data",
-    "save_libsvm_data": "io.libsvm_data",
-    "load_libsvm_model": "io.libsvm_model",
-    "save_libsvm_model": "io.libsvm_model",
-    "load_model": "io.model_file",
-    "save_model": "io.model_file",
+    "LibsvmFileError": "persistence.libsvm_data",
+    "load_libsvm_data": "persistence.libsvm_data",
+    "save_libsvm_data": "persistence.libsvm_data",
+    "load_libsvm_model": "persistence.libsvm_model",
+    "save_libsvm_model": "persistence.libsvm_model",
+    "load_model": "persistence.model_file",
+    "save_model": "persistence.model_file",
     "RBF": "kernels",
     "EditDistance": "kernels",
     "Jaccard": "kernels",
@@ -125,21 +125,21 @@ _HOMES = {
     "Spectrum": "kernels",
     "Subsequence": "kernels",
     "diagnose": "kernels",
-    "as_model": "model",
-    "fit_model": "model",
-    "joachims_bound": "selection.bounds",
-    "span_bound": "selection.bounds",
-    "compare": "selection.comparison",
-    "five_by_two_cv": "selection.comparison",
-    "paired_difference": "selection.comparison",
-    "leave_one_out": "selection.leave_one_out",
-    "nested_cross_validate": "selection.nested",
-    "SealedSplit": "selection.sealed_split",
-    "IndefiniteKernelWarning": "status",
-    "InseparableError": "status",
-    "Status": "status",
-    "StoppedError": "status",
-    "tune_threshold": "thresholds",
+    "as_model": "persistence",
+    "fit_model": "persistence",
+    "joachims_bound": "loo.bounds",
+    "span_bound": "loo.bounds",
+    "compare": "model_selection.comparison",
+    "five_by_two_cv": "model_selection.comparison",
+    "paired_difference": "model_selection.comparison",
+    "leave_one_out": "model_selection.leave_one_out",
+    "nested_cross_validate": "model_selection.nested",
+    "SealedSplit": "model_selection.sealed_split",
+    "IndefiniteKernelWarning": "certificates.status",
+    "InseparableError": "certificates.status",
+    "Status": "certificates.status",
+    "StoppedError": "certificates.status",
+    "tune_threshold": "multiclass.thresholds",
 }
 _MODULES = ("data", "estimators", "features", "geometry", "kernels", "problems", "solvers", "theory")
 __all__ = ["__version__", *_HOMES]

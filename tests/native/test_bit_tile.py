@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer import _reference
+import reference
 from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries, block, has_isa, matvec
 from mercer.kernels.program import Op
 
@@ -20,7 +20,7 @@ def categories(n=1200, groups=12, levels=5, seed=0):
 
 
 def words_of(X):
-    words = _reference.bit_rows(np.asarray(X, dtype=float), np.zeros(X.shape[1]), np.ones(X.shape[1]))
+    words = reference.bit_rows(np.asarray(X, dtype=float), np.zeros(X.shape[1]), np.ones(X.shape[1]))
     assert words is not None
     return words
 
@@ -100,7 +100,7 @@ def test_bits_say_which_of_two_values(dtype, order):
         other = moved.copy()
         other[7, 59] = value
         assert bit_rows(other, low, high) is None
-        assert _reference.bit_rows(other, low, high) is None
+        assert reference.bit_rows(other, low, high) is None
     with pytest.raises(ValueError, match="a number for each column"):
         bit_rows(moved, low[:-1], high)
     with pytest.raises(ValueError, match="between 1 and 4095 features"):
@@ -113,7 +113,7 @@ def test_entries_are_bits(index, pointer):
     X = sp.csr_array(categories(50))
     indices, indptr = X.indices.astype(index), X.indptr.astype(pointer)
     np.testing.assert_array_equal(bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
-    np.testing.assert_array_equal(_reference.bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
+    np.testing.assert_array_equal(reference.bit_rows_of_entries(indices, indptr, 60), words_of(X.toarray()))
     twice = indices.copy()
     twice[1] = twice[0]
     assert bit_rows_of_entries(twice, indptr, 60) is None
@@ -127,7 +127,7 @@ def test_entries_are_bits(index, pointer):
         (indices[:-1].copy(), indptr, 60),
     ):
         assert bit_rows_of_entries(bad_indices, bad_indptr, p) is None
-        assert _reference.bit_rows_of_entries(bad_indices, bad_indptr, p) is None
+        assert reference.bit_rows_of_entries(bad_indices, bad_indptr, p) is None
     for p in (-1, 0, 4096, 2**62):
         with pytest.raises(ValueError, match="between 1 and 4095 features"):
             bit_rows_of_entries(indices, indptr, p)

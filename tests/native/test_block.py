@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from cases import ISAS
-from mercer import _core, _reference
+from mercer import _core
 from mercer.gram import padded_block
 from pairs import every_pair
 
@@ -71,7 +72,7 @@ class Whole:
         at = self.chosen
         gradient = (self.K @ self.beta + self.q)[at]
         groups = None if self.groups is None else self.groups[at]
-        return _reference.largest_violation(
+        return reference.largest_violation(
             self.beta[at], gradient, self.lower[at], self.upper[at], groups, self.n_groups
         )
 

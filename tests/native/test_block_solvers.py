@@ -7,12 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+import reference
 from cases import ISAS
-from mercer import _core, _reference
+from mercer import _core
 from pairs import every_pair, first_on_every_isa
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
-SOLVED, LIMIT, STALLED = _reference.SOLVED, _reference.LIMIT, _reference.STALLED
+SOLVED, LIMIT, STALLED = reference.SOLVED, reference.LIMIT, reference.STALLED
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Block:
         return _core.solve_block(isa, newton, padded, *block, tol, max_iter, n_threads, stop)
 
     def twin(self, newton, tol, max_iter):
-        solve = _reference.newton_steps if newton else _reference.pair_steps
+        solve = reference.newton_steps if newton else reference.pair_steps
         return solve(self.K, self.beta, self.gradient, self.lower, self.upper, self.starts, tol, max_iter)
 
     def copy(self):
@@ -60,7 +61,7 @@ class Block:
         gradient, groups = self.K @ self.beta + self.q, None
         if self.starts.size > 1:
             groups = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
-        return _reference.largest_violation(
+        return reference.largest_violation(
             self.beta, gradient, self.lower, self.upper, groups, max(0, self.starts.size - 1)
         )
 

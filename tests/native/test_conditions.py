@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer import _core, _reference
+import reference
+from mercer import _core
 
 INF = float("inf")
 
@@ -69,7 +70,7 @@ def test_a_sum_in_twice_the_precision(numbers):
     numbers = [*numbers, 1e16, *(-number for number in numbers), 0.25, -1e16]
     size = sum(map(abs, numbers))
     assert (
-        abs(_core.twofold_sum(np.array(numbers)) - _reference.twofold_sum(np.array(numbers)))
+        abs(_core.twofold_sum(np.array(numbers)) - reference.twofold_sum(np.array(numbers)))
         <= len(numbers) ** 2 * 2.0**-104 * size
     )
 
@@ -93,7 +94,7 @@ def test_sums_are_put_right_as_the_twin_does(sizes, drift, at_bounds, seed):
     beta = np.clip(beta + drift * rng.choice([-1.0, 0.0, 1.0], n), lower, upper)
     ours, twin = beta.copy(), beta.copy()
     _core.balance(ours, lower, upper, edges, totals)
-    _reference.balance(twin, lower, upper, edges, totals)
+    reference.balance(twin, lower, upper, edges, totals)
     np.testing.assert_allclose(ours, twin, rtol=1e-14)
     assert ((lower <= ours) & (ours <= upper)).all()
 
@@ -136,7 +137,7 @@ def test_the_twin_says_the_same(n, n_groups, with_ridge, seed):
         "n_groups": n_groups,
     }
     values = rng.normal(size=n)
-    ours, twin = (conditions(beta, values, **options, of=module) for module in (_core, _reference))
+    ours, twin = (conditions(beta, values, **options, of=module) for module in (_core, reference))
     np.testing.assert_allclose(ours[0], twin[0], rtol=1e-14, atol=1e-15)
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-14, atol=1e-14)
 
@@ -182,7 +183,7 @@ def test_the_twin_settles_the_same(n, n_groups, free, bad, seed):
         gradient[rng.integers(n)] = bad
     some = {"lower": lower, "upper": upper, "margin": 0.75, "n_groups": n_groups}
     some["groups"] = rng.integers(n_groups, size=n) if n_groups > 1 else None
-    ours, twin = (settled(beta, gradient, doubt, **some, of=module) for module in (_core, _reference))
+    ours, twin = (settled(beta, gradient, doubt, **some, of=module) for module in (_core, reference))
     assert ours == twin
 
 
@@ -200,4 +201,4 @@ def test_a_vertex_is_that_of_the_twin(n, digits, share, seed):
     lower, upper = -rng.choice([0.0, 1.0, 0.3, 2.7], n), rng.choice([0.0, 1.0, 0.1, 3.3], n)
     total = 0.0 if share is None else float(lower.sum() + share * (upper - lower).sum())
     found = _core.find_vertex(gradient, lower, upper, total)
-    np.testing.assert_array_equal(found, _reference.find_vertex(gradient, lower, upper, total))
+    np.testing.assert_array_equal(found, reference.find_vertex(gradient, lower, upper, total))

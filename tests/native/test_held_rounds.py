@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+import reference
 from cases import ISAS
-from mercer import _core, _reference
+from mercer import _core
 from pairs import every_pair
 
 TOL = 1e-6
-SOLVED, LIMIT, STALLED = _reference.SOLVED, _reference.LIMIT, _reference.STALLED
+SOLVED, LIMIT, STALLED = reference.SOLVED, reference.LIMIT, reference.STALLED
 
 
 def problem(n_rows=60, n=40, n_groups=1, ridge=False, twins=False, apart=False, seed=0, C=2.0):
@@ -96,7 +97,7 @@ def native(
 def violation(K, given, beta):
     gradient = K[np.ix_(given["rows"], given["rows"])] @ beta + given["linear"]
     gradient += 0.0 if given["ridge"] is None else given["ridge"] * beta
-    return _reference.largest_violation(
+    return reference.largest_violation(
         beta, gradient, given["lower"], given["upper"], given["groups"], given["n_groups"]
     )
 
@@ -119,7 +120,7 @@ def test_solves_what_its_twin_solves(name, dtype, precise, isa):
     beta, values, known, next_one = native(held, given, isa=isa, precise=precise)
     exact = held.astype(float)
     expected, twin_values = np.zeros(beta.size), np.zeros(len(K))
-    assert _reference.solve_held(exact, *given.values(), expected, twin_values, TOL)[0] == SOLVED
+    assert reference.solve_held(exact, *given.values(), expected, twin_values, TOL)[0] == SOLVED
     assert next_one == (1, 0)
     assert known["ends"] == SOLVED
     assert violation(exact, given, beta) <= TOL + 1e-12

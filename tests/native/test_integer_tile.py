@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mercer import _reference
+import reference
 from mercer._core import CompiledKernel, Table, block, has_isa, integer_rows, matvec_single, multiplies_integers
 from mercer.kernels.program import Op
 
@@ -83,11 +83,11 @@ def test_the_longest_rows_of_bytes_overflow_nowhere():
     p = 2**20
     X = np.full((3, p), 4.0, dtype=np.float32)
     assert integer_rows(ISA, X, 1.0, True, 2) is None
-    assert _reference.integer_rows(X, 1.0, True) is None
+    assert reference.integer_rows(X, 1.0, True) is None
     X[:, 0] = 3.0
     X[0, ::2] = 0.0
     table, out = table_of(X, 1.0, True), np.empty((3, 3), dtype=np.float32)
-    np.testing.assert_array_equal(integer_rows(ISA, X, 1.0, True, 2), _reference.integer_rows(X, 1.0, True))
+    np.testing.assert_array_equal(integer_rows(ISA, X, 1.0, True, 2), reference.integer_rows(X, 1.0, True))
     numbers_ = X.astype(np.float64)
     apart = np.square(numbers_[:, None] - numbers_).sum(axis=2)
     for kernel, exact in ((product(), numbers_ @ numbers_.T), (distance(), apart)):
@@ -103,18 +103,18 @@ def test_rows_are_made_like_those_of_their_definition(is_bytes, dtype):
         X = (numbers(rng, 150, p, is_bytes, 200) / 255).astype(dtype)
         for given_ in (X, np.asfortranarray(X), X[::-2], np.repeat(X, 2, axis=1)[:, ::2]):
             found = integer_rows(ISA, given_, 1 / 255, is_bytes, 2)
-            np.testing.assert_array_equal(found, _reference.integer_rows(given_, 1 / 255, is_bytes))
+            np.testing.assert_array_equal(found, reference.integer_rows(given_, 1 / 255, is_bytes))
         largest = 255.0 if is_bytes else 32767.0
         for other in (np.nan, np.inf, -np.inf, -1e-3, 0.5 / 255, (largest + 1) / 255, -largest - 1, 1e300, 1e-30):
             wrong = X.copy()
             with np.errstate(over="ignore"):
                 wrong[117, -1] = other
             assert integer_rows(ISA, wrong, 1 / 255, is_bytes, 2) is None
-            assert _reference.integer_rows(wrong, 1 / 255, is_bytes) is None
+            assert reference.integer_rows(wrong, 1 / 255, is_bytes) is None
     for share, is_near in ((1.0005, True), (-1.0005, True), (1.0015, False), (-1.0015, False)):
         table = np.full((2, 5), 7.0 / (1.0 - share * 2.0**-24))
         assert (integer_rows(ISA, table, 1.0, is_bytes, 1) is not None) == is_near
-        assert (_reference.integer_rows(table, 1.0, is_bytes) is not None) == is_near
+        assert (reference.integer_rows(table, 1.0, is_bytes) is not None) == is_near
 
 
 def test_tables_of_other_steps_are_evaluated_as_numbers():

@@ -5,8 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+import reference
 from cases import ISAS
-from mercer import _core, _reference
+from mercer import _core
 from pairs import every_pair
 
 
@@ -25,7 +26,7 @@ SIZES = [(1, 1, 1, 1), (3, 5, 4, 2), (7, 33, 7, 33), (20, 50, 65, 129), (300, 70
 def test_gather_rows(sizes, threads, dtypes, every):
     values, slots, columns, _ = kept(*sizes)
     values, columns = values.astype(dtypes[0]), None if every else columns
-    expected = _reference.gather_rows(values, slots, columns).astype(dtypes[1])
+    expected = reference.gather_rows(values, slots, columns).astype(dtypes[1])
     out = np.full(expected.shape, np.nan, dtype=dtypes[1])
     _core.gather_rows(values, slots, columns, out, threads)
     np.testing.assert_array_equal(out, expected)
@@ -42,7 +43,7 @@ def test_scatter_rows(n_rows, width, n_columns, in_place):
     if in_place:
         beginning = out.reshape(-1)[: values.size].reshape(values.shape)
         beginning[:] = values
-    expected = _reference.scatter_rows(values, slots, columns, out)
+    expected = reference.scatter_rows(values, slots, columns, out)
     _core.scatter_rows(beginning if in_place else values, slots, columns, out)
     np.testing.assert_array_equal(out[:, columns], expected[:, columns])
     if not in_place:
@@ -68,7 +69,7 @@ def test_scattered_rows_are_checked():
 def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every, isa):
     values, slots, columns, weights = kept(*sizes)
     values, columns = values.astype(dtype), None if every else columns
-    expected = 1.0 + _reference.combine_rows(values.astype(float), slots, columns, weights)
+    expected = 1.0 + reference.combine_rows(values.astype(float), slots, columns, weights)
     out = np.ones(expected.size)
     _core.combine_rows(isa, values, slots, columns, weights, out, threads)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
@@ -125,7 +126,7 @@ def test_gather_square(n, n_missing, threads):
     out = np.full((n, n + 5), np.nan, dtype=np.float32)[:, :n]
     _core.gather_square(values, slots, chosen, square, out, threads)
     np.testing.assert_array_equal(out, whole[np.ix_(chosen, chosen)])
-    np.testing.assert_array_equal(_reference.gather_square(values, slots, chosen, square), out)
+    np.testing.assert_array_equal(reference.gather_square(values, slots, chosen, square), out)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -137,7 +138,7 @@ def test_mirror_rows(n, n_known, threads):
     matrix[:n_known], matrix[n_known:, n_known:] = whole[:n_known], whole[n_known:, n_known:]
     twin = matrix.copy()
     _core.mirror_rows(matrix, n_known, threads)
-    _reference.mirror_rows(twin, n_known)
+    reference.mirror_rows(twin, n_known)
     np.testing.assert_array_equal(matrix, whole)
     np.testing.assert_array_equal(twin, whole)
 
@@ -150,7 +151,7 @@ def test_compact_square(n, n_stay, dtype, threads):
     wide = rng.normal(size=(n + 2, n + 16)).astype(dtype)
     matrix, stay = wide[:, : n + 3], np.sort(rng.permutation(n)[:n_stay])
     expected = matrix.copy()
-    _reference.compact_square(expected, stay)
+    reference.compact_square(expected, stay)
     beside = wide[:, n + 3 :].copy()
     _core.compact_square(matrix, stay, threads)
     np.testing.assert_array_equal(matrix[:n_stay, :n_stay], expected[:n_stay, :n_stay])
@@ -213,4 +214,4 @@ def test_every_native_function_has_its_twin():
         if name.startswith("_") or isinstance(getattr(_core, name), type | int | float) or name in about_the_machine:
             continue
         for twin in solvers.get(name, {name.removesuffix("_single")}):
-            assert callable(getattr(_reference, twin))
+            assert callable(getattr(reference, twin))

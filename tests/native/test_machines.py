@@ -6,10 +6,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference
 from cases import blobs
-from mercer import _core, _reference
-from mercer.backends import NativeBackend
+from mercer import _core
 from mercer.data import as_data
+from mercer.gram.backends import NativeBackend
 from mercer.kernels import RBF, Linear, Polynomial
 
 SIZES = {  # exact, in double, whole
@@ -102,12 +103,12 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, way, see
         )
         twin, gradient = np.zeros(sign.size), problem[0].copy()
         groups = np.array([0, sign.size] if grouped else [0])
-        _reference.pair_steps(matrix, twin, gradient, *problem[1:], groups, 1e-9, 10**5)
+        reference.pair_steps(matrix, twin, gradient, *problem[1:], groups, 1e-9, 10**5)
         np.testing.assert_allclose(values[part], matrix @ beta[part], rtol=1e-10, atol=1e-10)
         near = (1e-3 if way == "in single" else 1e-6) * (1.0 + np.abs(matrix).max())
         if way != "in single" or end_ == 0:  # rounding ends the others
             np.testing.assert_allclose(values[part], matrix @ twin, atol=near)
-        expected = _reference.conditions(
+        expected = reference.conditions(
             beta[part], matrix @ beta[part], *problem, np.zeros(sign.size), None, None, int(grouped)
         )
         np.testing.assert_allclose(conditions, expected[1], rtol=1e-9, atol=1e-9)

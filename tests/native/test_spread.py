@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mercer import _core, _reference
+import reference
+from mercer import _core
 from pairs import every_pair
 
 SHAPES = [(1, 1), (7, 1), (5, 7), (6, 8), (41, 9), (300, 30), (3, 300_000), (20_000, 27)]
@@ -20,10 +21,10 @@ def test_spread(shape, layout, dtype):
     table = (np.random.default_rng(0).normal(size=shape) + 3.0).astype(dtype)
     stored = LAYOUTS[layout](table)
     means = _core.column_means(stored)
-    np.testing.assert_allclose(means, _reference.column_means(table), rtol=1e-13)
+    np.testing.assert_allclose(means, reference.column_means(table), rtol=1e-13)
     np.testing.assert_array_equal(means, _core.column_means(table))  # whatever the layout in memory
     for centre in (means, means + 1.0, np.zeros(shape[1])):
-        np.testing.assert_allclose(_core.sq_norms(stored, centre), _reference.sq_norms(table, centre), rtol=1e-11)
+        np.testing.assert_allclose(_core.sq_norms(stored, centre), reference.sq_norms(table, centre), rtol=1e-11)
 
 
 @every_pair(dtype=[np.float32, np.float64], pointer=[np.int32, np.int64], sizes=[[], [0], [3, 0, 0, 5], [0, 2000, 1]])
@@ -31,7 +32,7 @@ def test_norms_of_sparse_rows(sizes, pointer, dtype):
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(pointer)
     data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # and an entry that nobody has
     found = _core.sparse_sq_norms(data, indptr)
-    np.testing.assert_allclose(found, _reference.sparse_sq_norms(data, indptr), rtol=1e-13)
+    np.testing.assert_allclose(found, reference.sparse_sq_norms(data, indptr), rtol=1e-13)
 
 
 @pytest.mark.parametrize("indptr", [[0, 2, 1], [0, 4], [-1, 2]], ids=str)
@@ -46,7 +47,7 @@ def test_sparse_rows(shape, layout, dtype, share):
     shift = rng.normal(size=shape[1])
     table = np.where(rng.random(shape) < share, rng.normal(size=shape), shift).astype(dtype)
     found = _core.sparse_rows(LAYOUTS[layout](table), shift)
-    for one, twin in zip(found, _reference.sparse_rows(table, shift), strict=True):
+    for one, twin in zip(found, reference.sparse_rows(table, shift), strict=True):
         assert one.dtype == twin.dtype
         np.testing.assert_array_equal(one, twin)
 
@@ -65,7 +66,7 @@ def test_what_is_not_finite_shows(bad, row):
     table[row, 4] = bad
     for centre in (np.zeros(9), np.full(9, bad)):
         with np.errstate(all="ignore"):
-            expected = _reference.sq_norms(table, centre)
+            expected = reference.sq_norms(table, centre)
         np.testing.assert_equal(_core.sq_norms(table, centre), expected)
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import reference
 from cases import ISAS
-from mercer import _core, _reference
+from mercer import _core
 from pairs import every_pair
 
 every_isa = pytest.mark.parametrize("isa", ISAS)
@@ -39,7 +40,7 @@ def test_edit_distances_are_those_of_the_twin(isa, longest, n_letters):
     lengths[:3] = 0, min(64, longest), min(65, longest)
     rows, strings = make(lengths, n_letters)
     left = [3, 0, 1, 2, 3]
-    expected = _reference.edit_distances([rows[i] for i in left], rows)
+    expected = reference.edit_distances([rows[i] for i in left], rows)
     assert np.array_equal(edit(isa, strings, left, range(37)), expected)
 
 
@@ -47,7 +48,7 @@ def test_edit_distances_are_those_of_the_twin(isa, longest, n_letters):
 def test_subsequences_are_those_of_the_twin(isa, length, decay):
     rows, strings = make(np.random.default_rng(length).integers(0, 11, size=37), 3)
     left = [3, 0, 1, 2, 3]
-    expected = _reference.subsequences([rows[i] for i in left], rows, length, decay)
+    expected = reference.subsequences([rows[i] for i in left], rows, length, decay)
     np.testing.assert_allclose(subsequences(isa, strings, left, range(37), length, decay), expected, rtol=1e-12)
 
 

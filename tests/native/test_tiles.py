@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
+import reference
 from cases import ISAS, KERNELS
-from mercer import _core, _reference
+from mercer import _core
 from mercer.kernels import RBF, Hamming, Laplacian, Linear, Op, Polynomial
 from mercer.kernels.program import PASSES
 from pairs import every_pair, first_on_every_isa
@@ -80,11 +81,11 @@ def close(found, expected):
 @every_pair(isa=ISAS, case=PROGRAMS, stored=STORED, dtype=[np.float32, np.float64])
 def test_every_program_on_every_storage(isa, case, stored, dtype):
     A, B, program = case.rows(rows(13, 5, 0, dtype)), case.rows(rows(33, 5, 1, dtype)), case.kernel.lower()
-    expected = _reference.block(program, A, None, B, None)
+    expected = reference.block(program, A, None, B, None)
     left, right = STORED[stored](A), STORED[stored](B)
     close(block(isa, program, left, right), expected)
     vectors = np.random.default_rng(2).normal(size=(33, 3))
-    close(matvec(isa, program, left, right, vectors), _reference.matvec(program, A, None, B, None, vectors))
+    close(matvec(isa, program, left, right, vectors), reference.matvec(program, A, None, B, None, vectors))
 
 
 @every_pair(
@@ -95,7 +96,7 @@ def test_every_program_on_every_storage(isa, case, stored, dtype):
 )
 def test_sizes_around_the_edges_of_tiles(isa, p, stored, kernel):
     A, B, program = rows(max(SIZES), p, 0), rows(max(SIZES), p, 1), kernel.lower()
-    expected = _reference.block(program, A, None, B, None)
+    expected = reference.block(program, A, None, B, None)
     centre = B.mean(axis=0) if stored in DENSE else None
     vectors = np.random.default_rng(2).normal(size=(max(SIZES), 3))
     for n, m in product(SIZES, repeat=2):
@@ -150,7 +151,7 @@ def test_more_columns_than_are_packed_at_a_time(isa, p):
     A, B, program = rows(3, p), rows(n, p, 1), RBF(gamma=1.0 / p).lower()
     a, b = np.arange(3), np.arange(n)[:: max(1, n // 97)]
     found = block(isa, program, A, B, threads=2)
-    close(found[:, b], _reference.block(program, A, a, B, b))
+    close(found[:, b], reference.block(program, A, a, B, b))
     v = np.random.default_rng(2).normal(size=(n, 1))
     close(matvec(isa, program, A, B, v, threads=2), found @ v)
 
@@ -204,7 +205,7 @@ def test_more_common_features_than_are_gone_through_at_a_time(isa, n_common, ker
     X[3, :256] = X[4, -256:] = 0.0
     X[5] = X[6]
     sparse, program = sp.csr_array(X), kernel.lower()
-    expected = _reference.block(program, X, None, X, None)
+    expected = reference.block(program, X, None, X, None)
     close(block(isa, program, sparse, sparse), expected)
     close(block(isa, program, sparse[:7], sparse), expected[:7])
     distances = block(isa, ((Op.SQDIST, 0.0),), sparse, sparse)
@@ -254,7 +255,7 @@ def matvec_single(isa, program, A, B, vectors, centre=None, a=None, b=None, thre
 )
 def test_single_precision_is_the_value_to_seven_digits(isa, case, stored, dtype):
     A, B, program = case.rows(rows(23, 5, 0, dtype)), case.rows(rows(65, 5, 1, dtype)), case.kernel.lower()
-    expected = _reference.block(program, A, None, B, None)
+    expected = reference.block(program, A, None, B, None)
     left, right = STORED[stored](A), STORED[stored](B)
     centre = np.linspace(-0.5, 0.5, 5) if stored in DENSE and case.movable else None
     K = block_single(isa, program, left, right, centre=centre)
@@ -407,11 +408,11 @@ def test_equal_rows_have_gaussian_value_1(isa, stored, dtype, gamma, offset):
 def test_a_centre_keeps_the_digits_of_distances(isa):
     X = rows(30, 3) + 1e6
     program, centre = RBF(gamma=1.0).lower(), X.mean(axis=0)
-    expected = _reference.block(program, X, None, X, None)
+    expected = reference.block(program, X, None, X, None)
     np.testing.assert_allclose(block(isa, program, X, X, centre=centre), expected, rtol=1e-13, atol=1e-14)
     # Products are those of the rows themselves.
     linear = (RBF(gamma=1.0) * Linear()).lower()
-    expected = _reference.block(linear, X, None, X, None)
+    expected = reference.block(linear, X, None, X, None)
     np.testing.assert_allclose(block(isa, linear, X, X, centre=centre), expected, rtol=1e-12)
 
 

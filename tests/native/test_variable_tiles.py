@@ -5,8 +5,9 @@ import gc
 import numpy as np
 import pytest
 
+import reference
 from cases import ISAS
-from mercer import _core, _reference
+from mercer import _core
 from mercer.kernels import RBF, Op
 from pairs import every_pair
 
@@ -66,7 +67,7 @@ def test_gradients_follow_what_moves(owners, isa, share, knows):
     matrix = padded(40) if knows else None
     if knows:
         found.square(chosen, matrix)
-    expected, n_values = _reference.follow(K, own, cols, changes, active, gradient, chosen, knows=knows)
+    expected, n_values = reference.follow(K, own, cols, changes, active, gradient, chosen, knows=knows)
     assert found.follow(cols, changes, active, gradient, chosen, matrix, places) == n_values
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-5)
 

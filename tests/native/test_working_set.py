@@ -7,9 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mercer import _core, _reference
-from mercer._reference.kkt import levels
+import reference
+from mercer import _core
 from pairs import every_pair
+from reference.kkt import levels
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -76,7 +77,7 @@ TIES = variables([0.5] * 5, [-1, 1, -1, 1, 0], groups=[0] * 5)
 )
 def test_largest_violation(given_, expected):
     assert survey(given_)[0] == expected
-    assert _reference.survey(*given_, None)[0] == expected
+    assert reference.survey(*given_, None)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_largest_violation(given_, expected):
 )
 def test_what_is_left_out(given_, active, expected):
     active = None if active is None else np.array(active, dtype=np.int64)
-    for violation, n_free, kept in (survey(given_, active), _reference.survey(*given_, active)):
+    for violation, n_free, kept in (survey(given_, active), reference.survey(*given_, active)):
         assert (violation, n_free, kept.tolist()) == expected
 
 
@@ -143,7 +144,7 @@ def test_what_is_left_out(given_, active, expected):
 def test_working_sets(given_, previous, limit, expected):
     previous, seen = np.array(previous, dtype=np.int64), np.ones(given_[0].size, dtype=bool)
     assert select(given_, None, seen, previous, limit).tolist() == expected
-    assert _reference.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
+    assert reference.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
 
 
 # All at their lower bound, where they can only grow; gradients -8 to -1. Variable 8 can only shrink, at 0.
@@ -178,7 +179,7 @@ def test_who_has_not_been_seen_comes_before_the_worst(given_, active, seen, prev
     flags = np.isin(np.arange(given_[0].size), seen)
     previous = np.array(previous, dtype=np.int64)
     assert select(given_, active, flags, previous, limit).tolist() == sorted(expected)
-    chosen = _reference.select_working_set(*given_, active, flags, previous, limit)
+    chosen = reference.select_working_set(*given_, active, flags, previous, limit)
     assert chosen.tolist() == sorted(expected)
 
 
@@ -200,9 +201,9 @@ def test_native_is_the_twin(given_, random, previous, limit):
     seen = np.array([random.random() < 0.5 for _ in range(n)], dtype=bool)
     active = np.flatnonzero([random.random() < 0.7 for _ in range(n)]) if random.random() < 0.5 else None
     chosen = select(given_, active, seen, previous, limit)
-    np.testing.assert_array_equal(chosen, _reference.select_working_set(*given_, active, seen, previous, limit))
+    np.testing.assert_array_equal(chosen, reference.select_working_set(*given_, active, seen, previous, limit))
     assert chosen.dtype == np.int64
-    found, expected = survey(given_, active), _reference.survey(*given_, active)
+    found, expected = survey(given_, active), reference.survey(*given_, active)
     assert found[:2] == expected[:2]
     np.testing.assert_array_equal(found[2], expected[2])
 
@@ -240,9 +241,9 @@ def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
             seen = rng.random(n) < share
             found.look(*given_, active)
             chosen = found.select(seen, previous, limit)
-            expected = _reference.select_working_set(*given_, active, seen, previous, limit)
+            expected = reference.select_working_set(*given_, active, seen, previous, limit)
             np.testing.assert_array_equal(chosen, expected)
-        np.testing.assert_array_equal(found.kept(), _reference.survey(*given_, active)[2])
+        np.testing.assert_array_equal(found.kept(), reference.survey(*given_, active)[2])
 
 
 def test_a_survey_holds_after_the_list_becomes_shorter():
@@ -280,7 +281,7 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
     chosen = np.flatnonzero(rng.random(2 * n_rows) < 0.8)
     found = _core.Survey()
     found.look(beta, np.zeros(2 * n_rows), lower, upper, None, 0, None)
-    expected = _reference.without_partners(chosen, beta, lower, upper, rows)
+    expected = reference.without_partners(chosen, beta, lower, upper, rows)
     assert found.without_partners(chosen, rows, n_rows).tolist() == expected
 
 

@@ -7,7 +7,7 @@ rows too, without features (`Structured`).
 """
 
 from mercer.data.base import Data, Vectors
-from mercer.data.pairs import Pairs, distinct_pairs, weighted_quantile
+from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
 from mercer.data.precomputed import Precomputed
 from mercer.data.structured import Structured, as_structured, looks_structured, together
 from mercer.data.vectors import CSR, Dense, as_data

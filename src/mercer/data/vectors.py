@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from mercer._core import column_means, sparse_sq_norms, sq_norms
 from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
-from mercer.lazy import lazy_property
+from mercer.data.lazy import lazy_property
 
 IndexArray = npt.NDArray[np.int64]
 

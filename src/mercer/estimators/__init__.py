@@ -16,7 +16,6 @@ from mercer.estimators.parzen import ParzenClassifier as ParzenClassifier
 from mercer.estimators.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.estimators.quantile_svr import QuantileSVR as QuantileSVR
 from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier
-from mercer.estimators.search import KernelSearchCV as KernelSearchCV
 from mercer.estimators.svc import SVC as SVC
 from mercer.estimators.svdd import SVDD as SVDD
 from mercer.estimators.svr import SVR as SVR

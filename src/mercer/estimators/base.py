@@ -20,12 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_flag, check_whole
-from mercer.backends import HeldRows
-from mercer.certificate import Certificate, worst_status
-from mercer.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
+from mercer.certificates.certificate import Certificate, worst_status
+from mercer.certificates.solution import Solutions
+from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
-from mercer.decision import decision_values
+from mercer.data.arguments import check_flag, check_whole
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.labels import Labels, read_labels
@@ -35,14 +34,15 @@ from mercer.estimators.targets import check_targets
 from mercer.estimators.told import check_sample_weight
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram, Keep
+from mercer.gram.backends import HeldRows
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
-from mercer.kernels.held import Held
+from mercer.kernels.evaluated import Held
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
+from mercer.multiclass.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
+from mercer.multiclass.decision import decision_values
 from mercer.problems import Problem
-from mercer.recipes import DualRecipe
-from mercer.solution import Solutions
 from mercer.solvers import Interruption, Limits, Solution, solve
-from mercer.status import IndefiniteKernelWarning, Status
+from mercer.specs import DualRecipe
 
 _GO_ON = {
     Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",

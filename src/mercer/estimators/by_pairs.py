@@ -13,13 +13,13 @@ from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import Labels
 from mercer.estimators.probabilities import Check, HasProbabilities
 from mercer.gram import Gram
-from mercer.multiclass import Task, Tasks, class_scores
+from mercer.multiclass.training import Task, Tasks, class_scores
 
 FloatArray = npt.NDArray[np.float64]
 
 
 class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
-    """Predictions of machines for two classes each; see :func:`mercer.multiclass.make_tasks`."""
+    """Predictions of machines for two classes each; see :func:`mercer.multiclass.training.make_tasks`."""
 
     _scheme: str
 

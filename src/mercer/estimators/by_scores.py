@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from mercer.estimators.labels import one_column_for_two
-from mercer.multiclass import winners
+from mercer.multiclass.training import winners
 
 FloatArray = npt.NDArray[np.float64]
 

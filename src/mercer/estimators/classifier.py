@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer import multiclass
-from mercer.arguments import check_choice
-from mercer.coefficients import PairCoefficients
+from mercer.certificates.status import Status
 from mercer.data import Data, Precomputed
+from mercer.data.arguments import check_choice
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.gram import Gram, Keep
-from mercer.prediction import predicted_classes
+from mercer.loo.crammer_singer import joint_left_out
+from mercer.loo.decision_values import left_out
+from mercer.multiclass import training
+from mercer.multiclass.coefficients import PairCoefficients
+from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
-from mercer.selection.joint_left_out import joint_left_out
-from mercer.selection.left_out import left_out
 from mercer.solvers import Interruption
-from mercer.status import Status
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
     calibration: str
     multi_class: str
     decision_function_shape: str
-    _schemes: tuple[str, ...] = multiclass.SCHEMES
+    _schemes: tuple[str, ...] = training.SCHEMES
 
     def _train(
         self,
@@ -43,8 +43,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
         y: Any,
         sample_weight: Any,
         C: float,
-        duals: Callable[[Labels], multiclass.Duals],
-        margin: multiclass.Margin | None = None,
+        duals: Callable[[Labels], training.Duals],
+        margin: training.Margin | None = None,
         classes: Any = None,
     ) -> None:
         """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights.
@@ -66,7 +66,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         keep = Keep.NOTHING if classes.size <= 2 else Keep.ALL if self.multi_class == "joint" else Keep.SLOW
         gram = self._gram(kernel, data, rows, keep=keep)
         self._check_probabilities(gram, labels)
-        machines = multiclass.train(
+        machines = training.train(
             gram,
             codes[rows],
             classes.size,
@@ -86,7 +86,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         if self._has_probabilities():
             self._calibrate_in_time(gram, labels, penalties, limits.max_seconds, began)
 
-    def _adjusted(self, machines: multiclass.Machines, penalties: npt.NDArray[np.float64]) -> multiclass.Machines:
+    def _adjusted(self, machines: training.Machines, penalties: npt.NDArray[np.float64]) -> training.Machines:
         """Return the machines as they shall predict; `penalties` are those of the training rows."""
         del penalties
         return machines
@@ -132,7 +132,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         parts = [task.rows for task in self.machines_.tasks]
 
         def without_rows(check: Callable[[], None]) -> FloatArray:
-            if self.multi_class == multiclass.JOINT:
+            if self.multi_class == training.JOINT:
                 return joint_left_out(problems[0], starts[0], gram, check=check)
             return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
 
@@ -155,7 +155,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
     def _check_shape(self, scheme: str) -> None:
         """Refuse a shape of scores that there is none of."""
-        check_choice("decision_function_shape", self.decision_function_shape, multiclass.SCHEMES)
+        check_choice("decision_function_shape", self.decision_function_shape, training.SCHEMES)
         if scheme != "ovo" and self.decision_function_shape == "ovo":
             raise ValueError(
                 "decision_function_shape='ovo' asks for the decision values of pairs of classes, but with "
@@ -163,8 +163,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 "multi_class='ovo'."
             )
 
-    def _last_machines(self, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> multiclass.Machines | None:
-        machines: multiclass.Machines | None = getattr(self, "machines_", None)
+    def _last_machines(self, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> training.Machines | None:
+        machines: training.Machines | None = getattr(self, "machines_", None)
         if machines is None:
             return None
         same = machines.scheme == self.multi_class and _are_equal(self._rows, rows)
@@ -176,7 +176,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         return machines
 
     def _take(
-        self, machines: multiclass.Machines, data: Data, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]
+        self, machines: training.Machines, data: Data, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]
     ) -> None:
         """Store the trained machines under scikit-learn's names."""
         self.machines_, self._rows, self._codes = machines, rows, codes
@@ -226,7 +226,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         self._check_shape(self._scheme)
         if self.decision_function_shape == "ovo" and raw.shape[1] > 1:
             return raw
-        return multiclass.class_scores(raw, self.classes_.size, self._scheme)
+        return training.class_scores(raw, self.classes_.size, self._scheme)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest score for each row.
@@ -254,8 +254,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
         data = self._new_rows(X)
         n_classes, scheme = self.classes_.size, self._scheme
         if isinstance(data, Precomputed):
-            scores = multiclass.class_scores(self._raw_decision(data), n_classes, scheme)
-            return self.classes_[multiclass.winners(scores)]
+            scores = training.class_scores(self._raw_decision(data), n_classes, scheme)
+            return self.classes_[training.winners(scores)]
         winning = predicted_classes(
             self.kernel_,
             data,

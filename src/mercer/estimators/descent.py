@@ -11,20 +11,20 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import multiclass
-from mercer.arguments import check_choice, check_learning_rate, check_number
+from mercer.certificates.status import Status
 from mercer.data import Data, Precomputed
+from mercer.data.arguments import check_choice, check_learning_rate, check_number
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel
-from mercer.machines import descent
-from mercer.machines.certificate import LossCertificate, combine
-from mercer.recipes import ForGradientKernelSVC
+from mercer.losses import descent
+from mercer.losses.certificate import LossCertificate, combine
+from mercer.multiclass import training
 from mercer.solvers import Interruption, Progress
-from mercer.status import Status
+from mercer.specs import ForGradientKernelSVC
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -87,7 +87,7 @@ class GradientKernelSVC(Iterated, ByPairs):
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it, to
         the tolerance; NaN for rows of weight 0. Class weights and gamma stay those of all rows.
-    calibration_ : mercer.calibration.Calibration
+    calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
@@ -193,14 +193,14 @@ class GradientKernelSVC(Iterated, ByPairs):
         limits, listener = self._limits(), self._listener()
         penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
         rate = check_learning_rate(self.learning_rate)
-        check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
+        check_choice("multi_class", self.multi_class, training.SCHEMES)
         self._begin_probabilities()
         check_choice("solver", self.solver, descent.SOLVERS)
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         _check_symmetric(kernel, data)
         gram = self._gram(kernel, data, labels.rows)
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
-        tasks = multiclass.make_tasks(codes, labels.classes.size, self.multi_class)
+        tasks = training.make_tasks(codes, labels.classes.size, self.multi_class)
         beta, biases, found = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
         multipliers = np.zeros_like(beta)
         began = time.perf_counter()
@@ -236,7 +236,7 @@ class GradientKernelSVC(Iterated, ByPairs):
             )
         elif self._has_probabilities():
 
-            def without_rows(number: int, task: multiclass.Task, own: Gram, check: Check) -> FloatArray:
+            def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
                 s = weights[task.rows]
                 return descent.left_out(found[number], task.signs, own, s, penalty, tol=limits.tol, check=check)
 

@@ -11,18 +11,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arguments import check_seconds
+from mercer.certificates.status import Status, StoppedError
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
-from mercer.decision import decision_values
+from mercer.data.arguments import check_seconds
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.labels import Labels
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite
-from mercer.machines.certificate import LossCertificate
+from mercer.losses.certificate import LossCertificate
+from mercer.multiclass.decision import decision_values
 from mercer.solvers import Interruption
-from mercer.status import Status, StoppedError
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]

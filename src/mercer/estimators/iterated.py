@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.arguments import WHOLE, check_callback, check_number, check_seconds
+from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds
 from mercer.solvers import Limits, Progress
 
 _PAUSE = 5.0  # seconds between two lines, unless more is asked for

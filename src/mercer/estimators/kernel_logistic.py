@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.arguments import check_number
+from mercer.data.arguments import check_number
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.likelihood import ByLikelihood, log_likelihood
 from mercer.kernels import Gamma, Kernel
-from mercer.machines import kernel_newton
-from mercer.recipes import ForKernelLogisticRegression
+from mercer.losses import kernel_newton
 from mercer.solvers import Progress
+from mercer.specs import ForKernelLogisticRegression
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_number
 from mercer.data import Data
+from mercer.data.arguments import check_number
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.targets import check_columns_of_targets
 from mercer.estimators.told import check_sample_weight
@@ -25,9 +25,9 @@ from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
-from mercer.machines import ridge
-from mercer.machines.certificate import LossCertificate
-from mercer.recipes import ForKernelRidge
+from mercer.losses import ridge
+from mercer.losses.certificate import LossCertificate
+from mercer.specs import ForKernelRidge
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arguments import check_number
+from mercer.certificates.status import Status
+from mercer.data.arguments import check_number
 from mercer.estimators.by_scores import ByScores, known_accuracy
 from mercer.estimators.labels import one_column_for_two, read_labels
 from mercer.estimators.linear import LinearMachine
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.rows import check_table
-from mercer.machines import least_squares
-from mercer.recipes import ForLeastSquaresClassifier
-from mercer.status import Status
+from mercer.losses import least_squares
+from mercer.specs import ForLeastSquaresClassifier
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         Decision values of each row by machines trained without it, in closed form; NaN for rows of weight 0.
     loo_score_ : float
         Accuracy of these, rows counted by their weights.
-    calibration_ : mercer.calibration.Calibration
+    calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_

@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_number
+from mercer.data.arguments import check_number
 from mercer.estimators.by_scores import ByScores, known_accuracy
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import one_column_for_two
 from mercer.estimators.probabilities import HasProbabilities
-from mercer.factorisation import Check, no_check
+from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
-from mercer.machines import ridge
-from mercer.machines.certificate import LossCertificate
-from mercer.recipes import ForLeastSquaresSVC
+from mercer.losses import ridge
+from mercer.losses.certificate import LossCertificate
+from mercer.specs import ForLeastSquaresSVC
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -71,7 +71,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         of weight 0. Class weights and gamma stay those of all rows.
     loo_score_ : float
         Accuracy of these, rows counted by their sample weights times class weights.
-    calibration_ : mercer.calibration.Calibration
+    calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from mercer.estimators.by_scores import ByScores
 from mercer.estimators.labels import Labels
-from mercer.machines.objective import Logistic, Objective, Softmax
-from mercer.recipes import ForKernelLogisticRegression, ForLogisticRegression
+from mercer.losses.objective import Logistic, Objective, Softmax
+from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.arguments import check_choice, check_learning_rate, check_number, check_whole
+from mercer.certificates.status import Status
+from mercer.data.arguments import check_choice, check_learning_rate, check_number, check_whole
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
 from mercer.estimators.likelihood import ByLikelihood, log_likelihood
 from mercer.estimators.linear import LinearMachine
 from mercer.estimators.rows import check_table
-from mercer.machines import logistic
-from mercer.recipes import ForLogisticRegression
+from mercer.losses import logistic
 from mercer.solvers import Progress
-from mercer.status import Status
+from mercer.specs import ForLogisticRegression
 
 
 class LogisticRegression(ByLikelihood, Iterated, LinearMachine):

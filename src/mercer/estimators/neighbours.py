@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
-from mercer.arguments import check_choice, check_count, check_whole
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
+from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.machines.neighbours import counted_shares, nearest, nearest_by_values
-from mercer.recipes import ForKernelNeighborsClassifier
+from mercer.losses.neighbours import counted_shares, nearest, nearest_by_values
+from mercer.specs import ForKernelNeighborsClassifier
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer import problems, recipes
-from mercer.arguments import check_share
+from mercer import problems, specs
+from mercer.data.arguments import check_share
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels
 from mercer.kernels import Gamma, Kernel
-from mercer.multiclass import Duals, Machines
+from mercer.multiclass.training import Duals, Machines
 from mercer.solvers import Progress
 
 FloatArray = npt.NDArray[np.float64]
@@ -198,7 +198,7 @@ class NuSVC(MarginClassifier):
                 return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
 
             self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
-            self.recipe_ = recipes.ForNuSVC(nu=nu)
+            self.recipe_ = specs.ForNuSVC(nu=nu)
             margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
             assert margins is not None
             self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 where rho is 0

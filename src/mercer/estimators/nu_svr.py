@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mercer import problems, recipes
-from mercer.arguments import check_share
+from mercer import problems, specs
+from mercer.data.arguments import check_share
 from mercer.estimators.parameters import check_finite_penalty
 from mercer.estimators.regressor import VectorRegressor
 from mercer.kernels import Gamma, Kernel
@@ -143,6 +143,6 @@ class NuSVR(VectorRegressor):
         """
         with self._all_or_nothing():
             C, nu = check_finite_penalty(self.C), check_share("nu", self.nu, 1.0)
-            self._train(X, y, sample_weight, recipes.ForNuSVR(C=C, nu=nu))
+            self._train(X, y, sample_weight, specs.ForNuSVR(C=C, nu=nu))
             self.epsilon_ = problems.half_width(self._solutions[0].multipliers)
             return self

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer import recipes
-from mercer.arguments import check_share
+from mercer import specs
+from mercer.data.arguments import check_share
 from mercer.estimators.contamination import Border, border_of, missing_below
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.told import check_sample_weight
@@ -184,7 +184,7 @@ class OneClassSVM(NoveltyDetector):
         with self._all_or_nothing():
             nu = check_share("nu", self.nu, 1.0)
             share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
-            recipe = recipes.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
+            recipe = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
             began = time.perf_counter()
             data = self._train(X, "no_validation", sample_weight, recipe)
             self.intercept_ += self._doubt

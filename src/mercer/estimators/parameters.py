@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.arguments import NUMBER, check_flag, check_number
+from mercer.data.arguments import NUMBER, check_flag, check_number
 
 
 def check_finite_penalty(C: Any) -> float:

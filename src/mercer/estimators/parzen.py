@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.arguments import check_whole
+from mercer.data.arguments import check_whole
 from mercer.estimators.by_scores import ByScores
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels.base import finite
-from mercer.multiclass import JOINT
-from mercer.recipes import ForParzenClassifier
+from mercer.multiclass.training import JOINT
+from mercer.specs import ForParzenClassifier
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it; NaN
         for rows of weight 0. Class weights and gamma stay those of all rows.
-    calibration_ : mercer.calibration.Calibration
+    calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import multiclass
-from mercer.arguments import check_callback, check_choice, check_count, check_seconds
 from mercer.data import Vectors
+from mercer.data.arguments import check_callback, check_choice, check_count, check_seconds
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.probabilities import Check
 from mercer.gram import Gram, Keep
 from mercer.kernels import Gamma, Kernel, Linear
-from mercer.machines import perceptron
-from mercer.recipes import ForKernelPerceptron
+from mercer.losses import perceptron
+from mercer.multiclass import training
 from mercer.solvers import Interruption, Progress
+from mercer.specs import ForKernelPerceptron
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -87,7 +87,7 @@ class KernelPerceptron(ByPairs):
         Whether every training row has y f(x) > 0.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it.
-    calibration_ : mercer.calibration.Calibration
+    calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
@@ -192,7 +192,7 @@ class KernelPerceptron(ByPairs):
         passes = check_count("max_passes", self.max_passes)
         seconds = check_seconds(self.max_seconds)
         check_callback(self.callback)
-        check_choice("multi_class", self.multi_class, multiclass.SCHEMES)
+        check_choice("multi_class", self.multi_class, training.SCHEMES)
         self._begin_probabilities()
         check_choice("form", self.form, FORMS)
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
@@ -202,7 +202,7 @@ class KernelPerceptron(ByPairs):
         used, weights = labels.rows, labels.weights[labels.rows]
         vectors = data.rows(used).float64() if primal and isinstance(data, Vectors) else None
         gram = self._gram(kernel, data, used, keep=Keep.DEAR)
-        tasks = multiclass.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
+        tasks = training.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
         began = time.perf_counter()
@@ -254,7 +254,7 @@ class KernelPerceptron(ByPairs):
             )
         if self._has_probabilities() and not stopped:
 
-            def without_rows(number: int, task: multiclass.Task, own: Gram, check: Check) -> FloatArray:
+            def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
                 return perceptron.left_out(found[number], task.signs, own, max_passes=passes, check=check)
 
             self._calibrate_in_time(without_rows, tasks, labels, gram, seconds, began)

@@ -16,10 +16,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_choice, check_flag
-from mercer.calibration import CALIBRATIONS, Calibration, calibrate
+from mercer.data.arguments import check_choice, check_flag
 from mercer.estimators.labels import Labels
-from mercer.multiclass import class_scores
+from mercer.multiclass.calibration import CALIBRATIONS, Calibration, calibrate
+from mercer.multiclass.training import class_scores
 from mercer.solvers.interruption import in_time
 
 FloatArray = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ class HasProbabilities(ClassifierMixin):
 
         Notes
         -----
-        By ``calibration_``, see :class:`mercer.calibration.Calibration`. Costs what `decision_function` does; for more
+        By ``calibration_``, see :class:`mercer.multiclass.calibration.Calibration`. Costs what `decision_function` does; for more
         than two classes, n_classes^3 / 3 multiplications a row more.
         """
         check_is_fitted(self, "classes_")

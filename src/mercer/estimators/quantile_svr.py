@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mercer import recipes
+from mercer import specs
 from mercer.estimators.parameters import check_finite_penalty, check_quantile
 from mercer.estimators.regressor import VectorRegressor
 from mercer.kernels import Gamma, Kernel
@@ -133,5 +133,5 @@ class QuantileSVR(VectorRegressor):
         """
         with self._all_or_nothing():
             C, level = check_finite_penalty(self.C), check_quantile(self.quantile)
-            self._train(X, y, sample_weight, recipes.ForQuantileSVR(C=C, quantile=level))
+            self._train(X, y, sample_weight, specs.ForQuantileSVR(C=C, quantile=level))
             return self

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_count, check_whole
 from mercer.data import Vectors, as_data
+from mercer.data.arguments import check_count, check_whole
 from mercer.estimators.labels import read_labels
 from mercer.estimators.logistic import LogisticRegression
 from mercer.estimators.rows import check_table

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mercer.coefficients import Coefficients
 from mercer.data import Vectors
 from mercer.estimators.base import DualMachine, SingleMachine
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.kernels import Kernel
+from mercer.multiclass.coefficients import Coefficients
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]

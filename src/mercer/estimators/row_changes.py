@@ -11,17 +11,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from mercer.certificates.evaluation import Evaluation
+from mercer.certificates.solution import Solutions
 from mercer.data import Data, Precomputed
 from mercer.estimators.base import DualMachine
 from mercer.estimators.rows import check_rows, drop_record
 from mercer.estimators.told import check_sample_weight
-from mercer.evaluation import Evaluation
 from mercer.gram import Gram
-from mercer.kernels.held import Held
+from mercer.kernels.evaluated import Held
 from mercer.problems import Problem
-from mercer.solution import Solutions
 from mercer.solvers import Interruption, Limits
-from mercer.solvers.nearby import Solved, solve_nearby
+from mercer.solvers.incremental import Solved, solve_nearby
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer import multiclass, problems, recipes
-from mercer.arguments import check_choice
+from mercer import problems, specs
+from mercer.certificates.evaluation import Evaluation
+from mercer.data.arguments import check_choice
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels, check_classes, class_numbers
 from mercer.estimators.parameters import check_penalty
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
-from mercer.evaluation import Evaluation
 from mercer.kernels import Gamma, Kernel
+from mercer.multiclass import training
 from mercer.problems import Problem
 from mercer.solvers import Progress
 
@@ -147,7 +148,7 @@ class SVC(ChangesRows, MarginClassifier):
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it, as scores of classes; NaN
         for rows of weight 0.
-    calibration_ : mercer.calibration.Calibration
+    calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -203,7 +204,7 @@ class SVC(ChangesRows, MarginClassifier):
     ('optimal', 0.987)
     """
 
-    _schemes = (*multiclass.SCHEMES, multiclass.JOINT)
+    _schemes = (*training.SCHEMES, training.JOINT)
 
     def __init__(
         self,
@@ -300,18 +301,18 @@ class SVC(ChangesRows, MarginClassifier):
             self._train(X, y, sample_weight, C, lambda _: duals)
             return self._trained(C, recipe)
 
-    def _asked(self) -> tuple[float, recipes.ForSVC]:
+    def _asked(self) -> tuple[float, specs.ForSVC]:
         """The penalty and what else makes the problem, where all that is asked for exists."""
         C = check_penalty(self.C)
-        if self.multi_class == multiclass.JOINT:
+        if self.multi_class == training.JOINT:
             self._check_joint(C)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         if not self.fit_intercept and np.isinf(C):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
-        return C, recipes.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
+        return C, specs.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
 
-    def _trained(self, C: float, recipe: recipes.ForSVC) -> SVC:
-        self.C_, self.recipe_ = C, recipes.ForJointSVC(C=C) if self.multi_class == multiclass.JOINT else recipe
+    def _trained(self, C: float, recipe: specs.ForSVC) -> SVC:
+        self.C_, self.recipe_ = C, specs.ForJointSVC(C=C) if self.multi_class == training.JOINT else recipe
         self.__dict__.pop("_held", None)
         return self
 
@@ -394,12 +395,12 @@ class SVC(ChangesRows, MarginClassifier):
     def _labels(self, held: RowsHeld) -> Labels:
         return Labels(self.classes_, held.targets, held.weights, held.rows, self.class_weight_)
 
-    def _problems(self, held: RowsHeld) -> tuple[multiclass.Tasks, list[tuple[Problem, Any]]]:
+    def _problems(self, held: RowsHeld) -> tuple[training.Tasks, list[tuple[Problem, Any]]]:
         """The machines for rows that may lack a class: their tasks, and their problems with the rows of each."""
         labels, recipe = self._labels(held), self.recipe_
         codes, penalties = labels.codes[labels.rows], labels.penalties(recipe.C)
-        tasks = multiclass.make_tasks(codes, self.classes_.size, self.machines_.scheme)
-        if isinstance(recipe, recipes.ForJointSVC):
+        tasks = training.make_tasks(codes, self.classes_.size, self.machines_.scheme)
+        if isinstance(recipe, specs.ForJointSVC):
             return tasks, [(problems.joint(codes, self.classes_.size, penalties), np.arange(codes.size))]
         whole = problems.c_svc_each(
             tasks.signs, penalties[tasks.rows], tasks.sizes, squared=recipe.squared, bias=recipe.bias, one_sided=True
@@ -412,7 +413,7 @@ class SVC(ChangesRows, MarginClassifier):
         self._check_probabilities(change.gram, self._labels(held))
         tasks, now = self._problems(held)
         solutions, evaluations = self._solve_nearby(change, self._problems(change.last)[1], now, limits, listener)
-        machines = multiclass.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, held.rows.size)
+        machines = training.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, held.rows.size)
         self._begin_probabilities()
         self._weights = held.weights
         self._take(machines, held.data, held.rows, held.targets)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer import recipes
-from mercer.backends import HeldRows
+from mercer import specs
 from mercer.data import Data, Precomputed
 from mercer.estimators.novelty import FloatArray, NoveltyDetector
 from mercer.estimators.parameters import check_penalty
+from mercer.gram.backends import HeldRows
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.solvers import Progress
 
@@ -158,7 +158,7 @@ class SVDD(NoveltyDetector):
         """
         del y
         with self._all_or_nothing():
-            data = self._train(X, "no_validation", sample_weight, recipes.ForSVDD(C=check_penalty(self.C)))
+            data = self._train(X, "no_validation", sample_weight, specs.ForSVDD(C=check_penalty(self.C)))
             evidence = self._solutions[0].evidence
             assert evidence is not None
             lengths = -2.0 * evidence.problem.linear

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer import recipes
-from mercer.arguments import check_choice, check_number
+from mercer import specs
+from mercer.certificates.evaluation import Evaluation
+from mercer.data.arguments import check_choice, check_number
 from mercer.estimators.parameters import check_finite_penalty
 from mercer.estimators.regressor import VectorRegressor
 from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
 from mercer.estimators.targets import check_targets
-from mercer.evaluation import Evaluation
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
 from mercer.problems import Problem
@@ -190,11 +190,11 @@ class SVR(ChangesRows, VectorRegressor):
             self.__dict__.pop("_held", None)
             return self
 
-    def _asked(self) -> recipes.ForSVR:
+    def _asked(self) -> specs.ForSVR:
         """What makes the problem, where all that is asked for exists."""
         C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0, finite=True)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_epsilon_insensitive"
-        return recipes.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
+        return specs.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
         """Train on more rows: the machine is then the one that all rows train that it was given.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from mercer.arguments import check_count
 from mercer.data import Data, Vectors
+from mercer.data.arguments import check_count
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.features.base import DenseMap
 from mercer.kernels import RBF, Gamma, Kernel, Laplacian, Matern, RationalQuadratic, as_kernel

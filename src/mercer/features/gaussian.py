@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from mercer.arguments import check_count, check_whole
 from mercer.data import Data, Vectors, as_data
+from mercer.data.arguments import check_count, check_whole
 from mercer.features.base import DenseMap
 from mercer.geometry import blocks
 from mercer.kernels import RBF, Gamma

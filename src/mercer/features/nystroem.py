@@ -11,8 +11,9 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arguments import check_choice, check_count, check_whole
+from mercer.certificates.status import IndefiniteKernelWarning
 from mercer.data import Data, Precomputed, Structured, Vectors
+from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.rows import check_rows, check_square
 from mercer.features.base import DenseMap
@@ -22,7 +23,6 @@ from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 from mercer.kernels.diagnosis import value_roundoff
-from mercer.status import IndefiniteKernelWarning
 
 FloatArray = npt.NDArray[np.float64]
 

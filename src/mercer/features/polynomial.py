@@ -10,8 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from mercer.arguments import check_choice
 from mercer.data import Data, Vectors
+from mercer.data.arguments import check_choice
 from mercer.features.base import FeatureMap
 from mercer.features.monomials import Monomials, Rule
 from mercer.kernels import Gamma, Polynomial

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.backends import select_backend
 from mercer.data import Data, Vectors
+from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 
@@ -43,7 +43,7 @@ def blocks(
         Where the blocks are to be written. Without it they all share the memory of one, so that each is overwritten
         by the next.
     n_jobs : int, optional
-        Threads; see :func:`mercer.backends.threads.n_threads`.
+        Threads; see :func:`mercer.gram.threads.n_threads`.
 
     Yields
     ------

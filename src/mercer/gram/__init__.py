@@ -1,14 +1,14 @@
 """The lazy Gram matrix of a kernel on data, within a byte budget."""
 
-from mercer.gram.keep import Keep as Keep
-from mercer.gram.kept_rows import add_to as add_to
-from mercer.gram.kept_rows import combined as combined
+from mercer.gram.cache_policy import Keep as Keep
+from mercer.gram.cached_rows import add_to as add_to
+from mercer.gram.cached_rows import combined as combined
 from mercer.gram.matrix import DEFAULT_MEMORY_LIMIT as DEFAULT_MEMORY_LIMIT
 from mercer.gram.matrix import STATE_ARRAYS as STATE_ARRAYS
 from mercer.gram.matrix import Gram as Gram
+from mercer.gram.memory_pool import Extent as Extent
+from mercer.gram.memory_pool import claimed as claimed
 from mercer.gram.padding import clear_padding as clear_padding
 from mercer.gram.padding import padded_block as padded_block
 from mercer.gram.padding import padded_square as padded_square
 from mercer.gram.padding import padded_width as padded_width
-from mercer.gram.pieces import Extent as Extent
-from mercer.gram.pieces import claimed as claimed

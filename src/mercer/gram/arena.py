@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer.gram.pieces import Piece, give_back, taken
+from mercer.gram.memory_pool import Piece, give_back, taken
 
 
 @final

@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import VariableTiles, fold, gather_rows, without
-from mercer.backends import Backend, Tiles, select_backend
 from mercer.data import Data, Dense, Precomputed
+from mercer.data.lazy import lazy_property
 from mercer.gram.arena import Arena
-from mercer.gram.keep import Keep
-from mercer.gram.kept_rows import add_to
+from mercer.gram.backends import Backend, Tiles, select_backend
+from mercer.gram.cache_policy import Keep
+from mercer.gram.cached_rows import add_to
+from mercer.gram.duplicates import summed, sums_of
 from mercer.gram.padding import padded_block
-from mercer.gram.repeats import summed, sums_of
 from mercer.gram.store import Store
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import Diagnosis
-from mercer.lazy import lazy_property
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]
@@ -53,9 +53,9 @@ class Gram:
     keep : Keep, default Keep.NOTHING
         Which evaluated rows stay for other problems on the same data, within the limit.
     n_jobs : int, optional
-        Threads; see :func:`mercer.backends.threads.n_threads`.
+        Threads; see :func:`mercer.gram.threads.n_threads`.
     backend : Backend, optional
-        Who evaluates the kernel; chosen by :func:`mercer.backends.select_backend` by default.
+        Who evaluates the kernel; chosen by :func:`mercer.gram.backends.select_backend` by default.
 
     Notes
     -----
@@ -190,12 +190,12 @@ class Gram:
         return self._store.backend.roundoff
 
     def value_bound(self) -> float:
-        """Return a bound on |k(x_i, x_j)|; see :meth:`mercer.backends.Backend.value_bound`."""
+        """Return a bound on |k(x_i, x_j)|; see :meth:`mercer.gram.backends.Backend.value_bound`."""
         return self._store.backend.value_bound(self.data)
 
     @property
     def values_per_call(self) -> int:
-        """About how many kernel values to ask for at a time; see :class:`mercer.backends.Backend`."""
+        """About how many kernel values to ask for at a time; see :class:`mercer.gram.backends.Backend`."""
         return self._store.backend.values_per_call
 
     @property
@@ -474,7 +474,7 @@ class Gram:
         """Return a proved bound on how far each element of K @ vector may be off in single precision, (n,).
 
         None where there is no proof, or single precision is not used, as where values in double precision are kept; see
-        :class:`mercer.backends.Backend`.
+        :class:`mercer.gram.backends.Backend`.
         """
         if self._store.keeps_all:
             return None

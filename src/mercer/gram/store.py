@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import gather_rows
-from mercer.backends import Backend, EvaluatedBackend
-from mercer.backends.threads import blas_threads
 from mercer.data import Data
+from mercer.data.lazy import lazy_property
 from mercer.gram.arena import Arena
-from mercer.gram.keep import Keep
-from mercer.gram.kept_rows import KeptRows, combined
+from mercer.gram.backends import Backend, EvaluatedBackend
+from mercer.gram.cache_policy import Keep
+from mercer.gram.cached_rows import KeptRows, combined
+from mercer.gram.threads import blas_threads
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_FACTORED, MAX_POINTS, Diagnosis, diagnosis_of, first_refuted
-from mercer.lazy import lazy_property
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]

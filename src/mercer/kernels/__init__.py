@@ -3,19 +3,11 @@
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
 from mercer.kernels.base import Kernel, as_rows
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
-from mercer.kernels.distances import (
-    RBF,
-    ChiSquared,
-    GeneralizedGaussian,
-    Hamming,
-    Laplacian,
-    Matern,
-    RationalQuadratic,
-)
+from mercer.kernels.distances import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
+from mercer.kernels.parsing import NAMES, as_kernel, from_dict
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
-from mercer.kernels.reading import NAMES, as_kernel, from_dict
 from mercer.kernels.repairs import Repaired, clip, flip, shift
 from mercer.kernels.sets import Jaccard, SetIntersection
 from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid

@@ -14,16 +14,7 @@ import numpy.typing as npt
 
 from mercer.data import Data, Structured, Vectors, as_data, as_structured, looks_structured
 from mercer.data import Precomputed as GivenValues
-from mercer.data.pairings import (
-    CHI_SQUARED,
-    HAMMING,
-    MANHATTAN,
-    MINIMUM,
-    TOTAL,
-    least_entry,
-    pair_sums,
-    row_sums,
-)
+from mercer.data.feature_sums import CHI_SQUARED, HAMMING, MANHATTAN, MINIMUM, TOTAL, least_entry, pair_sums, row_sums
 from mercer.kernels.parameters import FoundGamma
 from mercer.kernels.program import NONNEGATIVE, FloatArray, Op, Program, interpret
 from mercer.kernels.views import seen

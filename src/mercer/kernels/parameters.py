@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from mercer.arguments import NUMBER, WHOLE
 from mercer.data import Data, Vectors, distinct_pairs
+from mercer.data.arguments import NUMBER, WHOLE
 
 Gamma: TypeAlias = float | Literal["scale", "auto", "median", "sigest"]
 """A number, or the rule by which the data give it."""

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from mercer._core import Strings, edit_distances, subsequences
 from mercer.data import Data, Structured, weighted_quantile
-from mercer.isa import select_isa
 from mercer.kernels.base import Schema
+from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.parameters import FoundGamma, flag, gamma_or_rule, real, whole
 from mercer.kernels.program import FloatArray
 from mercer.kernels.structured import Counted, StructuredKernel

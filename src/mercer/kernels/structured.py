@@ -16,8 +16,8 @@ from mercer._core import CompiledKernel, Table
 from mercer._core import block as tile_block
 from mercer.data import Data, Structured, together
 from mercer.data.structured import SETS
-from mercer.isa import select_isa
 from mercer.kernels.base import Kernel, finite
+from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import FloatArray, Op
 
 DENSE_BYTES = 1 << 28

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import Data
+from mercer.data.lazy import lazy_property
 from mercer.kernels.algebra import OfOne, formula
 from mercer.kernels.base import Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import FloatArray, Op, Program
 from mercer.kernels.views import Column, Columns, through
-from mercer.lazy import lazy_property
 
 _BLOCK_VALUES = 1 << 20  # of a temporary: 8 MiB
 _NOTHING = 16 * 2.0**-53  # of the numbers that a difference is made of

@@ -1,8 +1,7 @@
 """Pictures, as matplotlib figures; needs the extra ``study``."""
 
-from mercer.plot.deviations import residual_distribution, residuals, tube
-from mercer.plot.evaluation import confusion_matrix, margin_distribution, roc_curves
-from mercer.plot.selection import search_heat_map
+from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves
+from mercer.plot.regression import residual_distribution, residuals, tube
 
 __all__ = [
     "confusion_matrix",
@@ -10,6 +9,5 @@ __all__ = [
     "residual_distribution",
     "residuals",
     "roc_curves",
-    "search_heat_map",
     "tube",
 ]

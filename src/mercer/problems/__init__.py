@@ -17,8 +17,8 @@ from mercer.problems.classification import largest_nu as largest_nu
 from mercer.problems.classification import nearest_points as nearest_points
 from mercer.problems.classification import nu_svc as nu_svc
 from mercer.problems.classification import nu_svc_each as nu_svc_each
-from mercer.problems.joint import JointHinge as JointHinge
-from mercer.problems.joint import joint as joint
+from mercer.problems.crammer_singer import JointHinge as JointHinge
+from mercer.problems.crammer_singer import joint as joint
 from mercer.problems.novelty import one_class as one_class
 from mercer.problems.novelty import svdd as svdd
 from mercer.problems.regression import epsilon_svr as epsilon_svr

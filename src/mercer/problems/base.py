@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import balance, find_vertex, twofold_sum
-from mercer.lazy import lazy_property
+from mercer.data.lazy import lazy_property
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]

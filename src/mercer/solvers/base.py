@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer.certificates.screening import Kept
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.settled import Kept
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]

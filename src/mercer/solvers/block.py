@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import (
-    EXACT_FREE,
-    FEW_FREE,
-    INNER_SHARE,
-    MANY_FREE,
-    MANY_FREE_PRECISE,
-    BlockLimits,
-    begin_block,
-)
+from mercer._core import EXACT_FREE, FEW_FREE, INNER_SHARE, MANY_FREE, MANY_FREE_PRECISE, BlockLimits, begin_block
 from mercer.problems import inner
-from mercer.solvers.batch_state import BatchState
-from mercer.solvers.sizes import factor_room, least_set
+from mercer.solvers.working_set_sizes import factor_room, least_set
+from mercer.solvers.working_set_state import BatchState
 
 if TYPE_CHECKING:
     from mercer._core import Block

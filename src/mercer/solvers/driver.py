@@ -7,15 +7,15 @@ from typing import Generic
 
 import numpy as np
 
-from mercer.certificate import Evidence, conclude
-from mercer.evaluation import Evaluation, evaluate
+from mercer.certificates.certificate import Evidence, conclude
+from mercer.certificates.evaluation import Evaluation, evaluate
+from mercer.certificates.roundoff import is_feasible
+from mercer.certificates.solution import Limits, Solution, TraceRow
+from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
-from mercer.roundoff import is_feasible
-from mercer.solution import Limits, Solution, TraceRow
 from mercer.solvers.base import DOUBT, Callback, FloatArray, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
-from mercer.status import Status
 
 SLICE_SECONDS = 0.05
 """How long a solver works before the driver looks at the clock, the callback and Ctrl-C."""

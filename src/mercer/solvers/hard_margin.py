@@ -7,15 +7,15 @@ from typing import final
 
 import numpy as np
 
+from mercer.certificates.roundoff import rounding_error
+from mercer.certificates.solution import Limits, Solution
+from mercer.certificates.status import InseparableError, Status
 from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
-from mercer.roundoff import rounding_error
-from mercer.solution import Limits, Solution
 from mercer.solvers.base import Callback, FloatArray, Progress
-from mercer.solvers.batch_smo import BatchSMO
 from mercer.solvers.driver import drive
 from mercer.solvers.interruption import Interruption
-from mercer.status import InseparableError, Status
+from mercer.solvers.working_set import BatchSMO
 
 _DECIDED = 0.05  # with a violation below this share of the squared distance, the distance is certainly positive
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mercer._core import gather_square, scatter_rows, without
 from mercer.gram import Extent, Gram, add_to, claimed, combined
-from mercer.solvers.sizes import MANY_ROWS
+from mercer.solvers.working_set_sizes import MANY_ROWS
 
 Array = npt.NDArray[np.floating]
 FloatArray = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problems
-from mercer.solvers.sizes import EXACT_PROBLEM, reaches
+from mercer.solvers.working_set_sizes import EXACT_PROBLEM, reaches
 
 REFRESHES = 2  # true gradients from which on steps are in double precision, unless many variables are free
 _ROUNDOFF = 2.0**-24

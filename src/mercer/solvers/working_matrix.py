@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mercer._core import compact_square, mirror_rows, without
 from mercer.gram import clear_padding, padded_square, padded_width
-from mercer.solvers.batch_state import BatchState, WorkingMatrix
+from mercer.solvers.working_set_state import BatchState, WorkingMatrix
 
 Array = npt.NDArray[np.floating]
 IndexArray = npt.NDArray[np.int64]

@@ -1,12 +1,7 @@
 """What theory promises: bounds as plain calculators of numbers, and all that apply to a trained machine."""
 
 from mercer.theory.bound import Bound
-from mercer.theory.leave_one_out import (
-    radius_margin_bound,
-    span_estimate,
-    support_vector_bound,
-    xi_alpha_bound,
-)
+from mercer.theory.leave_one_out import radius_margin_bound, span_estimate, support_vector_bound, xi_alpha_bound
 from mercer.theory.of_machine import MachineTheory, TheoryReport, report
 from mercer.theory.uniform import (
     empirical_risk_bound,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.arguments import check_count
+from mercer.data.arguments import check_count
 from mercer.theory.bound import Bound, check_positive
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,19 +11,19 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
-from mercer.arguments import check_count
-from mercer.certificate import Evidence
+from mercer.certificates.certificate import Evidence
+from mercer.certificates.kkt import KKTCases
+from mercer.certificates.roundoff import rounding_error
+from mercer.certificates.solution import Solution
+from mercer.certificates.status import Status
 from mercer.data import Vectors
+from mercer.data.arguments import check_count
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear, Polynomial
-from mercer.kkt import KKTCases
+from mercer.loo.bounds import Radius, joachims_terms, span_share
+from mercer.model_selection.sealed_split import Estimate
 from mercer.problems import Hinge, svdd
-from mercer.roundoff import rounding_error
-from mercer.selection.bounds import Radius, joachims_terms, span_share
-from mercer.selection.sealed_split import Estimate
-from mercer.solution import Solution
 from mercer.solvers import Limits, solve
-from mercer.status import Status
 from mercer.theory.bound import Bound, check_delta, not_applicable
 from mercer.theory.leave_one_out import of_span, of_xi_alpha, radius_margin_bound, support_vector_bound
 from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform_interval

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mercer.arguments import check_count
+from mercer.data.arguments import check_count
 from mercer.theory.bound import Bound, check_delta, check_error, check_positive, check_real
 
 _DRAWN = "rows are drawn independently from one distribution, the one that future rows come from"

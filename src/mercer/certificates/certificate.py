@@ -1,0 +1,474 @@
+"""Is it solved? Computed from the problem, the kernel and the point alone, in float64, apart from any solver."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.evaluation import Evaluation, conditions_of, relative_gap
+from mercer.certificates.kkt import KKTCases
+from mercer.certificates.recomputation import recompute
+from mercer.certificates.roundoff import is_certain, rounding_of
+from mercer.certificates.status import Status
+from mercer.data import Data
+from mercer.gram import Gram
+from mercer.gram.backends import Backend, BlockBackend
+from mercer.kernels import Kernel
+from mercer.problems import Hinge, Problem, inner
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+LARGE_GAP = 0.01
+"""Relative gaps above leave open what the objective is, whatever the violation is."""
+
+
+def conclude(
+    ended: Status, problem: Problem, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool
+) -> Status:
+    """Return the status that `evaluation` of a point of `problem` proves, given how the solver ended.
+
+    It is `optimal` only if the point is feasible but for rounding, the violation is at most `tol`, and the relative gap
+    at most `tol_gap`, and rounding could not have hidden more: it is below `tol` itself, or the conditions hold with
+    that much room, and so does the gap. For a problem that is not known to be convex it is `stationary` in its place.
+    """
+    gap = evaluation.relative_gap
+    met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
+    if not (met and evaluation.is_feasible) or math.isnan(gap):  # nor where they are NaN
+        return ended
+    certain = is_certain(evaluation.excess, evaluation.rounding, tol)
+    if not certain or (tol_gap is not None and gap + evaluation.relative_gap_rounding(problem) > tol_gap):
+        return Status.STALLED
+    return Status.OPTIMAL if convex else Status.STATIONARY
+
+
+_WITNESSES = 64  # one known value in so many is evaluated again, to see whether the training data are what they were
+
+
+_BY_WORD = " That the kernel is positive semidefinite was not checked: it is taken on your word (is_psd=True)."
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a certificate is about: enough to compute it again, with the threads and the memory of the fit.
+
+    `bias` is that of the machine, where it is not the one that the evaluation finds. `in_double` are the support
+    vectors, as variables, whose values K beta were evaluated in double precision, and these values, both of shape
+    (n_known,), where those of others were not. `backend` is what has evaluated the kernel, if it takes little memory.
+    """
+
+    problem: Problem
+    kernel: Kernel
+    data: Data
+    idx: IndexArray | None
+    beta: FloatArray
+    convex: bool
+    n_jobs: int | None
+    memory_limit: int | None
+    bias: float | None = None
+    in_double: tuple[IndexArray, FloatArray] | None = None
+    backend: Backend | None = None
+
+    @classmethod
+    def of(
+        cls, problem: Problem, gram: Gram, beta: FloatArray, *, convex: bool, idx: IndexArray | None = None
+    ) -> Evidence:
+        """Return the evidence of a point of a problem on `gram`, or on its rows `idx` as the origin numbers them."""
+        return cls(
+            problem,
+            gram.kernel,
+            gram.data,
+            gram.idx if idx is None else idx,
+            beta,
+            convex,
+            gram.n_threads,
+            gram.memory_limit,
+            backend=gram.lasting_backend,
+        )
+
+    def dual(self, rounding: float, whole: Gram | None = None) -> float:
+        """Return the dual objective in double precision, on a Gram matrix of all rows where one is at hand.
+
+        What is known is taken as known, but for a few values, which are evaluated again: NaN where they are off by more
+        than `rounding` allows, for then the training data are others by now.
+        """
+        beta, gram, quadratic = self.beta, self.gram(whole or self.whole_again()), 0.0
+        open_beta = beta
+        if self.in_double is not None:
+            rows, values = self.in_double
+            again = gram.matvec(beta, rows[::_WITNESSES])
+            if not (np.abs(again - values[::_WITNESSES]) <= 2.0 * rounding).all():
+                return math.nan
+            known = np.zeros_like(beta)
+            known[rows] = beta[rows]
+            open_beta = beta - known
+            # b' K b = 2 b_1' (K b)_1 - b_1' K_11 b_1 + b_2' K_22 b_2, of which the first product is known.
+            quadratic = 2.0 * inner(beta[rows], values) - inner(beta[rows], gram.matvec(known, rows))
+        used = np.flatnonzero(open_beta)
+        quadratic += inner(open_beta[used], gram.matvec(open_beta, used))
+        return -0.5 * quadratic - inner(self.problem.linear, beta)
+
+    def whole(self, *, independent: bool = False) -> Gram:
+        """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
+        return self._whole(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
+
+    def whole_again(self) -> Gram:
+        """Return the Gram matrix of all rows as the fit evaluated it, where its backend is still there.
+
+        For who notices, by what is known, whether the training data are what they were.
+        """
+        return self._whole(self.backend)
+
+    def _whole(self, backend: Backend | None) -> Gram:
+        return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
+
+    def gram(self, whole: Gram | None = None) -> Gram:
+        """Return the Gram matrix of the problem, a view of `whole` where that is at hand."""
+        whole = whole or self.whole()
+        return whole if self.idx is None else whole.restrict(self.idx)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a fitted machine is from the optimum of its problem, over all the training data.
+
+    All numbers are those of float64 (objectives to within `objective_doubt`), recomputed from the final point by code
+    that shares nothing with the solver but the kernel; for the smallest problems, but the matrix of its values. Of
+    several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums, `kkt_violation`,
+    `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
+
+    Attributes
+    ----------
+    status : Status
+        `optimal`: feasible but for rounding (dual_infeasibility <= 1e-9 sum |beta|), kkt_violation <= tol, and
+        relative_gap <= tol_gap where that was set. Else how the fit ended.
+    primal, dual : float
+        Objectives; the primal one with the machine's own bias. For C = inf, that of the machine scaled until
+        every margin is at least 1.
+    gap, relative_gap : float
+        P - D, >= 0 but for rounding, bounds how much better any other machine could be; relative:
+        (P - D) / max(1, |P|, |D|), or more by what is open of these.
+    kkt_violation : float
+        LIBSVM's m(alpha) - M(alpha), at the true gradient.
+    dual_infeasibility : float
+        How far the dual point is outside its box or off its equality constraint.
+    rounding : float
+        Estimate of the rounding error of a decision value in float64: of kernel values, their sum, the linear term
+        (targets far from 0 count here) and the bias.
+    n_support, n_free, n_bounded : int
+        Support vectors: all, strictly inside their box, at their upper bound.
+    n_iter, n_kernel_values : int
+        Steps of the solver; kernel values evaluated, this certificate's included.
+    seconds : float
+        Of the fit, this certificate's included.
+    peak_memory_bytes : int
+        Most memory that the engine held at a time beyond the input: arrays, kept rows, matrices, factors, and native
+        scratch. What the system's allocator keeps of freed memory, 16 MiB at most in tests, comes on top.
+    tol, tol_gap : float, float or None
+        What was asked for.
+    objective_doubt : float
+        How far `primal` and `dual` may be off, by the same number. A fit leaves that open where it does not need them,
+        and it is 0 once an estimator or a solution is asked for its certificate: see :meth:`with_objectives`.
+    objective_rounding : float
+        Estimate of the rounding error in float64 of `primal`, of `dual` and of `gap`. A model file leaves it out: it
+        is 0 in a certificate that was loaded.
+    parts : sequence of Certificate
+        Those of the sub-problems, where there are several.
+    """
+
+    status: Status
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    kkt_violation: float
+    dual_infeasibility: float
+    rounding: float
+    n_support: int
+    n_free: int
+    n_bounded: int
+    n_iter: int
+    n_kernel_values: int
+    seconds: float
+    peak_memory_bytes: int
+    tol: float
+    tol_gap: float | None
+    objective_doubt: float = 0.0
+    objective_rounding: float = 0.0
+    parts: Sequence[Certificate] = field(default=(), repr=False)
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    def with_objectives(self, whole: Gram | None = None) -> Certificate:
+        """Return it with objectives in double precision throughout, where the fit has left them open.
+
+        Costs half of the kernel values among the support vectors at a bound, and half of those among the others. What a
+        fit has proved is held against them: where a value is not what it was, or the objectives are not within
+        `objective_doubt`, the training data are others by now, which a warning says, and nothing changes. Changes that
+        neither tells are not noticed; nor are any where the fit had the rows in a form of its own (bits, sparse form)
+        that is still there, for that is as it was.
+
+        Parameters
+        ----------
+        whole : Gram, optional
+            Of all rows of the training data, as the fit evaluated it; one is made where none is at hand, once for each
+            call.
+        """
+        if self.evidence is None or not self.objective_doubt:
+            return self
+        dual = self.evidence.dual(self.rounding, whole)
+        room = self.objective_doubt + self.rounding * float(np.abs(self.evidence.beta).sum())
+        if not abs(dual - self.dual) <= room:
+            warnings.warn(
+                "the training data have changed since the fit: what it proved is as true as it was, but objectives are "
+                f"known to within {self.objective_doubt:.2g} only. Read `certificate_` before the data change.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            return self
+        primal = dual + self.gap
+        gap = relative_gap(primal, dual)
+        return replace(self, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_doubt=0.0)
+
+    def verify(self) -> Certificate:
+        """Return this certificate computed again, without the native tiles and without the sums of the fit.
+
+        Kernel values are those of `kernel.block` in float64: plain NumPy, or native blocks for kernels on strings and
+        sets. Products, conditions and objectives are computed in longdouble (:mod:`mercer.certificates.recomputation`).
+
+        Raises
+        ------
+        ValueError
+            If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
+        """
+        parts = self.parts or (self,)
+        evidence = [part._at_hand("Use `mercer verify MODEL TABLE`, or fit again.") for part in parts]
+        whole = evidence[0].whole(independent=True)
+        return combine([part._verified(one, one.gram(whole)) for part, one in zip(parts, evidence, strict=True)])
+
+    def _verified(self, evidence: Evidence, gram: Gram) -> Certificate:
+        return self.anew(evidence, recompute(evidence.problem, gram, evidence.beta, evidence.bias))
+
+    def anew(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
+        """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
+        ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
+        status = conclude(
+            ended, evidence.problem, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex
+        )
+        return replace(self, status=status, evidence=evidence, **_numbers(evaluation, evidence.problem))  # type: ignore[arg-type]
+
+    def examples(self) -> KKTCases | tuple[KKTCases, ...]:
+        """Return the training examples one by one: KKT case and its violation, margin, slacks, categories.
+
+        Returns
+        -------
+        KKTCases
+            Of one machine for two classes.
+        tuple of KKTCases
+            Of several machines, in the order of `parts`.
+
+        Raises
+        ------
+        ValueError
+            If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
+        TypeError
+            If the machine has no slacks: the nearest points of two hulls.
+
+        Notes
+        -----
+        Decision values are those of the machine as it predicts, evaluated anew in double precision for every example,
+        at n times the number of support vectors in kernel values: the certificate itself may know some of them in
+        single precision only, where that settles its numbers.
+        """
+        parts = self.parts or (self,)
+        evidence = [part._at_hand("Fit again, and ask before pickling.") for part in parts]
+        whole = evidence[0].whole()
+        found = tuple(_examples(one, one.gram(whole)) for one in evidence)
+        return found if self.parts else found[0]
+
+    def _at_hand(self, advice: str) -> Evidence:
+        if self.evidence is None:
+            raise ValueError(
+                "the training data are not at hand: this certificate was pickled or loaded from a file, which leaves "
+                f"them behind. {advice}"
+            )
+        return self.evidence
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "parts": tuple(self.parts), "evidence": None}
+
+    def __str__(self) -> str:
+        of_all = f", added up over {len(self.parts)} machines" if self.parts else ""
+        rows = [
+            ("status", f"{self.status}"),
+            ("primal objective", f"{self.primal:.10g}"),
+            ("dual objective", f"{self.dual:.10g}"),
+            ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
+            *self._open_gap(),
+            *([("objectives", f"known to within {self.objective_doubt:.2g}")] if self.objective_doubt else []),
+            ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
+            ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
+            ("rounding", f"{self.rounding:.2g} of a decision value"),
+            ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound){of_all}"),
+            ("iterations", f"{self.n_iter}"),
+            ("kernel values", f"{self.n_kernel_values:,}"),
+            ("seconds", f"{self.seconds:.3g}"),
+            ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
+        ]
+        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
+
+    def _open_gap(self) -> list[tuple[str, str]]:
+        """The rounding error of objectives, where it is as large as the gap."""
+        if not self.objective_rounding >= abs(self.gap) > 0.0:
+            return []
+        return [("", f"objectives and gap are rounded by up to {self.objective_rounding:.2g}")]
+
+    @property
+    def advice(self) -> str:
+        """What the status means, what it leaves open, and what is taken on the user's word."""
+        return self._advice + (_BY_WORD if self._is_assumed else "")
+
+    @property
+    def _is_assumed(self) -> bool:
+        """Whether it is the user who says that the kernel is positive semidefinite."""
+        evidence = self.parts[0].evidence if self.parts else self.evidence
+        return evidence is not None and evidence.kernel.is_assumed
+
+    @property
+    def _advice(self) -> str:
+        if self.status is not Status.OPTIMAL or not abs(self.relative_gap) > LARGE_GAP:
+            return self.status.advice
+        return (
+            f"{self.status.advice} The objective may be off by as much as the gap, which a violation bounds by C "
+            "alone: set tol_gap, or lower C, where it matters."
+        )
+
+
+def _examples(evidence: Evidence, gram: Gram) -> KKTCases:
+    problem, beta = evidence.problem, evidence.beta
+    loss = problem.loss
+    if not isinstance(loss, Hinge):
+        raise TypeError(
+            f"examples are listed for machines with hinge loss, but this certificate is of the problem "
+            f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
+        )
+    values = gram.matvec(beta)
+    multipliers, found = conditions_of(problem, beta, values)
+    suggested = problem.bias(multipliers)
+    bias = suggested if evidence.bias is None else evidence.bias
+    rounding = rounding_of(gram, beta, values)
+    return KKTCases(
+        rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
+        y=loss.y.copy(),
+        alpha=np.abs(beta),
+        C=loss.C.copy(),
+        yf=loss.y * (values + bias),
+        margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
+        tolerance=max(0.0, found.excess) + abs(bias - suggested) + rounding,
+    )
+
+
+def _margin(quadratic: float, rounding: float, convex: bool) -> float:
+    """2 / ||w||, where ||w||^2 is `quadratic` to within `rounding`."""
+    if quadratic > rounding:
+        return 2.0 / quadratic**0.5
+    return float("inf") if convex or quadratic >= -rounding else float("nan")
+
+
+def _numbers(evaluation: Evaluation, problem: Problem) -> dict[str, float | int]:
+    return {
+        "primal": evaluation.primal,
+        "dual": evaluation.dual,
+        "gap": evaluation.primal - evaluation.dual,
+        "relative_gap": evaluation.relative_gap,
+        "kkt_violation": evaluation.violation,
+        "dual_infeasibility": evaluation.dual_infeasibility,
+        "rounding": evaluation.rounding,
+        "n_support": evaluation.n_free + evaluation.n_bounded,
+        "n_free": evaluation.n_free,
+        "n_bounded": evaluation.n_bounded,
+        "objective_doubt": evaluation.objective_doubt,
+        "objective_rounding": evaluation.objective_rounding(problem),
+    }
+
+
+def certify(
+    evidence: Evidence,
+    evaluation: Evaluation,
+    ended: Status,
+    *,
+    tol: float,
+    tol_gap: float | None,
+    n_iter: int,
+    n_kernel_values: int,
+    seconds: float,
+    peak_memory_bytes: int,
+) -> Certificate:
+    """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
+    status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
+    if evaluation.known is not None and evaluation.objective_doubt:
+        rows = np.flatnonzero((evaluation.known.doubt == 0.0) & (evidence.beta != 0.0))
+        evidence = replace(evidence, in_double=(rows, evaluation.values[rows]) if rows.size else None)
+    return Certificate(
+        status=status,
+        **_numbers(evaluation, evidence.problem),  # type: ignore[arg-type]
+        n_iter=n_iter,
+        n_kernel_values=n_kernel_values,
+        seconds=seconds,
+        peak_memory_bytes=peak_memory_bytes,
+        tol=tol,
+        tol_gap=tol_gap,
+        evidence=evidence,
+    )
+
+
+_WORST_FIRST = (
+    Status.INFEASIBLE,
+    Status.UNVERIFIED,
+    Status.INTERRUPTED,
+    Status.TIME_LIMIT,
+    Status.MAX_ITER,
+    Status.STALLED,
+    Status.STATIONARY,
+    Status.OPTIMAL,
+)
+
+
+def worst_status(statuses: Sequence[Status]) -> Status:
+    """Return the status of a whole whose parts ended with these."""
+    return min(statuses, key=_WORST_FIRST.index)
+
+
+def combine(parts: Sequence[Certificate]) -> Certificate:
+    """Return the certificate of a machine made of sub-machines; the only one itself where there is just one."""
+    if len(parts) == 1:
+        return parts[0]
+    primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)
+    doubt = sum(p.objective_doubt for p in parts)
+    return Certificate(
+        status=worst_status([p.status for p in parts]),
+        primal=primal,
+        dual=dual,
+        gap=primal - dual,
+        relative_gap=relative_gap(primal, dual, doubt),
+        kkt_violation=max(p.kkt_violation for p in parts),
+        dual_infeasibility=max(p.dual_infeasibility for p in parts),
+        rounding=max(p.rounding for p in parts),
+        n_support=sum(p.n_support for p in parts),
+        n_free=sum(p.n_free for p in parts),
+        n_bounded=sum(p.n_bounded for p in parts),
+        n_iter=sum(p.n_iter for p in parts),
+        n_kernel_values=sum(p.n_kernel_values for p in parts),
+        seconds=sum(p.seconds for p in parts),
+        peak_memory_bytes=max(p.peak_memory_bytes for p in parts),
+        tol=parts[0].tol,
+        tol_gap=parts[0].tol_gap,
+        objective_doubt=doubt,
+        objective_rounding=sum(p.objective_rounding for p in parts),
+        parts=tuple(parts),
+    )

@@ -1,0 +1,348 @@
+"""A point of a problem, evaluated over all the training data in float64, apart from any solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import conditions
+from mercer.certificates.roundoff import (
+    is_feasible,
+    rounding_of,
+    rounding_of_objectives,
+    rounding_of_offsets,
+    sum_rounding,
+)
+from mercer.certificates.screening import Kept, in_double, product_of, settle, values_of
+from mercer.gram import Gram
+from mercer.gram.backends import HeldRows
+from mercer.kernels.base import finite
+from mercer.problems import Problem, inner
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+class Conditions(NamedTuple):
+    """Numbers that K beta settles: see native/include/mercer/conditions.hpp."""
+
+    quadratic: float
+    linear: float
+    mass: float
+    infeasibility: float
+    excess: float
+    n_free: int
+    n_bounded: int
+
+
+class Known(NamedTuple):
+    """A point that was evaluated, and how far each value may be off.
+
+    `doubt` is 0 where kernel values were in double precision.
+    """
+
+    beta: FloatArray
+    doubt: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A point of a problem, evaluated over all the training data.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        K beta: decision values without bias.
+    gradient : ndarray of shape (n,)
+        Of the dual objective to be minimised.
+    multipliers : ndarray of shape (n_groups,)
+        The gradient's level on each group: its mean over the free variables, or else the midpoint of the interval
+        that the optimality conditions leave. A machine with one group has bias b = -multipliers[0]; one with two, of
+        which the second is that of the other side, minus their mean.
+    bias : float
+        That of the decision function; 0 for machines without one.
+    violation : float
+        Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
+        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
+    excess : float
+        The same where it is negative too: by how much the conditions hold.
+    primal, dual : float
+        Objectives. Their difference, the gap, is in double precision always.
+    known : Known, optional
+        From where the evaluation of a point nearby may go on.
+    objective_doubt : float
+        How far both objectives may be off, by the same number: 0 unless support vectors take part by their side.
+    rounding, value_rounding : float
+        Estimates of how far float64 may have put off a decision value or a gradient, and K beta alone.
+    """
+
+    values: FloatArray
+    gradient: FloatArray
+    multipliers: FloatArray
+    bias: float
+    violation: float
+    excess: float
+    primal: float
+    dual: float
+    dual_infeasibility: float
+    rounding: float
+    mass: float  # sum of |beta|
+    n_free: int
+    n_bounded: int
+    known: Known | None = None
+    objective_doubt: float = 0.0
+    value_rounding: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        values: FloatArray,
+        offset: FloatArray,
+        multipliers: FloatArray,
+        conditions: Conditions,
+        value_rounding: float,
+        known: Known | None = None,
+        primal: float | None = None,
+    ) -> Evaluation:
+        """Return the evaluation of a point, given K beta, what the gradient adds to it, and what follows from both."""
+        sizes = (float(np.abs(some).max(initial=0.0)) for some in (problem.linear, offset))
+        infeasibility = conditions.infeasibility - sum_rounding(problem.start)
+        return cls(
+            values=values,
+            gradient=values + offset,
+            multipliers=multipliers,
+            bias=problem.bias(multipliers),
+            violation=max(0.0, conditions.excess),
+            excess=conditions.excess,
+            primal=problem.primal(conditions.quadratic, values, multipliers) if primal is None else primal,
+            dual=-0.5 * (conditions.quadratic + conditions.linear),
+            dual_infeasibility=0.0 if infeasibility <= 0.0 else infeasibility,  # NaN stays
+            rounding=value_rounding + rounding_of_offsets(*sizes),
+            value_rounding=value_rounding,
+            mass=conditions.mass,
+            n_free=conditions.n_free,
+            n_bounded=conditions.n_bounded,
+            known=known,
+            objective_doubt=0.0 if known is None else 0.5 * inner(np.abs(known.beta), known.doubt),
+        )
+
+    @property
+    def relative_gap(self) -> float:
+        """(P - D) / max(1, |P|, |D|), or more by what is open of P and D."""
+        return relative_gap(self.primal, self.dual, self.objective_doubt)
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the point is in its box and its sums are right, but for rounding."""
+        return bool(is_feasible(self.dual_infeasibility, self.mass))
+
+    def beats(self, other: Evaluation, *, convex: bool) -> bool:
+        """Whether its point is the better one, whatever rounding has made of it.
+
+        A feasible one before others; by the duality gap, which a feasible point that rounding has led astray cannot
+        make small; by the dual objective alone where the problem is not convex, or no primal point is feasible.
+        """
+        if self.is_feasible != other.is_feasible:
+            return self.is_feasible
+        if convex and np.isfinite(self.dual) != np.isfinite(other.dual):
+            return bool(np.isfinite(self.dual))
+        doubt = self.rounding * self.mass
+        if not convex or not np.isfinite(min(self.primal, other.primal)):
+            return self.dual - doubt > other.dual
+        return self.primal - self.dual + doubt < other.primal - other.dual
+
+    def objective_rounding(self, problem: Problem) -> float:
+        """Return about how far rounding in float64 puts each objective, and the gap, off; `problem` is the point's."""
+        steepness = problem.steepness(self.values, self.multipliers, self.rounding)
+        return float(rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n))
+
+    def relative_gap_rounding(self, problem: Problem) -> float:
+        """Return about how far the relative gap is off because float64 rounds, of the problem whose point it is."""
+        return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_doubt)
+
+
+def relative_gap(primal: float, dual: float, doubt: float = 0.0) -> float:
+    """Return (P - D) / max(1, |P|, |D|), or more by what P and D are off; infinite where the point is infeasible."""
+    if np.isinf(primal):
+        return float("inf")
+    return (primal - dual) / _scale(primal, dual, doubt)
+
+
+def _scale(primal: float, dual: float, doubt: float) -> float:
+    return max(1.0, max(abs(primal), abs(dual)) - doubt)
+
+
+def evaluate(
+    problem: Problem,
+    gram: Gram,
+    beta: FloatArray,
+    check: Callable[[], None] | None = None,
+    hint: FloatArray | None = None,
+    before: Evaluation | None = None,
+    kept: Kept | None = None,
+    claim: FloatArray | None = None,
+    doubt: float = 0.0,
+    by_side: bool = False,
+) -> Evaluation:
+    """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
+
+    Parameters
+    ----------
+    problem : Problem
+    gram : Gram
+        Of the same n rows.
+    beta : ndarray of shape (n,)
+    check : callable, optional
+        Called between pieces of work; what it raises ends the evaluation.
+    hint : ndarray of shape (n,), optional
+        A gradient that somebody believes in. It decides which variables are evaluated in double precision at once,
+        and so what the evaluation costs, but nothing that it says.
+    before : Evaluation, optional
+        Of another point. Where few coefficients differ, their columns are evaluated in double precision and added to
+        its values: as true as all columns anew, but for rounding, which adds up and is counted.
+    kept : Kept, optional
+        Values that a solver has kept up to date: with their proved bound they do for variables that take part by their
+        side alone. Wherever a value in double precision is known as well, theirs must be within the bound.
+    claim : ndarray, optional
+        K beta, as somebody claims, at every row that kernel values are held of (`mercer.gram.backends.HeldRows`). It is
+        taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and that
+        is counted as rounding.
+    by_side : bool
+        Whether support vectors at a bound may take part by their side alone, too: violation, bias and gap are those of
+        double precision all the same, and objectives to within `objective_doubt`. For a problem that is convex.
+
+    Raises
+    ------
+    ValueError
+        If kernel values overflow.
+
+    Notes
+    -----
+    Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
+    precision may be off, only support vectors (with `by_side`, free ones) and variables that this leaves open are
+    evaluated in double: violation, gap and bias, and objectives but for `objective_doubt`, are those of double
+    precision all the same (see :func:`mercer.certificates.screening.values_of`).
+
+    `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
+    size |beta_j k(x_i, x_j)|, each with an error of its own of a few units in the last place, or of as many more as
+    the products and distances in it have lost (`Gram.roundoff`). |k(x_i, x_j)| is at most sqrt(k_ii k_jj) for a
+    positive semidefinite kernel, and `Gram.value_bound` for any other.
+    """
+    offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
+    by_side = by_side and problem.ridge is None
+    if claim is not None:
+        assert isinstance(gram.data, HeldRows)
+        rows = gram.held_rows
+        rounding = rounding_of(gram, beta, claim[rows])
+        unsettled = float(gram.data.errors_of(claim[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
+        if unsettled <= doubt:
+            values = claim[rows]
+            found = conditions_of(problem, beta, values)
+            return Evaluation.of(problem, values, offset, *found, rounding + unsettled)
+    known = None if before is None else before.known
+    change = None if known is None else beta - known.beta
+    if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
+        values, open_by = values_of(problem, gram, beta, offset, check, hint, kept, by_side)
+        rounding = rounding_of(gram, problem.by_output(beta), values)
+    else:
+        values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
+        open_by = known.doubt.copy()
+        settle(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
+        rounding = before.value_rounding + rounding_of(gram, problem.by_output(change), values)
+    found = conditions_of(problem, beta, values)
+    return Evaluation.of(problem, values, offset, *found, rounding, Known(beta.copy(), open_by))
+
+
+def carry_over(
+    before: Evaluation,
+    problem: Problem,
+    gram: Gram,
+    later: Problem,
+    later_gram: Gram,
+    origin: IndexArray,
+    check: Callable[[], None] | None = None,
+) -> Evaluation:
+    """Evaluate the coefficients of a problem in another one, of which some rows are gone and others new.
+
+    Parameters
+    ----------
+    before : Evaluation
+        Of a point of `problem`.
+    problem, later : Problem
+        The old one and the new one.
+    gram, later_gram : Gram
+        Of their rows.
+    origin : ndarray of int64 of shape (later.n,)
+        Which variable of `problem` each variable is; -1 for new ones, whose coefficient is 0.
+    check : callable, optional
+        See :func:`evaluate`.
+
+    Returns
+    -------
+    Evaluation
+        Of a point whose sums may be off, which its `dual_infeasibility` says.
+
+    Notes
+    -----
+    Costs a kernel value for each row that stays and each gone one with a coefficient other than 0, and for each new row
+    and each support vector; all in double precision. Rounding adds up and is counted.
+    """
+    assert before.known is not None
+    stays, new = origin >= 0, np.flatnonzero(origin < 0)
+    old = origin[stays]
+    beta, values, doubt = np.zeros(later.n), np.zeros(later.n), np.zeros(later.n)
+    beta[stays], values[stays], doubt[stays] = before.known.beta[old], before.values[old], before.known.doubt[old]
+    gone = before.known.beta.copy()
+    gone[old] = 0.0
+    rounding = before.value_rounding
+    if gone.any():
+        values[stays] -= gram.matvec(gone, old, check)
+        rounding += rounding_of(gram, gone, values)
+    if new.size:
+        values[new] = later_gram.matvec(beta, new, check)
+        rounding = max(rounding, rounding_of(later_gram, beta, values))
+    values = finite(later_gram.kernel, values)
+    offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
+    settle(later, later_gram, beta, offset, values, doubt, check, in_double(later, beta, by_side=False))
+    found = conditions_of(later, beta, values)
+    return Evaluation.of(later, values, offset, *found, rounding, Known(beta, doubt))
+
+
+def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:
+    """Return the multiplier of each group, and what else K beta settles."""
+    multipliers, numbers = conditions(
+        beta,
+        values,
+        problem.linear,
+        problem.lower,
+        problem.upper,
+        problem.start,
+        problem.ridge,
+        problem.groups,
+        problem.n_groups,
+    )
+    found = Conditions(*numbers)
+    return multipliers, found if problem.n_outputs == 1 else by_rows(problem, beta, found)
+
+
+def by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Conditions:
+    """Return the same conditions with rows counted, not variables: a row is free if one of its variables is."""
+    free = problem.by_output((problem.lower < beta) & (beta < problem.upper)).any(axis=1)
+    used = problem.by_output(beta).any(axis=1)
+    return found._replace(n_free=int(np.count_nonzero(free)), n_bounded=int(np.count_nonzero(used & ~free)))
+
+
+def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, beta: FloatArray) -> Evaluation:
+    """Return the evaluation of `beta` with the primal objective at this bias in the place of the multipliers'.
+
+    For a machine that has been predicting with it since before anybody evaluated the point.
+    """
+    values = finite(gram.kernel, product_of(problem, gram, beta))
+    multipliers = evaluation.multipliers + (evaluation.bias - bias)
+    primal = problem.primal(inner(beta, values), values, multipliers)
+    return replace(evaluation, multipliers=multipliers, bias=bias, primal=primal)

@@ -1,0 +1,139 @@
+"""Who evaluates kernel values: native tiles where the kernel lowers to a program, blocks of rows elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from mercer.data import Data, Dense, Precomputed
+from mercer.gram.backend import Backend as Backend
+from mercer.gram.backend import Tiles as Tiles
+from mercer.gram.block_backend import BlockBackend as BlockBackend
+from mercer.gram.encodings.bits import BitForm as BitForm
+from mercer.gram.encodings.bits import bit_form
+from mercer.gram.encodings.integers import IntegerForm as IntegerForm
+from mercer.gram.encodings.integers import integer_form
+from mercer.gram.encodings.sparse import SparseForm as SparseForm
+from mercer.gram.encodings.sparse import prevailing_values, sparse_form
+from mercer.gram.evaluated_backend import EvaluatedBackend as EvaluatedBackend
+from mercer.gram.in_memory import HeldRows as HeldRows
+from mercer.gram.in_memory import HeldValues as HeldValues
+from mercer.gram.layout import Layout as Layout
+from mercer.gram.native import MAX_PROGRAM, MAX_STACK, shared_reach
+from mercer.gram.native import NativeBackend as NativeBackend
+from mercer.gram.native import exponent_reach as exponent_reach
+from mercer.gram.rounding import Sums, integers_reach, sq_distance_error
+from mercer.gram.threads import n_threads as n_threads
+from mercer.gram.threads import threads_that_pay as threads_that_pay
+from mercer.kernels import Kernel, stack_depth
+from mercer.kernels.evaluated import Held
+from mercer.kernels.instruction_set import select_isa
+from mercer.kernels.program import Op, Program
+
+_REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
+_ENTRY_LENGTH = 5  # multiplications in integers that take as long as an entry of a sparse row
+_LOOSER = 2.0  # bounds for integers, at most, than those for numbers
+
+
+def select_backend(
+    kernel: Kernel,
+    data: Data,
+    *,
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    matrix_bytes: int = 0,
+) -> tuple[Backend, str]:
+    """Choose the backend that evaluates `kernel` on `data`, and say why.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A resolved kernel.
+    data : Data
+        The rows it will be evaluated on, those of training first of all.
+    n_jobs : int, optional
+        Threads; see :func:`mercer.gram.threads.n_threads`.
+    memory_limit : int, optional
+        Bytes that another form of the rows may take, or a block of kernel values that Python evaluates.
+    matrix_bytes : int, default 0
+        Bytes that the whole matrix of a kernel function may take, so that the function is called once; 0 by default,
+        for rows that are not those of training.
+
+    Returns
+    -------
+    backend : Backend
+    reason : str
+        One clause, for `verbose` output and reports.
+    """
+    if isinstance(kernel, Held):
+        assert isinstance(data, Precomputed)
+        held = HeldValues(data, n_jobs=n_jobs)
+        return held, f"the values of {kernel!r} are all in memory"
+    program = kernel.lower()
+    by_python = partial(BlockBackend, kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
+    if program is None and kernel.is_native:
+        blocks = by_python()
+        return blocks, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {blocks.n_threads} threads)"
+    if program is None and kernel.calls_function and 8 * data.n**2 <= matrix_bytes:
+        whole = EvaluatedBackend(kernel, data, n_jobs=n_jobs)
+        return whole, f"{kernel!r} is called once with all rows, and its values stay in memory"
+    if program is None:
+        return by_python(), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
+    if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:
+        return by_python(), f"{kernel!r} is too long or too deep for tiles, so Python evaluates it by blocks"
+    others = partial(_of_numbers, kernel, program, data, by_python, n_jobs=n_jobs, memory_limit=memory_limit)
+    bits = bit_form(program, data, lambda: others()[0], n_jobs=n_jobs, memory_limit=memory_limit)
+    if bits is not None:
+        return bits, (
+            f"{kernel!r} runs as native tiles ({bits.isa}, {bits.n_threads} threads); columns take two values each, so "
+            "that distances are counts of bits"
+        )
+    return others()
+
+
+def _of_numbers(
+    kernel: Kernel,
+    program: Program,
+    data: Data,
+    by_python: Callable[[], Backend],
+    *,
+    n_jobs: int | None,
+    memory_limit: int | None,
+) -> tuple[Backend, str]:
+    """The backend for a program on rows of any numbers."""
+    integers = integer_form(program, data, n_jobs=n_jobs, memory_limit=memory_limit)
+    entries = None if integers is None else integers.row_length / _ENTRY_LENGTH
+    shift = prevailing_values(program, data, memory_limit, most_entries=entries)
+    if shift is not None:
+        assert isinstance(data, Dense)
+        form = sparse_form(data, shift)
+        layout = Layout(program, form)
+        reach = exponent_reach(program, form, layout)
+        if reach + shared_reach(program, layout) <= _REACH:
+            native = NativeBackend(program, form, reach=reach, layout=layout, n_jobs=n_jobs)
+            share = form.matrix.nnz / (data.n * data.p)
+            return SparseForm(native, data, form, shift), (
+                f"{kernel!r} runs as native tiles ({native.isa}, {native.n_threads} threads); {1 - share:.0%} of the "
+                "entries repeat their column's prevailing value, and are left out"
+            )
+    layout = Layout(program, data)
+    reach = exponent_reach(program, data, layout)
+    direct = not reach <= _REACH
+    if direct and not isinstance(layout.rows(data), Dense):
+        return by_python(), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
+    if direct or (integers and _are_far(integers, program, data, layout)):
+        integers = None
+    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, integers=integers, n_jobs=n_jobs)
+    how = "; numbers are multiples of a step, which single precision multiplies as integers" if integers else ""
+    return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads){how}"
+
+
+def _are_far(integers: IntegerForm, program: Program, data: Data, layout: Layout) -> bool:
+    """Whether rows are so much further from 0 than from each other that bounds for integers would settle little."""
+    distances = [step for step in program if step[0] is Op.SQDIST]
+    if not distances:
+        return False
+    reach, norm = layout.sq_reach(distances[0]) ** 0.5, float(integers.norms(data).max())
+    far = reach + integers_reach(norm, centred=True)
+    of_integers, of_numbers = Sums.of_integers(data.p, centred=True), Sums.of_dense(data.p)
+    return sq_distance_error(of_integers, far, far) > _LOOSER * sq_distance_error(of_numbers, reach, reach)

@@ -1,0 +1,167 @@
+"""Kernels without a tile program (strings, Python functions, precomputed matrices), by blocks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, final
+
+import numpy as np
+
+from mercer.data import Data, Dense, Vectors
+from mercer.gram.backend import Array, Backend, FloatArray, IndexArray
+from mercer.gram.layout import Layout
+from mercer.gram.native import exponent_reach, roundoff_of
+from mercer.gram.threads import n_threads
+from mercer.kernels import Kernel, Precomputed
+
+_MOST_VALUES = 1 << 21  # 16 MiB of float64
+_LEAST_VALUES = 1 << 10
+_CALL_NANOSECONDS = 4e7
+_PIECES = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
+_SPARSE_LOSS = 2.0**9  # of squared distances of CSR rows: closer rows are subtracted (mercer.data.vectors)
+_LEAST_COLUMNS = 256  # of a piece: native code looks at each column before it looks at pairs
+
+
+@final
+class BlockBackend(Backend):
+    """Calls `kernel.block` on blocks of rows: never pair by pair, never one whole n x n matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    data : Data, optional
+        The rows that say what a value costs.
+    memory_limit : int, optional
+        Bytes that a block of kernel values may take.
+    n_jobs : int, optional
+        Threads for kernels that run native code; Python functions are called from one thread.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        data: Data | None = None,
+        *,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self.values_are_dear = self.values_are_slow = not isinstance(kernel, Precomputed)  # the caller keeps those
+        self.n_threads = n_threads(n_jobs) if kernel.is_native else 1
+        self._pieces = _PIECES if kernel.is_native else 1
+        work = 0.0 if data is None else kernel.work(data)
+        most = _MOST_VALUES if memory_limit is None else min(_MOST_VALUES, max(_LEAST_VALUES, memory_limit // 8))
+        self.values_per_call = int(min(most, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
+        self._largest = 0.0
+        self.roundoff = self._roundoff(data)
+        self.scratch_bytes = 8 * self.values_per_call
+
+    def _roundoff(self, data: Data | None) -> float:
+        """Of kernels that NumPy evaluates pass by pass; 1 of all others, whose values are taken as they are."""
+        program = self._kernel.lower() if isinstance(data, Vectors) and data.n else None
+        if program is None or data is None:
+            return 1.0
+        layout = Layout(program, data)
+        rows = layout.rows(data)
+        lost = 0.0 if isinstance(rows, Dense) else min(_SPARSE_LOSS, exponent_reach(program, data, layout))
+        return roundoff_of(program, layout, rows) + 2.0 * lost
+
+    def block(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        del rounded  # they always are
+        n_rows, n_columns = out.shape
+        width = n_columns
+        if self._pieces > 1:
+            width = max(_LEAST_COLUMNS, self.values_per_call // (self._pieces * max(1, n_rows)))
+        pieces = [
+            (rows, columns)
+            for columns in _parts(n_columns, width)
+            for rows in self._row_parts(n_rows, min(width, n_columns))
+        ]
+
+        def evaluate(piece: tuple[slice, slice]) -> None:
+            rows, columns = piece
+            out[rows, columns] = self._kernel.block(_part(left, left_rows, rows), _part(right, right_rows, columns))
+
+        self._each(evaluate, pieces, left, right)
+
+    def matvec(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        del single  # the kernel's own precision is all there is
+        n = left.n if left_rows is None else left_rows.size
+        columns = right if right_rows is None else right.rows(right_rows)
+        out = np.zeros((n, vectors.shape[1]))
+        if not n or not columns.n:  # of which many functions want to hear nothing
+            return out
+
+        def evaluate(rows: slice) -> float:
+            block = self._kernel.block(_part(left, left_rows, rows), columns)
+            out[rows] = block @ vectors
+            return max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
+
+        self._largest = max([self._largest, *self._each(evaluate, self._row_parts(n, columns.n), left, columns)])
+        return out
+
+    def value_bound(self, data: Data) -> float:
+        """Return the largest |k(x, z)| that `matvec` has seen; see :class:`Backend`."""
+        del data
+        return self._largest
+
+    def _row_parts(self, n_rows: int, n_columns: int) -> list[slice]:
+        return _parts(n_rows, self.values_per_call // (self._pieces * max(1, n_columns)))
+
+    def _each(self, evaluate: Callable[[Any], Any], pieces: Sequence[Any], left: Data, right: Data) -> list[Any]:
+        n_helpers = min(self.n_threads, len(pieces)) - 1
+        if n_helpers < 1:
+            return [evaluate(piece) for piece in pieces]
+        # Ctrl-C reaches this thread alone: what the kernel derives from all rows is found here, by one value.
+        self._kernel.block(left.rows([0]), right.rows([0]))
+        found: list[Any] = [None] * len(pieces)
+        waiting = iter(range(len(pieces)))  # advanced by one thread at a time: the interpreter sees to that
+
+        def work() -> None:
+            try:
+                for i in waiting:
+                    found[i] = evaluate(pieces[i])
+            except BaseException:
+                for _ in waiting:  # nobody is to begin another piece
+                    pass
+                raise
+
+        with ThreadPoolExecutor(n_helpers) as threads:
+            helpers = [threads.submit(work) for _ in range(n_helpers)]
+            work()
+        for helper in helpers:
+            helper.result()  # raises what it raised
+        return found
+
+
+def _parts(n: int, size: int) -> list[slice]:
+    """Slices of about equal size, at most the one given."""
+    step = -(-n // max(1, -(-n // max(1, size)))) or 1
+    return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+
+def _part(data: Data, rows: IndexArray | None, part: slice) -> Data:
+    if rows is not None:
+        return data.rows(rows[part])
+    return data if part == slice(0, data.n) else data.rows(part)

@@ -1,0 +1,101 @@
+"""Rows of a matrix that are kept for the next time: which ones, where, which make room, and sums of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import add_at, combine_rows
+from mercer.gram.memory_pool import claimed
+from mercer.kernels.instruction_set import select_isa
+
+Array = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
+
+
+@final
+class KeptRows:
+    """Up to `capacity` of the n rows of a matrix of n columns; the longest unused make room."""
+
+    def __init__(self, n: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.peak_bytes = 0
+        self._n = n
+        if capacity:
+            self._slots = np.full(n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
+            self._owners = np.full(capacity, -1, dtype=np.int64)
+            self._last_used = np.zeros(capacity, dtype=np.int64)
+        self._values: FloatArray | None = None
+        self._fresh: FloatArray | None = None  # rows on the way to their places there
+        self._clock = 0
+
+    @property
+    def values(self) -> FloatArray:
+        """The kept rows, (capacity, n), as :meth:`slots` numbers them."""
+        assert self._values is not None
+        return self._values
+
+    def slots(self, rows: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> IndexArray | None:
+        """Return where `rows` are kept, after those that are missing are evaluated; None where they do not fit."""
+        if not self.capacity:
+            return None
+        distinct = np.unique(rows)
+        if distinct.size > self.capacity:
+            return None
+        self._clock += 1
+        held = self._slots[distinct]
+        self._last_used[held[held >= 0]] = self._clock
+        missing = distinct[held < 0]
+        if missing.size:
+            self._take(missing, evaluate)
+        return self._slots[rows]
+
+    def _take(self, missing: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> None:
+        """Evaluate rows, in the places of others."""
+        if self._values is None:
+            self._values = claimed((self.capacity, self._n), np.float64)
+        free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
+        evicted = self._owners[free]
+        self._slots[evicted[evicted >= 0]] = -1
+        height = max(1, min(_FRESH_ROWS, _FRESH_BYTES // (8 * self._n)))
+        for first in range(0, missing.size, height):
+            rows, places = missing[first : first + height], free[first : first + height]
+            if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
+                evaluate(rows, self._values[places[0] : places[-1] + 1])
+                continue
+            if self._fresh is None:
+                self._fresh = np.empty((min(height, self.capacity), self._n))
+            evaluate(rows, self._fresh[: rows.size])
+            self._values[places] = self._fresh[: rows.size]
+        self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
+        kept = 8 * self._n * int(np.count_nonzero(self._owners >= 0))
+        self.peak_bytes = max(self.peak_bytes, kept + (0 if self._fresh is None else self._fresh.nbytes))
+
+
+def combined(
+    kept: Array, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
+) -> FloatArray:
+    """Return the sums of rows of `kept`, at chosen columns, with weights: (m,), or (m, t) for weights in t columns."""
+    n_columns = kept.shape[1] if columns is None else columns.size
+    stacked = weights[:, None] if weights.ndim == 1 else weights
+    sums = np.zeros((stacked.shape[1], n_columns))
+    for out, column in zip(sums, stacked.T, strict=True):
+        used = np.flatnonzero(column)
+        combine_rows(select_isa(), kept, slots[used], columns, column[used], out, n_threads)
+    return sums[0] if weights.ndim == 1 else sums.T
+
+
+def add_to(out: FloatArray, rows: IndexArray | None, change: FloatArray) -> None:
+    """Add a change of these distinct rows, or of all, to `out`, which may have several columns."""
+    if rows is None:
+        out += change
+    elif out.ndim == 1 and out.flags.c_contiguous:
+        add_at(out, rows, change)
+    else:
+        out[rows] += change

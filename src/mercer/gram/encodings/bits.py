@@ -1,0 +1,251 @@
+"""Tables whose columns take two values each, a step apart: rows are bits, and distances count those that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries
+from mercer.data import CSR, Data, Dense, Vectors
+from mercer.data.lazy import lazy_property
+from mercer.gram.backend import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
+from mercer.kernels.instruction_set import counts_bits
+from mercer.kernels.program import Op, Program
+from mercer.kernels.views import View
+
+Words = npt.NDArray[np.uint64]
+TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
+
+_MOST_BITS = 4095  # see native/include/mercer/bit_tile.hpp
+_MEMORY_SHARE = 4  # of the limit's bytes, at least, for each byte of bits
+_LEAST_ENTRIES = 50_000  # of a dense table that is worth the look
+_SAMPLE = 65  # of its rows that are looked at first
+_WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
+_SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
+_DOUBLE = 2.0**-52  # of one multiplication and addition in float64
+_THREAD_ROWS = 192  # packed at a time: 16 groups of 12 (native/include/mercer/tile_sink.hpp)
+
+
+@final
+class BitForm(Backend):
+    """Evaluates exp(-gamma ||x - z||^2) between rows of bits: step^2 times the number that differ is the distance.
+
+    Exact but for the rounding of a few factors, and faster in double precision than other tiles in single: every value
+    is in double precision, whatever is asked for. Rows with other values, which only predictions can bring, are
+    evaluated by another backend.
+
+    Parameters
+    ----------
+    gamma : float
+        The kernel's.
+    data : Vectors
+        The training rows.
+    values : tuple of two ndarrays of shape (p,)
+        The smaller value of each column and the larger one.
+    step : float
+        The difference, in each column that has two.
+    words : ndarray of uint64, (n, ceil(p / 64))
+        The rows.
+    other : callable
+        Makes the backend for rows with other values.
+    n_jobs : int, optional
+        See :func:`mercer.gram.threads.n_threads`.
+    """
+
+    roundoff = 6.0  # of the argument, whose error times the value is at most a unit or two, and of the factors
+
+    def __init__(
+        self,
+        gamma: float,
+        data: Vectors,
+        values: TwoValues,
+        step: float,
+        words: Words,
+        other: Callable[[], Backend],
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._values, self._step, self._make_other = values, step, other
+        kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
+        self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs)
+        self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
+        self.values_per_call = self._calls.values_per_call
+        self.values_are_dear = False  # a kept row is read in about the time that bits take, and takes memory
+        packed = 8 * words.shape[1] * (data.n + 32)
+        self.form_bytes = words.nbytes
+        self.scratch_bytes = self.form_bytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
+        self.thread_bytes = 8 * _THREAD_ROWS * words.shape[1]
+        self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
+
+    @lazy_property
+    def _other(self) -> Backend:
+        return self._make_other()
+
+    def block(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        one, two = self._table(left), self._table(right)
+        if one is None or two is None:
+            self._other.block(left, left_rows, right, right_rows, out, rounded=rounded)
+            return
+        self._calls.block(one, left_rows, two, right_rows, out, rounded=rounded)
+
+    def matvec(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        one, two = self._table(left), self._table(right)
+        if one is None or two is None:
+            return self._other.matvec(left, left_rows, right, right_rows, vectors, single=single)
+        n = left.n if left_rows is None else left_rows.size
+        return self._calls.matvec(one, left_rows, two, right_rows, vectors, n, single=single)
+
+    def matvec_part(
+        self,
+        data: Data,
+        rows: IndexArray | None,
+        vectors: FloatArray,
+        part: int,
+        parts: int,
+        *,
+        single: bool = False,
+    ) -> FloatArray | None:
+        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        table = self._table(data)
+        if table is None:
+            return self._other.matvec_part(data, rows, vectors, part, parts, single=single)
+        return self._calls.matvec_part(table, rows, vectors, part, parts, single=single)
+
+    def value_bound(self, data: Data) -> float:
+        """Return a bound on |k(x_i, x_j)|; see :class:`Backend`."""
+        return 1.0 if self._table(data) is not None else self._other.value_bound(data)
+
+    def tiles(self, data: Data) -> Tiles | None:
+        """Return what native code needs; see :class:`Backend`."""
+        table = self._table(data)
+        if table is None:
+            return self._other.tiles(data)
+        return self._calls.tiles(table)
+
+    def matvec_bounded(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return K(left, right) @ vectors and how far each row may be off; see :class:`Backend`."""
+        if self._table(left) is None or self._table(right) is None:
+            return self._other.matvec_bounded(left, left_rows, right, right_rows, vectors)
+        found = self.matvec(left, left_rows, right, right_rows, vectors)
+        return found, np.zeros(found.shape[0])
+
+    def single_precision_bound(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
+    ) -> FloatArray | None:
+        """Return how far sums of values that were rounded to single precision may be off; see :class:`Backend`."""
+        if self._table(left) is None or self._table(right) is None:
+            return self._other.single_precision_bound(left, left_rows, right, right_rows, weights)
+        n = left.n if left_rows is None else left_rows.size
+        return np.full(n, (_SINGLE + (weights.size + 2) * _DOUBLE) * float(np.abs(weights).sum()))
+
+    def _table(self, data: Data) -> Table | None:
+        held = self._tables.get(id(data))
+        if held is None:
+            assert isinstance(data, Vectors)
+            words = _words(data, self._values)
+            table = None if words is None else Table(words, data.p, self._step)
+            held = self._tables[id(data)] = (data, table)
+        return held[1]
+
+
+def bit_form(
+    program: Program, data: Data, other: Callable[[], Backend], *, n_jobs: int | None, memory_limit: int | None
+) -> BitForm | None:
+    """Return the backend of a Gaussian kernel on rows of bits; None for others, and where it would not pay.
+
+    Costs a look at 65 rows of a dense table, and at all of them where those could be bits.
+    """
+    is_gaussian = [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP]
+    if not is_gaussian or isinstance(program[0][1], View):
+        return None
+    if not isinstance(data, Vectors) or not 0 < data.p <= _MOST_BITS:
+        return None
+    if (isinstance(data, Dense) and data.n * data.p < _LEAST_ENTRIES) or not counts_bits():
+        return None
+    found = _two_values(data)
+    if found is None:
+        return None
+    values, step, n_entries = found
+    n_words, scale = -(-data.p // 64), float(program[1][1])
+    with np.errstate(over="ignore"):
+        is_finite = bool(np.isfinite(scale * np.float64(step) ** 2))
+    if n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries or scale > 0.0 or not is_finite:
+        return None
+    if memory_limit is not None and _MEMORY_SHARE * 8 * n_words * data.n > memory_limit:
+        return None
+    words = _words(data, values)
+    return None if words is None else BitForm(-scale, data, values, step, words, other, n_jobs=n_jobs)
+
+
+def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
+    """The smaller and the larger value of each column, what is between them, and how many entries of a row differ.
+
+    None where that is not one number, as far as extremes tell.
+    """
+    if isinstance(data, CSR):
+        stored = data.matrix.data
+        if not stored.size or stored[0] == 0.0 or not (stored == stored[0]).all():
+            return None
+        value = float(stored[0])
+        return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
+    if not isinstance(data, Dense):
+        return None
+    sample = data.spread(_SAMPLE)
+    if _step(*_extremes(sample)) is None:
+        return None
+    low, high = _extremes(data.array)
+    step = _step(low, high)
+    if not step:
+        return None
+    share = float(np.minimum((sample == low).mean(axis=0), (sample != low).mean(axis=0)).mean())
+    return (low, high), step, share * data.p
+
+
+def _extremes(rows: npt.NDArray[np.floating]) -> TwoValues:
+    return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+
+
+def _step(low: FloatArray, high: FloatArray) -> float | None:
+    """What is between the extremes of each column where that is not 0, or 0; None where that is not one number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        between = high - low
+    largest = float(between.max())
+    return largest if ((between == largest) | (between == 0.0)).all() else None
+
+
+def _words(data: Vectors, values: TwoValues) -> Words | None:
+    """The rows as bits; None where some entry is neither of the two values of its column."""
+    low, high = values
+    if isinstance(data, CSR):
+        m = data.matrix
+        if low.any() or not (m.data.astype(np.float64) == high[m.indices]).all():
+            return None
+        return bit_rows_of_entries(m.indices, m.indptr, data.p)
+    assert isinstance(data, Dense)
+    return bit_rows(data.array, low, high)

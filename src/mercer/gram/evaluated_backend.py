@@ -1,0 +1,91 @@
+"""Kernels that are Python functions, called once with all training rows: their matrix is looked up from then on."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from mercer.data import Data, Precomputed
+from mercer.data.lazy import lazy_property
+from mercer.gram.backend import Array, Backend, FloatArray, IndexArray
+from mercer.gram.block_backend import BlockBackend
+from mercer.gram.in_memory import HeldValues
+from mercer.kernels import Kernel
+
+
+@final
+class EvaluatedBackend(Backend):
+    """Calls `kernel.block` once with all training rows, and looks values up in the matrix from then on.
+
+    Values between other rows are evaluated by blocks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Made of a Python function: it is expensive, or prefers one large call to many small ones.
+    data : Data
+        The training rows. The matrix takes 8 n² bytes, which count as scratch memory.
+    n_jobs : int, optional
+        Threads that look values up; the function is called from one.
+    """
+
+    values_are_dear = False  # they are in memory
+
+    def __init__(self, kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> None:
+        self._kernel, self._data, self._n_jobs = kernel, data, n_jobs
+        self._blocks = BlockBackend(kernel, data, n_jobs=n_jobs)
+        self._lookup = HeldValues(Precomputed(np.zeros((1, 1))), n_jobs=n_jobs)
+        self.n_threads = self._lookup.n_threads
+        self.values_per_call = self._lookup.values_per_call
+        self.roundoff = self._blocks.roundoff
+        self.scratch_bytes = self.form_bytes = 8 * data.n**2
+
+    @lazy_property
+    def _rows(self) -> Precomputed:
+        """The training rows as rows of the matrix.
+
+        What rounding does to the two sides of a matrix is averaged; a function that is not symmetric keeps its values.
+        """
+        matrix = np.ascontiguousarray(self._kernel.block(self._data, self._data))
+        rows = Precomputed(matrix)
+        return rows if rows.asymmetry() is not None else rows.symmetric()
+
+    def diagonal(self) -> FloatArray:
+        """Return k(x, x) of the training rows, (n,)."""
+        return self._rows.diagonal()
+
+    def block(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        if left is self._data and right is self._data:
+            self._lookup.block(self._rows, left_rows, self._rows, right_rows, out, rounded=rounded)
+        else:
+            self._blocks.block(left, left_rows, right, right_rows, out, rounded=rounded)
+
+    def matvec(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        if left is self._data and right is self._data:
+            return self._lookup.matvec(self._rows, left_rows, self._rows, right_rows, vectors, single=single)
+        return self._blocks.matvec(left, left_rows, right, right_rows, vectors, single=single)
+
+    def value_bound(self, data: Data) -> float:
+        """Return the largest |k(x, z)| of the matrix, or of the values evaluated so far; see :class:`Backend`."""
+        return self._lookup.value_bound(self._rows) if data is self._data else self._blocks.value_bound(data)

@@ -1,0 +1,137 @@
+"""Which rows native passes read: rows, columns of them, and what maps make of them, side by side in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import final
+
+from mercer.data import Data, Dense, Vectors, as_data
+from mercer.data.feature_sums import row_sums
+from mercer.data.lazy import lazy_property
+from mercer.gram.backend import FloatArray
+from mercer.kernels.base import refuse_negative
+from mercer.kernels.program import PASSES, Op, Program
+from mercer.kernels.views import Columns, View, seen, side_by_side
+
+_MOVABLE = (Op.DOT, Op.SQDIST)
+"""Passes that gain by a centre: squared distances are the same around it, and products are moved back."""
+
+
+@final
+class Layout:
+    """The views that a program's passes look at, as columns of one table.
+
+    Passes over columns of the rows read them where they are. What other views make is put beside the rows. Where all
+    passes look at one view, its rows are the table.
+
+    Parameters
+    ----------
+    program : Program
+    data : Data
+        The training rows.
+
+    Attributes
+    ----------
+    columns : list of lists of int
+        Lists of columns that passes read; the one with number i - 1 belongs to the argument i, and 0 is all.
+    arguments : list of float
+        For each step of the program, what native code takes for its argument.
+    n_passes : int
+        How often native code goes over the features of two rows.
+    """
+
+    def __init__(self, program: Program, data: Data) -> None:
+        self.program = program
+        views: list[View | float] = list(dict.fromkeys(argument for op, argument in program if op in PASSES))
+        self._alone = len(views) < 2
+        inner = [view for view in views if not isinstance(view, View) or isinstance(view, Columns)]
+        self._parts: list[View | float] = views or [0.0]
+        if not self._alone:
+            self._parts = [*([0.0] if inner else []), *(view for view in views if view not in inner)]
+        self._held: dict[int, tuple[Data, Vectors]] = {}
+        self._widths: list[int] = []
+        rows = self._rows = self.rows(data)
+        self.columns: list[list[int]] = []
+        numbers: dict[View | float, float] = {}
+        starts = dict(zip(self._parts, accumulate(self._widths, initial=0), strict=False))
+        for view in views:
+            if view in starts:
+                chosen: Sequence[int] = range(starts[view], starts[view] + self._widths[self._parts.index(view)])
+            else:
+                assert isinstance(view, Columns)
+                chosen = view.chosen
+            numbers[view] = 0.0
+            if len(chosen) < rows.p:
+                self.columns.append(list(chosen))
+                numbers[view] = float(len(self.columns))
+        pairings = {(Op.DOT if op is Op.SQDIST else op, argument) for op, argument in program if op in PASSES}
+        self.n_passes = max(1, len(pairings))
+        self.arguments = [numbers[argument] if op in PASSES else float(argument) for op, argument in program]
+
+    def rows(self, data: Data) -> Vectors:
+        """Return the table that passes read for these rows; the rows themselves where no view is another.
+
+        Raises
+        ------
+        TypeError
+            If they are no rows of features.
+        ValueError
+            If a map makes another number of features than of the training rows, or entries are negative that must not
+            be.
+        """
+        held = self._held.get(id(data))
+        if held is not None:
+            return held[1]
+        if not isinstance(data, Vectors):
+            raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
+        refuse_negative("this", self.program, data)
+        parts = [seen(view, data) for view in self._parts]
+        widths = [part.p for part in parts]
+        if self._widths and widths != self._widths:
+            raise ValueError(f"rows must have {self._widths} features in every table, got {widths}")
+        self._widths = widths
+        rows = side_by_side(parts)
+        self._held[id(data)] = (data, rows)
+        return rows
+
+    @lazy_property
+    def centre(self) -> FloatArray | None:
+        """What is best subtracted from the rows: the mean of the training rows, in columns that only distances look at.
+
+        None where there is nothing to gain. Differences |x - z| keep all digits in double precision without a centre,
+        and lose some with it. Where all passes are such, single precision has a centre, and double has none (see
+        native/src/tiles.cpp). Where other passes look at the same columns, these columns have no centre.
+        """
+        passes = {op for op, _ in self.program if op in PASSES}
+        if not isinstance(self._rows, Dense) or not passes & {Op.SQDIST, Op.L1}:
+            return None
+        centre = self._rows.column_means.copy()
+        if passes == {Op.L1}:
+            return centre
+        for (op, _), argument in zip(self.program, self.arguments, strict=True):
+            if op in PASSES and op not in _MOVABLE:
+                centre[self._chosen(argument)] = 0.0
+        return centre
+
+    def sq_reach(self, step: tuple[Op, View | float]) -> float:
+        """Return the largest squared distance to the centre of what a step of the program looks at."""
+        part, centre = self._part(self._rows, step), self.centre
+        if centre is not None and part is not self._rows:
+            centre = centre[self._chosen(self.arguments[self.program.index(step)])]
+        return float(part.sq_norms(centre).max(initial=0.0))
+
+    def sq_norm(self, step: tuple[Op, View | float]) -> float:
+        """Return the largest squared norm of what a step of the program looks at."""
+        return float(self._part(self._rows, step).sq_norms().max(initial=0.0))
+
+    def sum_reach(self, step: tuple[Op, View | float]) -> float:
+        """Return the largest sum of absolute entries of what a step of the program looks at."""
+        return float(row_sums(as_data(abs(self._part(self._rows, step).stored))).max(initial=0.0))
+
+    def _part(self, rows: Vectors, step: tuple[Op, View | float]) -> Vectors:
+        argument = self.arguments[self.program.index(step)]
+        return rows if argument == 0.0 else Columns(tuple(self.columns[int(argument) - 1])).of(rows)
+
+    def _chosen(self, argument: float) -> slice | list[int]:
+        return slice(None) if argument == 0.0 else self.columns[int(argument) - 1]

@@ -1,0 +1,316 @@
+"""The CPU backend: kernel programs run over tiles by the native core."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+
+from mercer._core import CompiledKernel, Table
+from mercer.data import CSR, Data, Dense
+from mercer.gram.backend import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.gram.encodings.integers import IntegerForm
+from mercer.gram.layout import Layout
+from mercer.gram.rounding import NormClasses, Rounding, Sums, integers_reach
+from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
+from mercer.kernels.program import PASSES, Op, Program, Step
+
+MAX_STACK, MAX_PROGRAM = 8, 256
+"""Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
+
+
+_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/include/mercer/run_dense.hpp)
+_LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
+_COLUMN_BYTES, _HEAD_BYTES = 16, 4  # for each column of a CSR table: in the table, and in each thread
+_NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
+_SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
+
+
+@final
+class NativeBackend(Backend):
+    """Evaluates a program over tiles, in float64, on several threads; the results do not depend on how many.
+
+    Parameters
+    ----------
+    program : Program
+        What a kernel lowers to.
+    data : Data
+        The training rows: their mean is subtracted before distances are taken, which keeps digits.
+    direct : bool, default False
+        Whether distances come from differences, coordinate by coordinate. Inner products give them twice as fast, but
+        lose digits where rows are much closer to each other than to their mean.
+    reach : float, default 0
+        Of the program on these rows; see :func:`exponent_reach`.
+    layout : Layout, optional
+        Of the program on the training rows, where it is known.
+    integers : IntegerForm, optional
+        The training rows as multiples of a step, for single precision.
+    n_jobs : int, optional
+        See :func:`mercer.gram.threads.n_threads`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        data: Data,
+        *,
+        direct: bool = False,
+        reach: float = 0.0,
+        layout: Layout | None = None,
+        integers: IntegerForm | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._layout, self._integers = layout or Layout(program, data), integers
+        rows = self._layout.rows(data)
+        length = _row_length(rows) * self._layout.n_passes
+        single_length = integers.row_length if integers else length
+        self.values_are_dear = single_length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
+        kernel = CompiledKernel([int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns)
+        self._centre = None if direct else self._layout.centre
+        self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
+        self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
+        self.values_per_call = self._calls.values_per_call
+        self.roundoff = roundoff_of(program, self._layout, rows) + (0.0 if direct else 2.0 * reach)
+        self._program, self._direct = program, direct
+        # Passes over columns read them by their numbers in the whole table.
+        is_wide = isinstance(rows, CSR) and rows.is_wide and not self._layout.columns
+        self._columns = self._occurring(data) if is_wide else None
+        width = rows.p if self._columns is None else self._columns.size
+        packed = 8 * (width + 2) * (rows.n + 32)
+        lists = 0 if isinstance(rows, Dense) else _LIST_SHARE * rows.nbytes + _COLUMN_BYTES * width
+        self.form_bytes = integers.nbytes if integers else rows.nbytes if rows is not data else 0
+        self.scratch_bytes = min(PANEL_BYTES, packed) + lists + symmetric_sum_bytes(rows.n) + self.form_bytes
+        self.thread_bytes = min(_LEFT_BYTES, packed) + (0 if isinstance(rows, Dense) else _HEAD_BYTES * width)
+        self._tables: dict[tuple[int, int, bool], tuple[Data, Table]] = {}
+        self._norms: dict[tuple[int, bool], tuple[Data, NormClasses]] = {}
+        self._roundings: dict[tuple[int, int], tuple[Data, Data, Rounding]] = {}
+        self._tables_of(data, single=False)
+
+    def block(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        out: Array,
+        *,
+        rounded: bool = False,
+    ) -> None:
+        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
+        single = out.dtype == np.float32 and not rounded
+        one, two = self._tables_of(left, right, single=single)
+        self._calls.block(one, left_rows, two, right_rows, out, rounded=rounded)
+
+    def matvec(
+        self,
+        left: Data,
+        left_rows: IndexArray | None,
+        right: Data,
+        right_rows: IndexArray | None,
+        vectors: FloatArray,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return K(left, right) @ vectors; see :class:`Backend`."""
+        n = left.n if left_rows is None else left_rows.size
+        one, two = self._tables_of(left, right, single=single)
+        return self._calls.matvec(one, left_rows, two, right_rows, vectors, n, single=single)
+
+    def matvec_part(
+        self,
+        data: Data,
+        rows: IndexArray | None,
+        vectors: FloatArray,
+        part: int,
+        parts: int,
+        *,
+        single: bool = False,
+    ) -> FloatArray:
+        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        return self._calls.matvec_part(
+            self._tables_of(data, single=single)[0], rows, vectors, part, parts, single=single
+        )
+
+    def tiles(self, data: Data) -> Tiles:
+        """Return what native code needs; see :class:`Backend`."""
+        return self._calls.tiles(self._tables_of(data, single=True)[0])
+
+    def matvec_bounded(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return K(left, right) @ vectors from values in single precision, with bounds; see :class:`Backend`."""
+        sizes = np.abs(vectors).max(axis=1, initial=0.0)  # no vector has more
+        bound = self.single_precision_bound(left, left_rows, right, right_rows, sizes)
+        if bound is None:
+            return None
+        rounding = self._rounding(left, right)
+        if not rounding.is_relative:
+            return self.matvec(left, left_rows, right, right_rows, vectors, single=True), bound
+        groups = self._rounding(right, right).groups(right_rows, sizes)
+        parts = [np.where(groups == group, sizes, 0.0) for group in range(int(groups.max(initial=0)) + 1)]
+        both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, *parts]), single=True)
+        found, magnitudes = np.split(both, [vectors.shape[1]], axis=1)
+        return found, np.fmin(bound, rounding.closer_bound(left_rows, right_rows, sizes, groups, magnitudes))
+
+    def single_precision_bound(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
+    ) -> FloatArray | None:
+        """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
+        if self._direct:
+            return None
+        return self._rounding(left, right).bound(left_rows, right_rows, weights)
+
+    def value_bound(self, data: Data) -> float:
+        """Return a bound on |k(x_i, x_j)|, from the norms of the rows; see :class:`Backend`."""
+        return self._rounding(data, data).value_bound
+
+    def _rounding(self, left: Data, right: Data) -> Rounding:
+        held = self._roundings.get((id(left), id(right)))
+        if held is not None:
+            return held[2]
+        one, other = self._layout.rows(left), self._layout.rows(right)
+        longest = max(_longest_row(one), _longest_row(other))
+        sums = Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
+        centre = 0.0 if self._centre is None else float(np.linalg.norm(self._centre))
+        are_integers = self._integers is not None and self._integers.has(one) and self._integers.has(other)
+        if are_integers:
+            sums, centre = Sums.of_integers(longest, centred=self._centre is not None), 0.0
+        ours, theirs = (self._norm_classes(some, are_integers=are_integers) for some in (left, right))
+        rounding = Rounding(self._program, sums, ours, theirs, centre)
+        self._roundings[id(left), id(right)] = (left, right, rounding)
+        return rounding
+
+    def _norm_classes(self, data: Data, *, are_integers: bool) -> NormClasses:
+        held = self._norms.get((id(data), are_integers))
+        if held is not None:
+            return held[1]
+        rows, centred = self._layout.rows(data), self._centre is not None
+        norms = np.zeros(rows.n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if centred or not are_integers:
+                norms += np.sqrt(rows.sq_norms(self._centre))
+            if are_integers and self._integers:
+                norms += integers_reach(self._integers.norms(rows), centred=centred)
+            classes = NormClasses(norms * _NORM_ROUNDING)
+        self._norms[id(data), are_integers] = (data, classes)
+        return classes
+
+    def _tables_of(self, *sides: Data, single: bool) -> list[Table]:
+        """Return the tables of both sides, whose columns have the same numbers."""
+        columns = self._columns
+        if columns is not None:
+            fresh = [self._occurring(data) for data in sides if (id(data), columns.size, False) not in self._tables]
+            if fresh:
+                columns = self._columns = np.unique(np.concatenate([columns, *fresh]))
+        return [self._table(data, columns, single=single) for data in sides]
+
+    def _occurring(self, data: Data) -> IndexArray:
+        rows = self._layout.rows(data)
+        assert isinstance(rows, CSR)
+        return rows.columns
+
+    def _table(self, data: Data, columns: IndexArray | None, *, single: bool) -> Table:
+        """Return the rows as native code takes them; of sparse rows with `columns`, these columns alone."""
+        are_integers = single and self._integers is not None
+        key = id(data), 0 if columns is None else columns.size, are_integers
+        held = self._tables.get(key)
+        if held is not None:
+            return held[1]
+        rows = self._layout.rows(data)
+        if isinstance(rows, Dense):
+            table = self._integers.table(rows) if are_integers and self._integers else Table(rows.array)
+        else:
+            assert isinstance(rows, CSR)
+            narrow = rows if columns is None else rows.narrowed(columns)
+            m = narrow.matrix
+            table = Table(m.data, m.indices, m.indptr, narrow.p)
+        self._tables[key] = (data, table)
+        return table
+
+
+def _longest_row(data: Data) -> int:
+    """Most products that an inner product of a row adds up."""
+    return data.p if isinstance(data, Dense) else int(np.diff(data.matrix.indptr).max(initial=0))  # type: ignore[attr-defined]
+
+
+def _row_length(data: Data) -> int:
+    """Multiplications in one inner product: features, or stored entries of an average CSR row."""
+    return data.p if isinstance(data, Dense) else int(data.nbytes / 12 / max(1, data.n))
+
+
+def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
+    """Return the relative error of a kernel value in units of roundoff, but for squared distances by inner products.
+
+    Sums over features have about the square root of as many roundings; powers and products of kernels multiply that.
+    Distances of CSR rows that are what the rows do not share, and hyperbolic tangents of large inner products, lose as
+    many digits as the numbers in them are large.
+    """
+    found = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
+    if not isinstance(rows, Dense):
+        found += 2.0 * shared_reach(program, layout)
+    if any(op is Op.TANH for op, _ in program):
+        products = {step for step in program if step[0] is Op.DOT}
+        found += sum(distance_sensitivity(program, step) * layout.sq_norm(step) for step in products)
+    return found
+
+
+def _most_factors(program: Program) -> float:
+    """Most sums over features that a value is a product of, powers included."""
+    stack: list[float] = []
+    for op, number in program:
+        if op in PASSES or op is Op.CONST:
+            stack.append(1.0)
+        elif op in (Op.ADD, Op.MUL):
+            one, other = stack.pop(), stack.pop()
+            stack.append(one + other if op is Op.MUL else max(one, other))
+        elif op is Op.POWER:
+            stack.append(max(1.0, number) * stack.pop())
+    return stack.pop()
+
+
+def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -> float:
+    """Return how much squared distances can change the logarithm of a kernel value on these rows, 0 without distances.
+
+    Distances from inner products are off by a few units of roundoff of the squared distance *to the mean*; times the
+    scale in exp(-scale d^2), that is the relative error of the kernel value, in units of roundoff.
+    """
+    distances = {step for step in program if step[0] is Op.SQDIST}
+    if not distances or data.n == 0:
+        return 0.0
+    found = layout or Layout(program, data)
+    return sum(distance_sensitivity(program, step) * found.sq_reach(step) for step in distances)
+
+
+def shared_reach(program: Program, layout: Layout) -> float:
+    """As `exponent_reach`, for distances of CSR rows that are norm + norm - 2 times what the rows share."""
+    steps = {step for step in program if step[0] in (Op.L1, Op.CHI2)}
+    with np.errstate(over="ignore", invalid="ignore"):
+        return sum(distance_sensitivity(program, step) * 2.0 * layout.sum_reach(step) for step in steps)
+
+
+def distance_sensitivity(program: Program, distance: Step) -> float:
+    """Return by how much the logarithm of a kernel value changes, at most, for a unit of one pass.
+
+    A pass is a squared distance or an inner product; of a hyperbolic tangent, the value counts and not its logarithm.
+    Infinite where a root is taken of it, which has half of its digits.
+    """
+    stack: list[tuple[float, float]] = []  # of the value where it is linear in the distance, and of its logarithm
+    for op, number in program:
+        if op in PASSES or op is Op.CONST:
+            stack.append((float((op, number) == distance), 0.0))
+        elif op in (Op.ADD, Op.MUL):
+            (linear, relative), (other_linear, other_relative) = stack.pop(), stack.pop()
+            joined = max(relative, other_relative) if op is Op.ADD else relative + other_relative
+            stack.append((linear + other_linear, joined))
+        elif op is Op.SCALE:
+            linear, relative = stack.pop()
+            stack.append((abs(number) * linear if linear else 0.0, relative))
+        elif op is Op.POWER:
+            linear, relative = stack.pop()
+            stack.append((linear, number * relative))
+        elif op in (Op.EXP, Op.TANH):
+            stack.append((0.0, sum(stack.pop())))
+        elif op is Op.SQRT:
+            stack.append((math.inf if sum(stack.pop()) else 0.0, 0.0))
+    return sum(stack.pop())

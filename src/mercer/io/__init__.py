@@ -1,1 +1,0 @@
-"""Files: tables in, models in and out."""

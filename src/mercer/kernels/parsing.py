@@ -1,0 +1,173 @@
+"""Kernels from what others write: a name or function given to an estimator, a dictionary in a model file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable as Function
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mercer.data.phrasing import nearest_names
+from mercer.kernels import algebra, distances, maps, sets, standard, strings, transforms, words
+from mercer.kernels.base import MAX_DEPTH, Kernel
+from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
+from mercer.kernels.standard import Callable
+
+# The only classes that a file can ask for: what strangers write must not reach any other.
+_CLASSES: dict[str, Any] = {
+    name: found
+    for module in (standard, distances, maps, algebra, transforms, words, strings, sets)
+    for name, found in vars(module).items()
+    if isinstance(found, type) and issubclass(found, Kernel) and found.__module__ == module.__name__
+    if found.schema is not None and not name.startswith("_") and not inspect.isabstract(found)
+}
+_NAMED = {name: found for found in _CLASSES.values() for name in found.names}
+
+NAMES = tuple(dict.fromkeys(found.names[0] for found in _NAMED.values()))
+"""The kernels that `as_kernel` knows by name: scikit-learn's where it has one. Some have other names beside."""
+
+
+def as_kernel(
+    spec: str | Kernel | Function[[Any, Any], Any],
+    *,
+    degree: int = 3,
+    gamma: Gamma = "scale",
+    coef0: float = 0.0,
+) -> Kernel:
+    """Return the kernel that an estimator's parameters describe.
+
+    Parameters
+    ----------
+    spec : str, Kernel or callable
+        One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...) or another of the kernel's ``names``
+        ("gaussian", ...); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
+    degree, gamma, coef0
+        Parameters of the kernels given by name, where they have them.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no such kernel, or a parameter that it takes is not allowed.
+
+    Examples
+    --------
+    >>> as_kernel("poly", degree=2, gamma="auto")
+    Polynomial(degree=2, gamma='auto', coef0=0.0)
+    """
+    if isinstance(spec, str) and spec in _NAMED:
+        found = _NAMED[spec]
+        given: dict[str, Any] = {"degree": degree, "gamma": gamma, "coef0": coef0}
+        taken = {name: value for name, value in given.items() if name in found.schema}
+        if "gamma" in taken:
+            taken["gamma"] = gamma_or_rule(gamma, getattr(found, "rules", RULES))
+        kernel: Kernel = found(**taken)
+        return kernel
+    if isinstance(spec, Kernel):
+        return spec
+    if isinstance(spec, type) and issubclass(spec, Kernel):
+        raise TypeError(f"kernel must be a kernel, got the class {spec.__name__}: write {spec.__name__}(...)")
+    if callable(spec):
+        return Callable(spec)
+    wanted = f"kernel must be {_one_of(NAMES)}, a Kernel or a function of two blocks of rows"
+    if not isinstance(spec, str):
+        raise TypeError(f"{wanted}, got {spec!r}")
+    near = nearest_names(spec, _NAMED, likeness=0.5)
+    raise ValueError(f"{wanted}, got {spec!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def from_dict(document: object) -> Kernel:
+    """Return the kernel that `Kernel.to_dict` wrote, trusting nothing: the file may come from a stranger.
+
+    Parameters
+    ----------
+    document : dict
+        What `Kernel.to_dict` returned, perhaps by way of a JSON file.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError
+        If anything is missing, unknown, of the wrong type or out of range, or nested more than 50 deep.
+
+    Examples
+    --------
+    >>> from_dict({"type": "RBF", "gamma": 0.5})
+    RBF(gamma=0.5)
+    """
+    return _read_kernel("kernel", document, 1)
+
+
+def _read_kernel(path: str, document: object, depth: int) -> Kernel:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"a kernel in a model file must be nested at most {MAX_DEPTH} deep")
+    if not isinstance(document, dict):
+        raise ValueError(f"{path} must be a dictionary, got {_short(document)}")
+    name = document.get("type")
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(f"{path}.type must be {_one_of(tuple(_CLASSES))}, got {_short(name)}")
+    schema = _CLASSES[name].schema or {}
+    if document.keys() != {"type", *schema}:
+        found = [_short(key) for key in document if key != "type"]
+        raise ValueError(
+            f"{path} of type {name} must have exactly the parameters {_list(schema)}, got {_list(found[:10])}"
+        )
+    parameters = {key: _read_value(kind, f"{path}.{key}", document[key], depth) for key, kind in schema.items()}
+    try:
+        return _CLASSES[name](**parameters)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_value(kind: str, path: str, value: object, depth: int) -> Any:
+    if kind == "kernel":
+        return _read_kernel(path, value, depth + 1)
+    if kind == "kernels":
+        if not isinstance(value, list):
+            raise ValueError(f"{path} must be a list of kernels, got {_short(value)}")
+        return tuple(_read_kernel(f"{path}[{i}]", part, depth + 1) for i, part in enumerate(value))
+    if kind == "plain":
+        return _read_plain(path, value)
+    if kind == "matrix":
+        rows = value if isinstance(value, list) else []
+        if not rows or not all(isinstance(row, list) and all(type(x) in (int, float) for x in row) for row in rows):
+            raise ValueError(f"{path} must be a list of lists of numbers, got {_short(value)}")
+        return value
+    if kind == "gamma" and isinstance(value, str):
+        return value
+    wanted = int if kind == "integer" else (int, float)
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise ValueError(f"{path} must be {'an integer' if kind == 'integer' else 'a number'}, got {_short(value)}")
+    return value
+
+
+def _read_plain(path: str, value: object) -> Any:
+    if isinstance(value, list):
+        value = tuple(value)
+    scalars = value if isinstance(value, tuple) else (value,)
+    if not all(one is None or isinstance(one, (bool, int, float, str)) for one in scalars):
+        raise ValueError(f"{path} must be a number, text, true, false, null or a list of these, got {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    """What was found, in a few characters, however large or deep it is."""
+    if value is None or isinstance(value, (bool, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:40] + "...")
+    return f"something of type {type(value).__name__}"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"

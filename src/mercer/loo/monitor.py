@@ -1,0 +1,58 @@
+"""How a pass over all rows says how far it is, and how it is ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from mercer.solvers import Interruption
+from mercer.solvers.progress import Progress
+
+_SIGN_OF_LIFE_SECONDS = 0.05  # between calls of a callback
+
+
+class Ended(Exception):  # noqa: N818
+    """Raised by a `check` that wants no more than has been found so far; no error."""
+
+
+class Watch:
+    """Says how far a pass is, and ends it when asked to."""
+
+    def __init__(
+        self,
+        interruption: Interruption,
+        deadline: float | None,
+        verbose: int,
+        callback: Callable[[Progress], object] | None,
+    ) -> None:
+        self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
+        self.stopped, self.printed = "", -1  # per cent
+        self.share = 0.0  # told so far
+        self.began = self.told = time.perf_counter()
+
+    def check(self) -> None:
+        """Raise Ended where the pass is to end."""
+        if self.interruption.requested:
+            self.stopped = "interrupted"
+        elif self.deadline is not None and time.perf_counter() >= self.deadline:
+            self.stopped = "time limit"
+        if self.stopped:
+            raise Ended
+
+    def tell(self, share: float) -> None:
+        """Say that this share of the work is done, or what was said before where more work has turned up."""
+        now = time.perf_counter()
+        self.share = share = max(share, self.share)
+        if now < self.told + _SIGN_OF_LIFE_SECONDS and share < 1.0:
+            return
+        self.told = now
+        left = (now - self.began) * (1.0 / share - 1.0) if share > 0.0 else None
+        if left is not None and self.deadline is not None:
+            left = min(left, max(0.0, self.deadline - now))
+        progress = Progress("leave-one-out", round(100 * share), 100, left)
+        if self.verbose and progress.done > self.printed:
+            self.printed = progress.done
+            print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
+        if self.callback is not None and self.callback(progress) is True:
+            self.interruption.request()

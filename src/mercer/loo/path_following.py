@@ -1,0 +1,216 @@
+"""Decision values without a row: the known solution is followed to the one that the other rows have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.evaluation import evaluate
+from mercer.data.lazy import lazy_property
+from mercer.gram import Gram
+from mercer.gram.threads import blas_threads
+from mercer.loo.monitor import Ended
+from mercer.loo.passes import Passes
+from mercer.loo.reduced_problem import (
+    TIGHT,
+    inside_box,
+    level,
+    level_ends,
+    refit,
+    rows_of,
+    solved_tightly,
+    total_shares,
+)
+from mercer.loo.tableau import Tableau
+from mercer.problems import Problem
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
+"""What `Followed.pivots` says of rows that were not followed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """The solution of a problem with all its rows, to float64's precision.
+
+    Attributes
+    ----------
+    problem : Problem
+        One group or none.
+    gram : Gram
+        Of the same rows (not variables, where rows have two).
+    beta : ndarray of shape (n,)
+    gradient : ndarray of shape (n,)
+        Less the level of the group.
+    level : float
+    violation : float
+    scale : float
+        A typical decision value.
+    """
+
+    problem: Problem
+    gram: Gram
+    beta: FloatArray
+    gradient: FloatArray
+    level: float
+    violation: float
+    scale: float
+
+    @classmethod
+    def of(cls, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None] = lambda: None) -> Full:
+        """Solve a problem from `start`, a solution as good as it may be.
+
+        Raises
+        ------
+        Ended
+            If it was interrupted; and what `check` raises, which is called while the solver works.
+        """
+        scale = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
+        with blas_threads(problem.n**3 / 3):
+            beta = solved_tightly(problem, gram, start, TIGHT * scale, check)
+            own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
+            evaluation = evaluate(problem, own_gram, beta)
+            check()
+        own_level = level(problem, beta, evaluation.gradient)
+        return cls(problem, gram, beta, evaluation.gradient - own_level, own_level, evaluation.violation, scale)
+
+    @property
+    def values(self) -> FloatArray:
+        """Decision value of each row, (n_rows,), by the machine with all rows."""
+        values = np.empty(self.problem.n_rows)
+        values[rows_of(self.problem)] = self.gradient - self.problem.linear
+        return values
+
+    @lazy_property
+    def is_loose(self) -> bool:
+        """Whether the conditions leave an interval of levels."""
+        return self.problem.groups is not None and not inside_box(self.problem, self.beta).any()
+
+    @property
+    def changes_of_others(self) -> FloatArray:
+        """By how much values fall of rows that are no support vectors, (n_rows,), when each of them goes.
+
+        Those that are an end of the interval of levels by themselves move it.
+        """
+        falls, rows = np.zeros(self.problem.n_rows), rows_of(self.problem)
+        if self.is_loose:
+            grow, shrink = level_ends(self.problem, self.beta, self.gradient)
+            for row in np.unique(rows[(grow == grow.min()) | (shrink == shrink.max())]):
+                falls[row] = level(self.problem, self.beta, self.gradient, rows != row)
+        return falls
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Solutions without each row of a problem.
+
+    Attributes
+    ----------
+    full : Full
+        The solution with all rows.
+    values : ndarray of shape (n_rows,)
+        Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
+    pivots : ndarray of int64 of shape (n_rows,)
+        Variables that changed places on the way; or NO_SUPPORT, REFITTED, or UNWANTED, which is also said of rows that
+        were not found in time.
+    violation : float
+        Largest by which the optimality conditions of a problem without a row are violated.
+    is_ended : bool
+        Whether `check` ended it before all were found.
+    """
+
+    full: Full
+    values: FloatArray
+    pivots: IndexArray
+    violation: float
+    is_ended: bool
+
+
+def follow(
+    full: Full,
+    wanted: IndexArray | None = None,
+    check: Callable[[], None] | None = None,
+    tell: Callable[[float], None] | None = None,
+) -> Followed:
+    """Return the decision value of each row by the machine that the other rows train.
+
+    Parameters
+    ----------
+    full : Full
+    wanted : ndarray of int64, optional
+        Rows whose values are wanted; all by default. Others have NaN where they are support vectors.
+    check : callable, optional
+        Called between pieces of work; what it raises ends it. After :class:`Ended`, what has been found is returned.
+    tell : callable, optional
+        Told which share of the work is done.
+    """
+    problem = full.problem
+    with blas_threads(problem.n**3 / 3):
+        work = _Work(full, check or (lambda: None), tell or (lambda share: None))
+        values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
+    return Followed(full, values, pivots, violation, work.is_ended)
+
+
+class _Work:
+    """The full solution, and what is left to do."""
+
+    def __init__(self, full: Full, check: Callable[[], None], tell: Callable[[float], None]) -> None:
+        self.full, self.problem, self.gram = full, full.problem, full.gram
+        self.check, self.tell, self.is_ended = check, tell, False
+        self.beta, self.gradient = full.beta, full.gradient
+
+    def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
+        problem, full = self.problem, self.full
+        rows, shares = rows_of(problem), total_shares(problem)
+        asked = self.support()
+        tableau = None
+        if np.isin(rows[asked], wanted).any():
+            own_gram = self.gram if problem.rows is None else self.gram.restrict(problem.rows)
+            try:
+                tableau = Tableau.of(problem, own_gram, full.beta, full.gradient, self.check)
+            except Ended:
+                self.is_ended = True
+        if tableau is not None:
+            self.beta = tableau.beta
+            self.gradient = full.gradient if full.is_loose else tableau.gradient
+        values = np.empty(problem.n_rows)
+        values[rows] = self.gradient - problem.linear
+        values -= full.changes_of_others
+        pivots = np.full(problem.n_rows, NO_SUPPORT, dtype=np.int64)
+        support = self.support()
+        values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
+        support = support[np.isin(rows[support], wanted)]
+        worst = full.violation
+        found: dict[int, tuple[float, int, float]] = {}
+        if tableau is not None:
+            try:
+                passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, found, self.check, self.tell)
+                passes.run(support)
+                self.refit([variable for variable in support.tolist() if variable not in found], found)
+            except Ended:
+                self.is_ended = True
+        for variable, (gradient_there, n_pivots, violation) in found.items():
+            values[rows[variable]] = gradient_there - problem.linear[variable]
+            pivots[rows[variable]] = n_pivots
+            worst = max(worst, violation)
+        return values, pivots, worst
+
+    def support(self) -> IndexArray:
+        """Variables without which the solution is another one."""
+        inside = inside_box(self.problem, self.beta)
+        alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
+        return np.flatnonzero((self.beta != 0.0) | (total_shares(self.problem) != 0.0) | alone)
+
+    def refit(self, variables: list[int], found: dict[int, tuple[float, int, float]]) -> None:
+        """Train anew without each of these."""
+        problem, rows = self.problem, rows_of(self.problem)
+        for variable in variables:
+            self.check()
+            tol = TIGHT * self.full.scale
+            value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), tol, self.check)
+            found[variable] = value + float(problem.linear[variable]), REFITTED, violation

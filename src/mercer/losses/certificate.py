@@ -1,0 +1,352 @@
+"""Is it solved? For machines that minimise a smooth loss: computed from the objective and the point, in float64."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.certificate import worst_status
+from mercer.certificates.evaluation import relative_gap
+from mercer.certificates.recomputation import long_product
+from mercer.certificates.roundoff import rounding_error, rounding_of_offsets
+from mercer.certificates.status import Status
+from mercer.data import Data
+from mercer.gram import Gram
+from mercer.gram.backends import BlockBackend
+from mercer.kernels import Kernel
+from mercer.kernels.base import finite
+from mercer.losses.objective import Objective
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+
+class Evaluation(NamedTuple):
+    """A point of an objective, evaluated over all the training data; see :class:`LossCertificate`.
+
+    Violation and rounding are those of each output, (T,) or (1,); `unit` is what a gap is large against.
+    """
+
+    primal: float
+    gap: float
+    violation: FloatArray
+    dual_infeasibility: float
+    rounding: FloatArray
+    unit: float = 1.0
+
+    @property
+    def relative_gap(self) -> float:
+        """(P - D) / max(unit, |P|, |D|); infinite where there is no bound."""
+        if not np.isfinite(self.gap):
+            return float("inf")
+        return self.gap / max(self.unit, abs(self.primal), abs(self.primal - self.gap))
+
+
+class Evidence(ABC):
+    """What a certificate is about: enough to compute it again."""
+
+    convex: bool
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether there is a dual point at the optimum, so that a small gap can be asked for."""
+        return True
+
+    @property
+    @abstractmethod
+    def scale(self) -> FloatArray:
+        """What the violation of each output is large against, (T,) or (1,)."""
+
+    @abstractmethod
+    def evaluate(self, *, independent: bool = False) -> Evaluation:
+        """Evaluate the point; with `independent`, without the native tiles."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelEvidence(Evidence):
+    """A point in coefficients of kernel functions: f_t(x) = sum_i beta_it k(x_i, x) + bias_t.
+
+    `beta` has shape (n, T), `bias` (T,); `idx` are the rows of `data` that take part, None for all.
+    """
+
+    objective: Objective
+    kernel: Kernel
+    data: Data
+    idx: IndexArray | None
+    beta: FloatArray
+    bias: FloatArray
+    convex: bool
+    n_jobs: int | None
+    memory_limit: int | None = None
+
+    @property
+    def scale(self) -> FloatArray:
+        """That of the loss."""
+        return self.objective.loss.scale
+
+    @classmethod
+    def of(
+        cls, objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArray, *, convex: bool
+    ) -> KernelEvidence:
+        """Return the evidence of a point on the rows of `gram`."""
+        about = gram.kernel, gram.data, gram.idx, beta, bias, convex, gram.n_threads, gram.memory_limit
+        return cls(objective, *about)
+
+    def evaluate(self, *, independent: bool = False) -> Evaluation:
+        """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
+        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
+        gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        rows = gram if self.idx is None else gram.restrict(self.idx)
+        return evaluate(self.objective, rows, self.beta, self.bias, independent=independent)
+
+
+def evaluate(
+    objective: Objective, gram: Gram, beta: FloatArray, bias: FloatArray, *, independent: bool = False
+) -> Evaluation:
+    """Evaluate objective, duality gap and optimality conditions of `beta` (n, T) and `bias` (T,) in float64.
+
+    With `independent`, products with K are sums in longdouble that share nothing with those of a fit.
+
+    Notes
+    -----
+    For squared loss the coefficients are a dual point themselves. Other losses have conjugates that are infinite in
+    places; there c_i = -weights_i L'(g_i) / penalty is one, g being f with the biases that suit w best, so that the c_i
+    add up to 0. With w_c = sum_i c_i phi(x_i), the gap is
+
+        penalty/2 ||w - w_c||² + sum_i weights_i (L(f_i) - L(g_i) - L'(g_i) (f_i - g_i)).
+
+    Costs n² kernel values; twice that for losses other than the squared one.
+    """
+    loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
+
+    def product(vectors: FloatArray) -> FloatArray:
+        return long_product(gram, vectors).astype(np.float64) if independent else gram.matvec(vectors)
+
+    values = finite(gram.kernel, product(beta))
+    f = values + bias
+    residual = penalty * beta / weights + loss.gradient(f)
+    excess = loss.excess(residual)
+    if excess is not None:
+        point, gap = beta, float((weights * excess).sum()) - float((penalty * bias * beta.sum(axis=0)).sum())
+    else:
+        best = objective.balanced(f)
+        point = -weights * loss.gradient(best) / penalty
+        away = beta - point
+        gap = 0.5 * float((penalty * away * product(away)).sum()) + objective.bregman(f, best)
+    drift = np.abs(penalty * point.sum(axis=0)) * objective.has_bias
+    level = np.abs(penalty * beta.sum(axis=0)) * objective.has_bias
+    lengths = np.sqrt(gram.magnitudes())[:, None] if gram.kernel.is_psd else np.ones((1, 1))
+    size = float(lengths.max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound()
+    added = [np.abs(part).max(axis=0, initial=0.0) for part in (bias[None], penalty * beta / weights, loss.gradient(f))]
+    rounding = [rounding_error(gram, size, own, at) for own, at in zip((lengths * beta).T, values.T, strict=True)]
+    return Evaluation(
+        primal=0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f),
+        gap=gap_of(objective, gap, drift),
+        violation=np.maximum(np.abs(residual).max(axis=0, initial=0.0), level / float(weights.sum())),
+        dual_infeasibility=float(drift.max()),
+        rounding=np.array(rounding) + rounding_of_offsets(added[0], added[1] + added[2]),
+        unit=objective.unit,
+    )
+
+
+def gap_of(objective: Objective, gap: float, drift: FloatArray) -> float:
+    """Return a duality gap, infinite where the dual point is off its equality constraints by more than rounding."""
+    return float("inf") if objective.off_balance(drift) else gap
+
+
+def largest_gap(tol: float) -> float:
+    """Return the largest relative duality gap of what is called optimal.
+
+    A violation is of first order in the distance to the optimum and a gap of second, so that it is far smaller where
+    the penalty holds w. Where it hardly does, a small violation may hide a large gap, and that is what this is for.
+    """
+    return float(tol**0.5)
+
+
+@dataclass(frozen=True)
+class LossCertificate:
+    """How far a fitted machine is from the optimum of its objective, over all the training data.
+
+    All numbers are those of float64, recomputed from the final point by code that shares with the solver the kernel and
+    the formula of the loss only; without a penalty, also the Newton step that tells whether there is an optimum. Of
+    several outputs (targets, classes), it is about their sum.
+
+    Attributes
+    ----------
+    status : Status
+        `optimal`: violation <= tol times the largest target (probabilities: 1), for each target, and the same holds for
+        `rounding`; relative gap <= sqrt(tol), unless there is no penalty; and the kernel is known to be positive
+        semidefinite on the training rows. Else how the fit ended.
+    primal, dual : float
+        Objectives.
+    gap, relative_gap : float
+        P - D bounds how much better any other machine could be, where the kernel is positive semidefinite; infinite
+        where there is no dual point to tell. Relative: (P - D) / max(u, |P|, |D|), u being 1 or, for squared loss, that
+        of f = 0.
+    violation : float
+        Largest deviation of an example from its optimality condition, |penalty beta_i / weight_i + L'(f_i)|, in the
+        units of targets or probabilities; or that of a bias, of the mean over the rows. For machines in
+        coordinates of w: the largest element of the gradient, over the column's spread and the sum of the weights; and
+        without a penalty, how far Newton's method would still move a decision value, infinite if it cannot tell. The
+        largest over the targets.
+    dual_infeasibility : float
+        How far the dual point is off its equality constraint, where there is a bias.
+    rounding : float
+        Estimate of the rounding error of a decision value in float64.
+    n_iter, n_kernel_values : int
+        Steps of the solver (0: a closed form); kernel values evaluated, this certificate's included.
+    seconds : float
+        Of the fit, this certificate's included.
+    peak_memory_bytes : int
+        Of the matrices that the fit held at a time.
+    tol : float
+        What was asked for.
+    parts : tuple of LossCertificate
+        Those of the machines for two classes, where there are several.
+    """
+
+    status: Status
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    violation: float
+    dual_infeasibility: float
+    rounding: float
+    n_iter: int
+    n_kernel_values: int
+    seconds: float
+    peak_memory_bytes: int
+    tol: float
+    parts: tuple[LossCertificate, ...] = ()
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def ending(self) -> str:
+        """How the fit ended, in words that follow the machine's name."""
+        return (
+            f"ended as `{self.status}`: violation {self.violation:.3g} (tolerance {self.tol:g}), relative duality gap "
+            f"{self.relative_gap:.3g}."
+        )
+
+    def verify(self) -> LossCertificate:
+        """Return this certificate computed anew, in float64 and with `kernel.block` instead of the tiles.
+
+        Raises
+        ------
+        ValueError
+            If the training data are not at hand: a certificate that was pickled leaves them behind.
+        """
+        if self.parts:
+            return combine([part.verify() for part in self.parts])
+        if self.evidence is None:
+            raise ValueError(
+                "the training data are not at hand: this certificate was pickled, which leaves them behind. Fit again."
+            )
+        return self.anew(self.evidence, self.evidence.evaluate(independent=True))
+
+    def anew(self, evidence: Evidence, found: Evaluation) -> LossCertificate:
+        """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
+        ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
+        status = conclude(ended, evidence, found, self.tol)
+        return replace(self, status=status, evidence=evidence, **_numbers(found))  # type: ignore[arg-type]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "evidence": None}
+
+    def __str__(self) -> str:
+        rows = [
+            ("status", f"{self.status}"),
+            ("primal objective", f"{self.primal:.10g}"),
+            ("dual objective", f"{self.dual:.10g}"),
+            ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
+            ("violation", f"{self.violation:.3g} (tolerance {self.tol:g})"),
+            ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
+            ("rounding", f"{self.rounding:.2g} of a decision value"),
+            ("iterations", f"{self.n_iter}"),
+            ("kernel values", f"{self.n_kernel_values:,}"),
+            ("seconds", f"{self.seconds:.3g}"),
+            ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
+        ]
+        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.status.advice}"
+
+
+def conclude(ended: Status, evidence: Evidence, found: Evaluation, tol: float) -> Status:
+    """Return the status that an evaluation proves, given how the solver ended."""
+    bound = tol * evidence.scale
+    if not (found.violation <= bound).all():  # nor where it is NaN
+        return ended
+    if not (found.rounding <= bound).all() or not np.isfinite(found.primal):
+        return Status.STALLED
+    if not evidence.convex:
+        return Status.STATIONARY
+    return Status.OPTIMAL if not evidence.has_gap or found.relative_gap <= largest_gap(tol) else ended
+
+
+def certify(
+    evidence: Evidence,
+    found: Evaluation,
+    ended: Status,
+    *,
+    tol: float,
+    n_iter: int,
+    n_kernel_values: int,
+    seconds: float,
+    peak_memory_bytes: int,
+) -> LossCertificate:
+    """Return the certificate of an evaluated point; see :class:`LossCertificate` for the arguments."""
+    return LossCertificate(
+        status=conclude(ended, evidence, found, tol),
+        **_numbers(found),  # type: ignore[arg-type]
+        n_iter=n_iter,
+        n_kernel_values=n_kernel_values,
+        seconds=seconds,
+        peak_memory_bytes=peak_memory_bytes,
+        tol=tol,
+        evidence=evidence,
+    )
+
+
+def combine(parts: Sequence[LossCertificate]) -> LossCertificate:
+    """Return the certificate of a machine made of machines for two classes, which is verified part by part.
+
+    Objectives and counts are sums, other numbers maxima, and the status is the worst.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    primal, dual = sum(part.primal for part in parts), sum(part.dual for part in parts)
+    return replace(
+        parts[0],
+        status=worst_status([part.status for part in parts]),
+        primal=primal,
+        dual=dual,
+        gap=sum(part.gap for part in parts),
+        relative_gap=relative_gap(primal, dual),
+        violation=max(part.violation for part in parts),
+        dual_infeasibility=max(part.dual_infeasibility for part in parts),
+        rounding=max(part.rounding for part in parts),
+        n_iter=sum(part.n_iter for part in parts),
+        n_kernel_values=sum(part.n_kernel_values for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        peak_memory_bytes=max(part.peak_memory_bytes for part in parts),
+        evidence=None,
+        parts=tuple(parts),
+    )
+
+
+def _numbers(found: Evaluation) -> dict[str, float]:
+    dual = found.primal - found.gap
+    return {
+        "primal": found.primal,
+        "dual": dual,
+        "gap": found.gap,
+        "relative_gap": found.relative_gap,
+        "violation": float(found.violation.max()),
+        "dual_infeasibility": found.dual_infeasibility,
+        "rounding": float(found.rounding.max()),
+    }

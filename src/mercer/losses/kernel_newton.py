@@ -1,0 +1,258 @@
+"""Newton's method with conjugate gradients for a smooth loss in a kernel's space: kernel logistic regression."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.solution import Limits, TraceRow
+from mercer.certificates.status import Status
+from mercer.gram import Gram, combined
+from mercer.gram.threads import blas_threads
+from mercer.kernels.base import finite
+from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, largest_gap
+from mercer.losses.iteration import Step, iterate
+from mercer.losses.objective import Objective
+from mercer.solvers.base import Callback
+
+FloatArray = npt.NDArray[np.float64]
+
+_MOST_INNER = 1000  # steps of conjugate gradients for a Newton step: enough for all but hopeless conditions
+_PRODUCTS = 100  # with K in a Newton step, or so: for the choice of threads
+_HALVINGS = 40  # of a Newton step; then rounding forbids progress
+_IDLE = 10  # Newton steps that gain no more than rounding and no smaller violation; then too
+_SURE = 1e-3
+"""Of all decision values: a step that moves them by less goes all the way. Second derivatives of logistic losses change
+by that share at most, and the objective itself would show no more than its rounding, where coefficients are large."""
+_DAMPING = 1e-4
+"""Of the trace of what curves w, on top of the penalty in the first step: conjugate gradients take some 100 products at
+most then, and a step does not go far beyond where the quadratic model holds."""
+
+
+@dataclass(eq=False)
+class Point:
+    """Coefficients (n, T), biases (T,), and K times the coefficients as far as it is kept up to date."""
+
+    beta: FloatArray
+    bias: FloatArray
+    values: FloatArray
+    bytes_held: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Minimised:
+    """Coefficients, biases, the certificate, and the trace of the solver."""
+
+    beta: FloatArray
+    bias: FloatArray
+    certificate: LossCertificate
+    n_iter: int
+    trace: list[TraceRow]
+
+
+def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Callback | None = None) -> Minimised:
+    """Minimise an objective with a loss that is not quadratic over f_t = sum_i beta_it k(x_i, .) + b_t, and certify it.
+
+    Notes
+    -----
+    Each step of conjugate gradients costs one product with K: n² T multiplications where K fits into `memory_limit`,
+    8 n² bytes, and n² kernel values more where it does not.
+    """
+    began, before = time.perf_counter(), gram.n_values
+    n_outputs = objective.penalty.size
+    point = Point(np.zeros((gram.n, n_outputs)), np.zeros(n_outputs), np.zeros((gram.n, n_outputs)))
+    convex = gram.is_convex
+    with blas_threads(_PRODUCTS * gram.n**2 * n_outputs):
+        ended = iterate(_newton(objective, gram, point, limits.tol), limits, callback=callback, stage="newton")
+    evidence = KernelEvidence.of(objective, gram, point.beta, point.bias, convex=convex)
+    certificate = certify(
+        evidence,
+        evidence.evaluate(),
+        ended.status or Status.STALLED,
+        tol=limits.tol,
+        n_iter=ended.n_iter,
+        n_kernel_values=gram.n_values - before + 2 * gram.n**2,
+        seconds=time.perf_counter() - began,
+        peak_memory_bytes=point.bytes_held + gram.peak_bytes + 12 * point.beta.nbytes,
+    )
+    return Minimised(point.beta, point.bias, certificate, ended.n_iter, ended.trace)
+
+
+def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Iterator[Step]:
+    """Improve `point` in place; yields after every product with K."""
+    loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
+    here = Step(0, float("inf"), objective.total_loss(point.values))
+    product = KernelProduct(gram)
+    for _ in product.prepare():
+        yield here
+    point.bytes_held = product.bytes_held
+    lengths = np.abs(gram.diag())
+    least, idle, fresh, steepest = float("inf"), 0, True, float(np.finfo(np.float64).tiny)
+    while True:
+        f = point.values + point.bias
+        gradient = penalty * point.beta + weights * loss.gradient(f)
+        drift = gradient.sum(axis=0) - penalty * point.beta.sum(axis=0)
+        violation = max(
+            float(np.abs(gradient / weights).max()),
+            float(np.abs(penalty * point.beta.sum(axis=0)).max() / weights.sum()) if objective.has_bias else 0.0,
+        )
+        value = _value(objective, point.beta, point.values, f)
+        here = Step(here.n_iter, violation, value)
+        yield here
+        squared = max(0.0, float((gradient * product(gradient)).sum()))  # length of the gradient in terms of w
+        steepest = max(steepest, squared)
+        # Half: the certificate's kernel values are rounded otherwise.
+        gap = 0.5 * squared / float(penalty.min())
+        if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * max(1.0, abs(value)):
+            if fresh:
+                return
+            point.values, fresh = product(point.beta), True
+            continue
+        rounding = 64.0 * np.finfo(np.float64).eps * max(1.0, abs(value))
+        damping = _DAMPING * (squared / steepest) ** 0.25 * lengths
+        direction = None
+        for found in _direction(objective, product, f, gradient, drift, violation, tol, rounding, damping):
+            direction = found
+            yield here
+        assert direction is not None
+        d, shift, moved = direction
+        slope = float((gradient * moved).sum()) + float(drift @ shift)
+        idle = idle + 1 if -slope <= rounding and violation >= 0.5 * least else 0
+        least = min(least, violation)
+        length = _step_length(objective, point, direction, value, slope, rounding)
+        if length == 0.0 or idle > _IDLE:
+            return
+        point.beta += length * d
+        point.bias += length * shift
+        point.values += length * moved
+        fresh = False
+        here = Step(here.n_iter + 1, violation, value)
+
+
+def _direction(
+    objective: Objective,
+    product: Callable[[FloatArray], FloatArray],
+    f: FloatArray,
+    gradient: FloatArray,
+    drift: FloatArray,
+    violation: float,
+    tol: float,
+    rounding: float,
+    damping: FloatArray,
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Conjugate gradients for the Newton step: directions of beta, of the biases, and of K beta; better and better.
+
+    With g the gradient, penalty beta + weights L'(f), and weights L''(f) = R R', the step d asks for
+    g + penalty d + R R'(K d + shift) = 0. In terms of v = R'(K d + shift) it is d = -(g + R v) / penalty, and
+
+        (I + R'K R / penalty) v = R'(shift - K g / penalty),    sum_i (R v)_i = -drift,
+
+    the latter if there are biases. The matrix is positive definite in the plain inner product, its condition number at
+    most that of 1 + eigenvalues of K / (4 penalty). Whatever v is, coefficients have no part of their own where K
+    maps to 0: penalty (beta + d) = -(weights L'(f) + R v), and R times the residual is the gradient that is left.
+
+    To the penalty is added the trace of K L''(f), row i times `damping`_i: it vanishes with the gradient, so that the
+    last steps are Newton's, and keeps the first ones short and well conditioned where the penalty is small.
+    """
+    spread, gather = objective.loss.root(f)
+    roots = np.sqrt(objective.weights)[:, None]
+
+    def out(v: FloatArray) -> FloatArray:
+        return roots * spread(v)
+
+    def into(x: FloatArray) -> FloatArray:
+        return gather(roots * np.broadcast_to(x, f.shape))
+
+    units = np.eye(drift.size)
+    curves = np.array([out(into(unit)) for unit in units])
+    inverse = np.linalg.pinv(curves.sum(axis=1), hermitian=True) if objective.has_bias else 0.0 * units
+    penalty = objective.penalty + float(np.einsum("tit,i->", curves, damping))
+    v = -into(inverse @ drift)
+    d = -(gradient + out(v)) / penalty
+    moved = product(d)
+    left, p, last, least = into(moved) - v, np.zeros_like(v), np.inf, None
+    for _ in range(_MOST_INNER):
+        shift = -inverse @ out(left).sum(axis=0)
+        yield d, shift, moved
+        residual = left + into(shift)
+        remaining = out(residual)
+        worst = float(np.abs(remaining / objective.weights[:, None]).max())
+        # Twice by how much the quadratic model rises: conjugate gradients make another function fall.
+        rise = float((gradient * moved).sum()) + float(drift @ shift) + float((remaining * (moved + shift)).sum())
+        if worst <= max(0.25 * tol, min(0.1, violation**0.5) * violation) and rise <= rounding:
+            return
+        square = float((residual * residual).sum())
+        least = np.finfo(np.float64).eps ** 2 * square if least is None else least
+        if square <= least:  # all else is rounding; 0 at once where nothing is left to do
+            return
+        p, last = residual + square / last * p, square
+        s = out(p) / penalty
+        s_moved = product(s)
+        image = p + into(s_moved)
+        along = float((p * image).sum())
+        if not along > 0.0:
+            return
+        length = square / along
+        d, moved, left = d - length * s, moved - length * s_moved, left - length * image
+
+
+def _value(objective: Objective, beta: FloatArray, values: FloatArray, f: FloatArray) -> float:
+    return 0.5 * float((objective.penalty * beta * values).sum()) + objective.total_loss(f)
+
+
+def _step_length(
+    objective: Objective,
+    point: Point,
+    direction: tuple[FloatArray, FloatArray, FloatArray],
+    value: float,
+    slope: float,
+    rounding: float,
+) -> float:
+    """How far to go: all the way, or half as far until the objective falls; 0 where it does not fall any more."""
+    d, shift, moved = direction
+    length = 1.0
+    if float(np.abs(moved + shift).max()) <= _SURE:
+        return length
+    for _ in range(_HALVINGS):
+        values = point.values + length * moved
+        reached = _value(objective, point.beta + length * d, values, values + point.bias + length * shift)
+        if reached <= value + 1e-4 * length * slope + rounding:
+            return length
+        length *= 0.5
+    return 0.0
+
+
+class KernelProduct:
+    """Products with K: of the matrix, where that fits into the memory limit, or evaluated anew each time."""
+
+    def __init__(self, gram: Gram) -> None:
+        self._gram = gram
+        self._matrix: FloatArray | None = None
+        self.bytes_held = 0
+
+    def prepare(self) -> Iterator[None]:
+        """Evaluate the matrix if it fits; yields after every piece of work. Raises a ValueError if values overflow."""
+        size = 8 * self._gram.n**2
+        if size > self._gram.room:
+            return
+        matrix = np.empty((self._gram.n, self._gram.n))
+        yield from self._gram.fill_block(matrix, None, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite(self._gram.kernel, matrix.sum(axis=1))  # no finite sum of what is infinite
+        self._matrix, self.bytes_held = matrix, size
+
+    def __call__(self, vectors: FloatArray) -> FloatArray:
+        """Return K @ vectors; of a single vector, by the native core: zeros cost nothing, threads change nothing.
+
+        Threads of BLAS wait for each other: on busy processors, a hundred times longer than the product takes.
+        """
+        if self._matrix is None:
+            found = self._gram.matvec(vectors)
+            return finite(self._gram.kernel, found) if np.isfinite(vectors).all() else found
+        if vectors.ndim == 2 and vectors.shape[1] > 1:
+            return self._matrix @ vectors
+        return combined(self._matrix, np.arange(self._gram.n), None, vectors, self._gram.n_threads)

@@ -1,0 +1,196 @@
+"""Linear logistic regression: Newton's method, and gradient descent as textbooks have it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import svds
+
+from mercer.certificates.solution import Limits, TraceRow
+from mercer.certificates.status import Status
+from mercer.gram.threads import blas_threads
+from mercer.losses.certificate import LossCertificate, certify, largest_gap
+from mercer.losses.columns import Columns, newton_step, second_derivatives
+from mercer.losses.iteration import Step, iterate
+from mercer.losses.linear import LinearEvidence
+from mercer.losses.objective import Objective, Softmax
+from mercer.solvers.base import Callback
+
+FloatArray = npt.NDArray[np.float64]
+
+SOLVERS = ("newton", "gradient")
+_HALVINGS = 40  # of a Newton step; then rounding forbids progress
+_IDLE = 10  # Newton steps that gain no more than rounding and no smaller violation; then too
+
+
+@dataclass(eq=False)
+class Minimised:
+    """Normal vectors w (p, T), biases (T,), the certificate, and the trace of the solver."""
+
+    w: FloatArray
+    bias: FloatArray
+    certificate: LossCertificate
+    n_iter: int
+    trace: list[TraceRow]
+
+
+@dataclass(eq=False)
+class _Point:
+    w: FloatArray
+    bias: FloatArray
+
+
+def minimise(
+    objective: Objective,
+    rows: Any,
+    *,
+    solver: str,
+    learning_rate: float | None = None,
+    limits: Limits,
+    callback: Callback | None = None,
+) -> Minimised:
+    """Minimise an objective over f_t(x) = <w_t, x> + b_t for rows (n, p), dense or CSR, and certify it.
+
+    `solver` is "newton" or "gradient"; the latter takes steps of `learning_rate` times the gradient, by default of
+    1 / (a bound on the largest second derivative), which always converges.
+    """
+    (n, p), n_outputs = rows.shape, objective.penalty.size
+    with blas_threads(n * p**2 + (p * n_outputs) ** 3):
+        return _minimised(objective, rows, solver, learning_rate, limits, callback)
+
+
+def _minimised(
+    objective: Objective,
+    rows: Any,
+    solver: str,
+    learning_rate: float | None,
+    limits: Limits,
+    callback: Callback | None,
+) -> Minimised:
+    began, n_outputs = time.perf_counter(), objective.penalty.size
+    point = _Point(np.zeros((rows.shape[1], n_outputs)), np.zeros(n_outputs))
+    columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
+    algorithm = (
+        _newton(objective, columns, point, limits.tol)
+        if solver == "newton"
+        else _descent(objective, columns, point, limits.tol, learning_rate or 1.0 / _steepest(objective, rows))
+    )
+    ended = iterate(algorithm, limits, callback=callback, stage=solver)
+    del columns
+    evidence = LinearEvidence(objective, rows, point.w, point.bias)
+    certificate = certify(
+        evidence,
+        evidence.evaluate(),
+        ended.status or Status.STALLED,
+        tol=limits.tol,
+        n_iter=ended.n_iter,
+        n_kernel_values=0,
+        seconds=time.perf_counter() - began,
+        peak_memory_bytes=8
+        * (rows.size + ((point.w.size + n_outputs) ** 2 * 3 if solver == "newton" else 8 * rows.shape[0])),
+    )
+    return Minimised(point.w, point.bias, certificate, ended.n_iter, ended.trace)
+
+
+class _State(NamedTuple):
+    """A point in terms of :class:`Columns`: v (p, T), its level (T,), and what follows from them."""
+
+    v: FloatArray
+    level: FloatArray
+    f: FloatArray
+    value: float
+
+    @classmethod
+    def at(cls, objective: Objective, columns: Columns, v: FloatArray, level: FloatArray) -> _State:
+        f = columns.table @ v + level
+        squares = float((columns.penalty(objective) * np.square(v)).sum())
+        return cls(v, level, f, 0.5 * squares + objective.total_loss(f))
+
+
+def _slopes(objective: Objective, columns: Columns, state: _State) -> tuple[FloatArray, FloatArray]:
+    """The gradients with respect to v (p, T) and to the levels (T,), 0 where there are none."""
+    by_row = objective.weights[:, None] * objective.loss.gradient(state.f)
+    gradient = columns.penalty(objective) * state.v + columns.table.T @ by_row
+    return gradient, by_row.sum(axis=0) * objective.has_bias
+
+
+def _distance(
+    objective: Objective, columns: Columns, state: _State, gradient: FloatArray, drift: FloatArray, tol: float
+) -> tuple[float, float]:
+    """The violation, and the larger one of it and of the duality gap, each in units of what is enough."""
+    own = np.abs(gradient) / columns.size[:, None]
+    worst = max(float(own.max(initial=0.0)), float(np.abs(drift).max(initial=0.0)))
+    violation = worst / float(objective.weights.sum())
+    if not objective.penalty.all():
+        return violation, violation / tol
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # no penalty in units of huge columns
+        gap = 0.5 * float((np.square(gradient) / columns.penalty(objective)).sum())
+    return violation, max(violation / tol, gap / (largest_gap(tol) * max(1.0, abs(state.value))))
+
+
+def _newton(objective: Objective, columns: Columns, point: _Point, tol: float) -> Iterator[Step]:
+    """Newton's method, with steps halved until the objective falls."""
+    n_iter, idle, least = 0, 0, float("inf")
+    state = _State.at(objective, columns, point.w, point.bias)
+    while True:
+        gradient, drift = _slopes(objective, columns, state)
+        violation, distance = _distance(objective, columns, state, gradient, drift, tol)
+        yield Step(n_iter, violation, state.value)
+        if distance <= 0.1:
+            return
+        step, shift, _ = newton_step(second_derivatives(objective, columns, state.f), gradient, drift)
+        slope = float((gradient * step).sum()) + float(drift @ shift)
+        rounding = 64.0 * np.finfo(np.float64).eps * max(1.0, abs(state.value))
+        idle = idle + 1 if -slope <= rounding and distance >= 0.5 * least else 0
+        least = min(least, distance)
+        if idle and (distance <= 1.0 or idle > _IDLE):  # what is left is rounding
+            return
+        length = 1.0
+        for _ in range(_HALVINGS):
+            new = _State.at(objective, columns, state.v + length * step, state.level + length * shift)
+            if new.value <= state.value + 1e-4 * length * slope + (rounding if n_iter < 100 else 0.0):
+                break
+            length *= 0.5
+        else:
+            return
+        state, n_iter = new, n_iter + 1
+        point.w, point.bias = columns.back(state.v, state.level)
+
+
+def _descent(objective: Objective, columns: Columns, point: _Point, tol: float, rate: float) -> Iterator[Step]:
+    """Gradient descent: w <- w - rate (dl/dw + w / variance)."""
+    n_iter = 0
+    while True:
+        v, level = columns.spread[:, None] * point.w, point.bias + columns.centre @ point.w
+        state = _State.at(objective, columns, v, level)
+        gradient, drift = _slopes(objective, columns, state)
+        violation, distance = _distance(objective, columns, state, gradient, drift, tol)
+        yield Step(n_iter, violation, state.value)
+        if distance <= 1.0 or not np.isfinite(state.value) or rate == 0.0:  # that is where second derivatives overflow
+            return
+        # In terms of w: the bias stays as it is while w moves.
+        along = columns.spread[:, None] * gradient + columns.centre[:, None] * drift
+        point.w = point.w - rate * along
+        point.bias = point.bias - rate * drift
+        n_iter += 1
+
+
+def _steepest(objective: Objective, rows: Any) -> float:
+    """A bound on the largest second derivative: the second derivative of a logistic loss is at most 1/4, else 1/2."""
+    largest = float(abs(rows).max()) or 1.0
+    table = rows / largest
+    roots = np.sqrt(objective.weights)[:, None]
+    table = table.multiply(roots).tocsr() if hasattr(table, "multiply") else table * roots
+    square = float((table * table).sum())
+    if min(table.shape) > 1 and square > 0.0:
+        square = float(svds(table, k=1, return_singular_vectors=False, rng=0)[0]) ** 2 * 1.01
+    square *= largest * largest
+    if objective.has_bias:  # the column of ones beside the others
+        square += float(objective.weights.sum())
+    bound = (0.5 if isinstance(objective.loss, Softmax) else 0.25) * square + float(objective.penalty.max())
+    return bound or 1.0

@@ -1,0 +1,147 @@
+"""Splits of any kind, by scikit-learn's splitters, with what cannot be split refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from joblib import Parallel, delayed
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _num_samples
+
+from mercer.certificates.status import StoppedError
+from mercer.solvers import Interruption
+
+IndexArray = npt.NDArray[np.int64]
+Result = TypeVar("Result")
+
+
+def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tuple[IndexArray, IndexArray]]:
+    """Return pairs of training and test rows.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test)
+        A number K of folds: stratified for classifiers; where there are groups, none of them in two folds. Hold-out,
+        leave-one-out, repeated and grouped splits are scikit-learn's: ``ShuffleSplit``, ``LeaveOneOut``, ...
+    X : array-like of n rows
+    y : array-like of shape (n,)
+    groups : array-like of shape (n,) or None
+    classifier : bool
+        Whether the training rows have to hold every class.
+
+    Raises
+    ------
+    ValueError
+        If K is below 2, or larger than a class or than the number of groups; if `groups` or `y` has another length than
+        `X`; if there is no split; if the training rows of a split lack a class.
+    """
+    n = _num_samples(X)
+    y = checked_length("y", y, n, "class" if classifier else "target")
+    groups = None if groups is None else checked_length("groups", groups, n, "group")
+    if isinstance(cv, Integral):
+        cv = _splitter(int(cv), n, y, groups, classifier)
+    splitter = check_cv(cv, y, classifier=classifier)
+    if classifier and isinstance(splitter, StratifiedKFold):
+        _check_classes(splitter.n_splits, y)
+    splits = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y, groups)]
+    require_splits(splits, cv)
+    lacking = lacking_class(splits, y) if classifier else ""
+    if lacking:
+        raise ValueError(lacking)
+    return splits
+
+
+def require_splits(splits: Sequence[Any], cv: Any) -> None:
+    """Refuse a `cv` without a split."""
+    if not splits:
+        raise ValueError(f"cv must give one pair of training and test rows at least, but {cv!r} gives none.")
+
+
+def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
+    """Return one value a row, as an array.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer than `n`, or some are missing.
+    """
+    found = np.asarray(values)
+    if found.ndim != 1 or len(found) != n:
+        raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {found.shape}.")
+    missing = [row for row, value in enumerate(found.tolist()) if value is None or value != value]
+    if missing:
+        more = f", and {len(missing) - 1} more hold none" if missing[1:] else ""
+        raise ValueError(
+            f"{name} must hold one {unit} for each row, but row {missing[0]} (counted from 0) holds "
+            f"{found[missing[0]]}{more}. Leave such rows out."
+        )
+    return found
+
+
+def _splitter(k: int, n: int, y: Any, groups: Any, classifier: bool) -> Any:
+    if not 2 <= k <= n:
+        raise ValueError(f"cv must be a number of folds between 2 and the {n} rows, got {k}.")
+    if classifier:
+        _check_classes(k, y)
+    if groups is None:
+        return k
+    n_groups = len(np.unique(groups))
+    if k > n_groups:
+        raise ValueError(f"cv must be at most the number of groups, {n_groups}, got {k}: take fewer folds.")
+    return StratifiedGroupKFold(k) if classifier else GroupKFold(k)
+
+
+def _check_classes(k: int, y: Any) -> None:
+    classes, counts = np.unique(y, return_counts=True)
+    least = int(counts.argmin())
+    if k > counts[least]:
+        raise ValueError(
+            f"cv asks for {k} folds, but the class {classes.tolist()[least]!r} has {_rows(int(counts[least]))}: take "
+            "fewer folds, or leave out or merge rare classes."
+        )
+
+
+def lacking_class(splits: Sequence[tuple[Any, Any]], y: Any) -> str:
+    """Say whose training rows lack a class, and what to do; nothing if none do, or `y` holds numbers, not classes."""
+    if type_of_target(y) not in ("binary", "multiclass"):
+        return ""
+    classes, codes = np.unique(y, return_inverse=True)
+    for number, (train, _) in enumerate(splits):
+        counts = np.bincount(codes[(train,)], minlength=classes.size)  # not of several axes
+        if missing := classes[counts == 0].tolist():
+            return (
+                f"the training rows of split {number} hold no row of the class {missing[0]!r}: take a "
+                "stratified splitter, fewer folds, or leave out or merge rare classes."
+            )
+    return ""
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def on_each_split(
+    name: str, work: Callable[[Any, Any], Result], splits: Sequence[tuple[Any, Any]], n_jobs: int | None
+) -> list[Result]:
+    """Return what `work` does with the training and the test rows of each split, so many at a time.
+
+    Raises
+    ------
+    StoppedError
+        After Ctrl-C, which also ends the fit of this library that is at work.
+    """
+    results: list[Result] = []
+    with Interruption() as interruption:
+        for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(work)(*split) for split in splits):
+            if interruption.requested:
+                raise StoppedError(
+                    f"{name} was stopped by Ctrl-C after {len(results)} of {len(splits)} splits: there is no result "
+                    "before the last of them."
+                )
+            results.append(result)
+    return results

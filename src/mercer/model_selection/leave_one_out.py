@@ -1,0 +1,468 @@
+"""Exact leave-one-out: what the machine trained without a row says of it, for every row, without n fits."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.certificates.status import Status
+from mercer.data.arguments import check_callback, check_choice, check_seconds
+from mercer.gram import Gram
+from mercer.loo.bounds import Radius, joachims_terms
+from mercer.loo.decision_values import left_out
+from mercer.loo.monitor import Watch
+from mercer.loo.path_following import Full
+from mercer.multiclass.training import Machines, class_scores, winners
+from mercer.problems import Hinge
+from mercer.solvers import Interruption
+from mercer.solvers.progress import Progress
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IndexArray = npt.NDArray[np.int64]
+TextArray = npt.NDArray[np.str_]
+
+_RIGHT, _WRONG = "Joachims", "misclassified in training"
+_ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
+
+_HELD = (
+    "kernel parameters that depend on the data, balanced class weights, and whatever was done to the rows before are "
+    "those of all rows"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """What the machines trained without each row say of it.
+
+    Attributes
+    ----------
+    decision : ndarray of shape (n,) or (n, n_classes)
+        Of a classifier: what `decision_function` of the machine without the row gives for it; for several classes, the
+        scores, as with ``decision_function_shape="ovr"``. Of a regressor: the prediction. Of a novelty detector: the
+        decision value, negative outside. NaN where it is not known.
+    raw : ndarray of shape (n, n_machines)
+        Decision values of the machines for two classes; the same as `decision` where there is one.
+    predicted : ndarray of shape (n,)
+        Class or prediction for each row; +1 or -1 of a novelty detector. Of no meaning where `known` is False.
+    wrong : ndarray of bool of shape (n,) or None
+        Which rows of a classifier or of a novelty detector (those outside) count as errors; None for regressors.
+    error : float
+        Their share; of a regressor, the mean squared error. Rows count equally; those of weight 0 do not. NaN where the
+        pass was stopped before all rows were known; `error_bounds` says what is.
+    rule : ndarray of str of shape (n, n_machines)
+        How each value was found: "not a support vector", "nothing changes" (the span rule: no other row changes
+        sides), "followed", "refitted", "not trained on", or "closed form"; "unknown" where the pass was stopped
+        before. With ``what="errors"``, also the rule that settles a row without a value; see `error_rule`.
+    error_rule : ndarray of str of shape (n,) or None
+        Which rule would settle first whether a row is an error, for a machine with hinge loss for two classes: "not a
+        support vector", "misclassified in training", "Joachims", or that of `rule`.
+    pivots : int
+        How often variables changed sides, in all.
+    violation : float
+        Largest violation of the optimality conditions among all machines without a row.
+    n_kernel_values, seconds : int, float
+        What that took, beyond the fit.
+    fit_seconds : float
+    known : ndarray of bool of shape (n,)
+        Of which rows it is known what is predicted: by their value, or by `error_rule` where that needs none.
+    stopped : str
+        Why some are not: "interrupted", "time limit" or "".
+    held : str
+        What is not estimated anew without a row.
+    """
+
+    decision: FloatArray
+    raw: FloatArray
+    predicted: npt.NDArray[Any]
+    wrong: npt.NDArray[np.bool_] | None
+    error: float
+    rule: TextArray
+    error_rule: TextArray | None
+    pivots: int
+    violation: float
+    n_kernel_values: int
+    seconds: float
+    fit_seconds: float
+    known: BoolArray
+    stopped: str = ""
+    held: str = field(default=_HELD, repr=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many values each rule has found."""
+        return dict(Counter(self.rule.ravel().tolist()))
+
+    @property
+    def error_counts(self) -> dict[str, int]:
+        """How many rows each rule settles as errors or not; empty where `error_rule` is None."""
+        return {} if self.error_rule is None else dict(Counter(self.error_rule.tolist()))
+
+    @property
+    def error_bounds(self) -> tuple[float, float]:
+        """Between what the share of errors lies, whatever rows that are not known turn out to be; NaN of regressors."""
+        if self.wrong is None:
+            return np.nan, np.nan
+        counted = ~(self.rule == "not trained on").all(axis=1)
+        n_wrong, n_open = int((self.wrong & self.known & counted).sum()), int((counted & ~self.known).sum())
+        return n_wrong / int(counted.sum()), (n_wrong + n_open) / int(counted.sum())
+
+    def __str__(self) -> str:
+        how = ", ".join(f"{count} {rule}" for rule, count in sorted(self.counts.items()))
+        low, high = self.error_bounds
+        error = f"{self.error:.4g}" if not self.stopped else f"between {low:.4g} and {high:.4g}, {self.stopped}"
+        return (
+            f"leave-one-out error {error} ({self.raw.shape[0]} rows; {how}; {self.pivots} pivots; violation "
+            f"{self.violation:.1g}; {self.seconds:.3g} s after a fit of {self.fit_seconds:.3g} s)"
+        )
+
+
+def leave_one_out(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    what: str = "values",
+    max_seconds: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[Progress], object] | None = None,
+) -> LeaveOneOut:
+    """Return what the machine trained without a row says of it, for every row.
+
+    **Solves** the problem of the estimator n times, each time without one row: the numbers are those of n refits at a
+    tight tolerance, to about 1e-6 of the margin. Not estimated anew are kernel parameters such as gamma="scale",
+    balanced class weights, and preprocessing: `held` says so.
+
+    Parameters
+    ----------
+    estimator : SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC or LeastSquaresClassifier
+        It is cloned and fitted to all rows; itself it is not changed.
+    X : array-like, sparse matrix or dataframe of shape (n, p), or what the kernel takes
+    y : array-like of shape (n,), optional
+        None for novelty detectors.
+    sample_weight : array-like of shape (n,), optional
+        As in `fit`.
+    what : {"values", "errors"}, default="values"
+        "errors" asks for no more than which rows are errors. A machine with hinge loss for two classes then finds
+        values only for rows that neither their training error nor Joachims' lemma settles; the others' are NaN.
+        Machines of other kinds have no such rules, and find all values.
+    max_seconds : float, optional
+        Ends the pass that long after the fit, with what is known by then; so does Ctrl-C.
+    verbose : int, default=0
+        1 says on stderr how far the pass is, and how long it will still take.
+    callback : callable, optional
+        Called with a :class:`mercer.solvers.progress.Progress` about every 50 ms, in hundredths of the work;
+        returning True ends the pass.
+
+    Returns
+    -------
+    LeaveOneOut
+
+    Raises
+    ------
+    TypeError
+        If the estimator is of another kind.
+    InvalidParameterError
+        If `what`, `max_seconds` or `callback` is none of these.
+    ValueError
+        If the kernel is not positive semidefinite on these rows, or `contamination` is set; and as in `fit`.
+    InseparableError
+        If C is infinite and the classes cannot be separated.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If rounding leaves a larger violation than the claim allows; if the pass was stopped before all was known.
+
+    Notes
+    -----
+    Rows that are no support vectors cost nothing: the machine without them is the same. Those of a support vector are
+    found by moving its coefficient to 0, in steps in which whole blocks of other variables change sides, until the
+    optimality conditions hold; the factorisation of the full solution's free variables serves all of them. Every
+    solution's violation is measured. Where rounding leaves doubt the row is refitted, and counted so.
+
+    A machine for two classes of which one has a single row has no other class left without it: it then decides for
+    the class that is there, with decision value +1 or -1, and the row is an error.
+
+    Where no support vector is free, the bias is the middle of the interval that the conditions leave, in the full
+    machine and without a row.
+
+    Costs n times the number of support vectors in kernel values, about once, f² (n + n_SV) multiplications for f free
+    support vectors, and some f + m numbers for each row that is watched, m being a few hundred or thousand. Memory
+    stays within the estimator's `memory_limit`; where the f + m numbers do not fit, rows are refitted.
+
+    scikit-learn has `cross_val_predict(estimator, X, y, cv=LeaveOneOut())`, which fits n times, and estimates gamma and
+    class weights anew each time.
+
+    References
+    ----------
+    Cauwenberghs & Poggio (2001), Incremental and decremental support vector machine learning; Joachims (2000),
+    Estimating the generalization performance of an SVM efficiently; Chapelle & Vapnik (2000), Model selection for
+    support vector machines, for the span; Júdice & Pires (1994), for exchanges of blocks of variables.
+
+    Examples
+    --------
+    >>> from mercer import SVC, leave_one_out
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> found = leave_one_out(SVC(), scale(X), y)
+    >>> round(found.error, 4), int(found.wrong.sum())
+    (0.0228, 13)
+    """
+    require_followed(estimator)
+    check_choice("what", what, ("values", "errors"))
+    check_seconds(max_seconds)
+    check_callback(callback)
+    began = time.perf_counter()
+    given = {} if sample_weight is None else {"sample_weight": sample_weight}
+    machine = clone(estimator).fit(X, y, **given)
+    fit_seconds = time.perf_counter() - began
+    if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
+        return _closed_form(machine, X, np.asarray(y), fit_seconds)
+    until = None if max_seconds is None else time.perf_counter() + max_seconds
+    with Interruption() as interruption:
+        watch = Watch(interruption, until, verbose, callback)
+        result = _followed(machine, y, fit_seconds, watch, errors_only=what == "errors")
+    if result.stopped:
+        warnings.warn(
+            f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
+            "were known; `known` says which, `error_bounds` what that says of the error. Raise max_seconds, or let it "
+            "run.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_only: bool) -> LeaveOneOut:
+    """Of machines whose solutions are followed while a row goes."""
+    began = time.perf_counter()
+    rows: IndexArray = machine._rows
+    whole: Gram = machine._solutions[0].evidence.whole()
+    n_before = whole.n_values
+    gram = whole if rows.size == whole.n else whole.restrict(rows)
+    _require_convex(machine, gram)
+    machines: Machines | None = getattr(machine, "machines_", None)
+    parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
+    problems = [solution.evidence.problem for solution in machine._solutions]
+    rules = _Rules(gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
+    if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
+        watch.interruption.request()
+    raw, rule, found = left_out(
+        problems,
+        [solution.beta for solution in machine._solutions],
+        parts,
+        whole,
+        rows,
+        wanted=rules.open_rows if rules is not None and errors_only else None,
+        check=watch.check,
+        tell=watch.tell,
+    )
+    error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0].full)
+    if error_rule is not None and errors_only:
+        rule[:, 0] = error_rule
+    settled_by = rule if error_rule is None else error_rule[:, None]
+    known = (settled_by != "unknown").all(axis=1)
+    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, settled_by, rows, y, known)
+    return LeaveOneOut(
+        decision=decision,
+        raw=raw,
+        predicted=predicted,
+        wrong=wrong,
+        error=error,
+        rule=rule,
+        error_rule=error_rule,
+        pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
+        violation=max((one.violation for one in found), default=np.inf),
+        n_kernel_values=whole.n_values - n_before,
+        seconds=time.perf_counter() - began,
+        fit_seconds=fit_seconds,
+        known=known,
+        stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
+    )
+
+
+class _Rules:
+    """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
+
+    def __init__(self, gram: Gram) -> None:
+        self._radius = Radius(gram)
+        self._terms: tuple[BoolArray, BoolArray] | None = None
+
+    def terms(self, full: Full) -> tuple[BoolArray, BoolArray]:
+        """Which rows are no errors by Joachims' lemma, and which are misclassified in training.
+
+        What R² is takes n² / 2 kernel values: where it is known well enough for nothing, or the rows that it would
+        settle besides cost no more to follow, it is not asked for.
+        """
+        if self._terms is None:
+            radius, found = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
+            terms = found(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
+            if np.isfinite(radius.above):
+                settled_at_best, _ = found(radius.largest, radius.below)
+                gained = np.count_nonzero(settled_at_best & ~terms[0] & ~terms[1])
+                if gained * 2 * _ROWS_OF_A_VALUE > settled_at_best.size:
+                    terms = found(radius.largest, radius.exact)
+            self._terms = terms
+        return self._terms
+
+    def open_rows(self, full: Full) -> IndexArray:
+        settled, misclassified = self.terms(full)
+        return np.flatnonzero(~settled & ~misclassified)
+
+    def named(self, rule: TextArray, rows: IndexArray, full: Full) -> TextArray:
+        """Which rule settles first whether each row is an error; `rows` are those of the problem."""
+        settled, misclassified = self.terms(full)
+        named, own = rule.copy(), rule[rows]
+        support = own != "not a support vector"
+        named[rows] = np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], own)
+        return named
+
+
+_KINDS = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
+_FOLLOWED = frozenset(_KINDS.replace(" and", ",").split(", "))
+_INSTEAD_OF = {
+    "NuSVC": "margin changes with every row left out; use SVC with the same kernel and weights and C=machine.C_[0], "
+    "machine being the fitted mercer.NuSVC: for two classes it predicts the same, unless class weights have lowered nu "
+    "(of several classes, C_ has one C for each pair)",
+    "NuSVR": "tube changes with every row left out; use SVR with the same kernel and weights, C=machine.C and "
+    "epsilon=machine.epsilon_, machine being the fitted mercer.NuSVR: it predicts the same",
+}
+
+
+def require_followed(estimator: Any) -> None:
+    """Refuse what has no exact leave-one-out, and say what to do.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is of another kind.
+    ValueError
+        If a parameter of it stands in the way.
+    """
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"estimator must be a machine, got the class {estimator.__name__}: {estimator.__name__}() is one."
+        )
+    kind, home = type(estimator).__name__, type(estimator).__module__
+    if not (home.startswith("mercer.") and kind in _FOLLOWED):
+        public = ".".join(part for part in home.split(".") if not part.startswith("_"))
+        followed = [one.__name__ for one in type(estimator).__mro__[1:] if one.__module__.startswith("mercer.")]
+        is_known = home.startswith(("mercer.", "sklearn."))
+        if is_known and kind in _INSTEAD_OF:
+            but = f"a {kind}, whose {_INSTEAD_OF[kind]}"
+        elif is_known and kind in _FOLLOWED:
+            but = f"{public}.{kind}: mercer.{kind} takes its place"
+        elif followed and followed[0] in _FOLLOWED:
+            but = (
+                f"a {kind}, a subclass of mercer.{followed[0]}, and a subclass may do anything: only the classes "
+                "themselves are followed"
+            )
+        elif hasattr(estimator, "steps"):
+            but = (
+                f"a {kind}: give its last step, and the rows as the steps before it have made them: "
+                "leave_one_out(pipeline[-1], pipeline[:-1].fit_transform(X), y)"
+            )
+        else:
+            but = (
+                f"a {kind}: cross_val_predict(estimator, X, y, cv=LeaveOneOut()) of scikit-learn fits any estimator n "
+                "times"
+            )
+        raise TypeError(f"leave_one_out follows machines of {_KINDS}, but estimator is {but}.")
+    if getattr(estimator, "contamination", None) is not None:
+        raise ValueError(
+            f"leave_one_out needs contamination=None, got {estimator.contamination}: the border that it moves would "
+            "have to be moved anew without every row; set nu."
+        )
+    scheme = getattr(estimator, "multi_class", "ovo")
+    if scheme not in ("ovo", "ovr"):
+        raise ValueError(
+            f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to 'ovo' or "
+            "'ovr'."
+        )
+
+
+def _require_convex(machine: Any, gram: Gram) -> None:
+    if not gram.is_convex:
+        raise ValueError(
+            f"leave_one_out needs a kernel that is positive semidefinite, but {machine.kernel_!r} is not known "
+            f"to be on these rows ({gram.diagnosis}): the solutions without a row would not be unique."
+        )
+
+
+def _judged(
+    machine: Any,
+    machines: Machines | None,
+    whole: Gram,
+    raw: FloatArray,
+    rule: TextArray,
+    rows: IndexArray,
+    y: Any,
+    known: BoolArray,
+) -> tuple[FloatArray, npt.NDArray[Any], BoolArray | None, float]:
+    """Decision values as the estimator has them, what they predict, which are wrong, and the error."""
+    decision, wrong = raw[:, 0], None
+    if machines is not None:
+        decision = class_scores(raw, machines.n_classes, machines.scheme)
+        chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
+        settled = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
+        chosen[settled] = np.where(rule[settled, 0] == _WRONG, 1 - own[settled], own[settled])
+        predicted = machine.classes_[chosen]
+        wrong = (predicted != np.asarray(y)) & known
+    elif is_regressor(machine):
+        predicted = decision
+    else:
+        if hasattr(machine, "radius_"):  # R^2 less the squared distance from the centre
+            decision = 2.0 * decision - whole.diag()
+        predicted, wrong = np.where(decision < 0.0, -1, 1), decision < 0.0
+    if wrong is not None:
+        error = float(wrong[rows].mean())
+    else:
+        error = float(np.mean(np.square(decision - np.asarray(y, dtype=np.float64))[rows]))
+    return decision, predicted, wrong, error if known[rows].all() else np.nan
+
+
+def _closed_form(machine: Any, X: Any, y: npt.NDArray[Any], fit_seconds: float) -> LeaveOneOut:
+    """Of machines of least squares, whose residuals without the row have a formula."""
+    began = time.perf_counter()
+    regressor = is_regressor(machine)
+    decision = y - np.asarray(machine.loo_residuals_) if regressor else np.array(machine.loo_decision_)
+    raw = decision if decision.ndim == 2 else decision[:, None]
+    trained = ~np.isnan(raw).any(axis=1)
+    if not trained.all():  # the machine is the same without them
+        decision[~trained] = (machine.predict if regressor else machine.decision_function)(X)[~trained]
+    wrong: npt.NDArray[np.bool_] | None = None
+    if regressor:
+        predicted = decision
+        error = float(np.square(y - predicted)[trained].mean())
+    else:
+        predicted = machine.classes_[winners(decision)]
+        wrong = predicted != y
+        error = float(wrong[trained].mean())
+    return LeaveOneOut(
+        decision=decision,
+        raw=raw,
+        predicted=predicted,
+        wrong=wrong,
+        error=error,
+        rule=np.where(trained[:, None], np.full(raw.shape, "closed form"), "not trained on"),
+        error_rule=None,
+        pivots=0,
+        violation=machine.certificate_.violation,
+        n_kernel_values=0,
+        seconds=time.perf_counter() - began,
+        fit_seconds=fit_seconds,
+        known=np.ones(raw.shape[0], dtype=bool),
+    )

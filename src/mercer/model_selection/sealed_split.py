@@ -1,0 +1,371 @@
+"""A table with a test part under seal, for any machine of scikit-learn's kind: one look, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+from sklearn.base import is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from mercer.data.arguments import check_level
+from mercer.model_selection.folds import checked_length
+from mercer.model_selection.metrics import Interval, share_interval, wilson_interval
+from mercer.model_selection.seal import Opening, Seal, SealedTest
+
+FloatArray = npt.NDArray[np.float64]
+Loss = Callable[[Any, Any], Any]
+
+LOSSES: dict[str, Loss] = {
+    "zero_one": lambda truth, predicted: predicted != truth,
+    "squared": lambda truth, predicted: np.square(predicted - truth),
+    "absolute": lambda truth, predicted: np.abs(predicted - truth),
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a look at the sealed rows said of one machine.
+
+    Attributes
+    ----------
+    loss : str
+        Whose mean it is: "zero_one" for a share of errors.
+    interval : Interval
+        The mean loss, and where it may lie.
+    n : int
+        Sealed rows.
+    opening : Opening
+        The look: what for, when, and which one it was.
+    grouped : bool
+        Whether rows came in groups, so that the interval counts groups rather than rows.
+    losses : ndarray of shape (n,)
+        The loss of each sealed row.
+    """
+
+    loss: str
+    interval: Interval
+    n: int
+    opening: Opening
+    grouped: bool
+    losses: FloatArray = field(repr=False, compare=False)
+
+    @property
+    def value(self) -> float:
+        """Mean loss on the sealed rows."""
+        return self.interval.value
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is an estimate at all: nothing could have been chosen with knowledge of these rows."""
+        return self.opening.clean
+
+    @property
+    def look(self) -> str:
+        """Which look it was, and what for."""
+        return f"look number {self.opening.number} ({self.opening.purpose})"
+
+    def __str__(self) -> str:
+        name = "error" if self.loss == "zero_one" else f"{self.loss} loss"
+        found = self.interval
+        verdict = "clean" if self.clean else "no longer clean: these rows had been seen before"
+        return (
+            f"{name} {found.value:.4g}, {100 * found.level:g}% interval {found.low:.4g} to {found.high:.4g}, on "
+            f"{self.n} sealed rows; {self.look}, {verdict}"
+        )
+
+
+class SealedSplit:
+    """A table whose test part is under seal: it gives one clean estimate, and remembers every later look.
+
+    `X_rest` and `y_rest` are free to use, for search, cross-validation, comparison and training. The sealed rows are
+    handed to nobody; `open` has a fitted machine predict them, and says how well it did.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, dataframe or sequence of n rows
+    y : array-like of shape (n,)
+        Classes or numbers.
+    test_size : float, default=0.25
+        Share of the rows, or of the groups, to seal.
+    stratify : bool, optional
+        Whether both parts shall have the same shares of classes. By default where there are no groups and y holds text,
+        booleans, integers, or two values only.
+    groups : array-like of shape (n,), optional
+        Rows of one group (a patient, a day) are sealed together or not at all.
+    seed : int, default=0
+        The same seed seals the same rows.
+
+    Attributes
+    ----------
+    X_rest, y_rest, groups_rest
+        The rows that are not sealed; `groups_rest` is None without groups.
+    rest : ndarray of int
+        Their indices.
+    n_test : int
+        Number of sealed rows.
+    openings : tuple of Opening
+        Every look so far.
+
+    Raises
+    ------
+    ValueError
+        If `y` or `groups` has another length than `X` or misses values; if `test_size` is no share, or leaves a side
+        without a class, or with fewer than two groups.
+
+    Notes
+    -----
+    Differs from scikit-learn's `train_test_split`, which hands out the test rows: nothing then keeps count. The seal is
+    no safe: who wants the rows has them in X.
+
+    Pickling keeps the record.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from mercer import SVC, SealedSplit
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> sealed = SealedSplit(X, y)
+    >>> machine = make_pipeline(StandardScaler(), SVC()).fit(sealed.X_rest, sealed.y_rest)
+    >>> print(sealed.open(machine))
+    error 0.04196, 95% interval 0.01937 to 0.08851, on 143 sealed rows; look number 1 (final estimate), clean
+    >>> sealed.open(machine, purpose="another look").clean
+    False
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        test_size: float = 0.25,
+        stratify: bool | None = None,
+        groups: Any = None,
+        seed: int = 0,
+    ) -> None:
+        (self._X,) = indexable(X)
+        n = _num_samples(X)
+        self._y = checked_length("y", y, n, "class or number")
+        self._groups = None if groups is None else checked_length("groups", groups, n, "group")
+        if stratify is None:
+            stratify = groups is None and _holds_classes(self._y)
+        if stratify and groups is not None:
+            raise ValueError("stratify must be False or None where there are groups, got True: groups go as they are.")
+        self._seal = SealedTest(self._strata(stratify), test_size=test_size, seed=seed, groups=self._groups)
+        if self.n_test < 2:
+            raise ValueError(f"test_size must seal at least 2 rows, but {test_size:g} of {n} rows seals {self.n_test}.")
+
+    def _strata(self, stratify: bool) -> npt.NDArray[np.int64]:
+        if not stratify:
+            return np.zeros(len(self._y), dtype=np.int64)
+        classes, codes, counts = np.unique(self._y, return_inverse=True, return_counts=True)
+        if counts.min() < 2:
+            rare = classes[counts.argmin()].item()
+            raise ValueError(
+                f"every class must have 2 rows at least, one for either side, but {rare!r} has 1: merge or leave out "
+                "rare classes, or set stratify=False where y holds numbers."
+            )
+        return codes
+
+    def __repr__(self) -> str:
+        looks = len(self.openings)
+        state = "unopened" if not looks else f"opened {'once' if looks == 1 else f'{looks} times'}"
+        return f"SealedSplit({len(self.rest)} rows free, {self.n_test} sealed, {state})"
+
+    @property
+    def rest(self) -> npt.NDArray[np.int64]:
+        """Indices of the rows that are not sealed."""
+        return self._seal.rest
+
+    @property
+    def X_rest(self) -> Any:
+        """The rows that are not sealed."""
+        return _safe_indexing(self._X, self.rest)
+
+    @property
+    def y_rest(self) -> Any:
+        """Classes or numbers of the rows that are not sealed."""
+        return self._y[self.rest]
+
+    @property
+    def groups_rest(self) -> Any:
+        """Groups of the rows that are not sealed."""
+        return None if self._groups is None else self._groups[self.rest]
+
+    @property
+    def n_test(self) -> int:
+        """Number of sealed rows."""
+        return self._seal.n_test
+
+    @property
+    def openings(self) -> tuple[Opening, ...]:
+        """Every look so far, the first one first."""
+        return self._seal.openings
+
+    def open(
+        self,
+        *machines: Any,
+        loss: str | Loss | None = None,
+        purpose: str = "final estimate",
+        level: float = 0.95,
+    ) -> Any:
+        """Have fitted machines predict the sealed rows, and return how well they did. It is recorded as one look.
+
+        Parameters
+        ----------
+        *machines : estimator
+            Fitted, to `X_rest` or a part of it. Several are judged in one look; who takes the best of them has chosen
+            by the sealed rows.
+        loss : "zero_one", "squared", "absolute" or callable, optional
+            Of each row; a callable takes the truth and the predictions, and returns one number a row. By default
+            squared for regressors, else zero_one.
+        purpose : str, default="final estimate"
+            Kept in the record.
+        level : float, default=0.95
+            Confidence of the interval.
+
+        Returns
+        -------
+        Estimate, or tuple of Estimate
+            One for each machine.
+
+        Raises
+        ------
+        NotFittedError
+            If a machine is not fitted. The part stays sealed.
+        TypeError
+            If there is no machine, or one cannot predict. The part stays sealed.
+        ValueError
+            If `loss` or `level` is none, a machine takes other columns, or its predictions are to equal `y` and none of
+            its classes is in `y`, before the look; if a loss is not one finite number a row.
+
+        Notes
+        -----
+        The interval of a share of errors is Wilson's; of other losses, and where rows come in groups, that of Student's
+        t for a ratio of means, over the groups (over the rows, where there are none).
+
+        A look that fails was a look: it is recorded before the prediction. The machines keep the record, as `seal_`,
+        and so do the model files that they are written to; it grows with later looks.
+
+        References
+        ----------
+        Wilson (1927); Cochran (1977), Sampling Techniques, section 9A.
+        """
+        chosen = [self._checked(machine) for machine in machines]
+        if not chosen:
+            raise TypeError("open needs a fitted machine: open(machine). The test part was not opened.")
+        losses = [_loss(loss, machine) for machine in chosen]
+        check_level(level)
+        for machine, (name, _) in zip(chosen, losses, strict=True):
+            if name == "zero_one":
+                self._require_a_class(machine)
+
+        def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
+            X, truth = _safe_indexing(self._X, rows), self._y[rows]
+            groups = None if self._groups is None else self._groups[rows]
+            found = []
+            for machine, (name, of) in zip(chosen, losses, strict=True):
+                each = _one_a_row(of(truth, np.asarray(machine.predict(X))), len(rows))
+                found.append((name, each, _interval(each, groups, name == "zero_one", level)))
+            return found
+
+        for machine in chosen:
+            _hand_record(machine, self._seal.seal)
+        unsealed = self._seal.open(judge, purpose)
+        estimates = tuple(
+            Estimate(name, interval, self.n_test, unsealed.opening, self._groups is not None, each)
+            for name, each, interval in unsealed.value
+        )
+        return estimates[0] if len(estimates) == 1 else estimates
+
+    def _checked(self, machine: Any) -> Any:
+        kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__
+        if isinstance(machine, type) or not hasattr(machine, "fit"):
+            raise TypeError(f"open needs a fitted machine, got {machine!r}. The test part was not opened.")
+        try:
+            check_is_fitted(machine)
+        except NotFittedError as error:
+            raise NotFittedError(
+                f"open needs a fitted machine, but this {kind} is not fitted: call fit(sealed.X_rest, sealed.y_rest) "
+                "first. The test part was not opened."
+            ) from error
+        if not hasattr(machine, "predict"):
+            raise TypeError(
+                f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
+            )
+        given, taken = np.shape(self._X)[1:], getattr(machine, "n_features_in_", None)
+        if given and taken is not None and given[0] != taken:
+            raise ValueError(
+                f"open needs machines for the {given[0]} columns of X, but this {kind} takes {taken}: put what it does "
+                "to the columns into a Pipeline with it. The test part was not opened."
+            )
+        return machine
+
+    def _require_a_class(self, machine: Any) -> None:
+        """Refuse a classifier whose every prediction would be an error, whatever it is."""
+        known = getattr(machine, "classes_", None)
+        if known is None or np.ndim(known) != 1:
+            return
+        known, present = np.asarray(known).tolist(), np.unique(self._y).tolist()
+        if not set(known) & set(present):
+            raise ValueError(
+                f"open needs machines for the classes of y, {_some(present)}, but this {type(machine).__name__} was "
+                f"fitted to {_some(known)}: fit it to sealed.y_rest. The test part was not opened."
+            )
+
+
+def _some(classes: list[Any]) -> str:
+    """Some classes, to tell of."""
+    return ", ".join(map(repr, classes[:5])) + (", ..." if classes[5:] else "")
+
+
+def _hand_record(machine: Any, seal: Seal) -> None:
+    """Give a machine the record of the part that it is judged by, and whatever machine it is made of."""
+    machine.seal_ = seal
+    for inner in (getattr(machine, "best_estimator_", None), getattr(machine, "steps", [(None, None)])[-1][1]):
+        if hasattr(inner, "fit"):
+            _hand_record(inner, seal)
+
+
+def _holds_classes(y: npt.NDArray[Any]) -> bool:
+    """Whether these are classes rather than numbers, as far as can be told."""
+    kinds = ("binary",) if y.dtype.kind == "f" else ("binary", "multiclass")
+    return type_of_target(y) in kinds
+
+
+def _loss(loss: str | Loss | None, machine: Any) -> tuple[str, Loss]:
+    if callable(loss):
+        return getattr(loss, "__name__", "given"), loss
+    name = ("squared" if is_regressor(machine) else "zero_one") if loss is None else loss
+    if name not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, a function, or None, got {loss!r}.")
+    return name, LOSSES[name]
+
+
+def _one_a_row(losses: Any, n: int) -> FloatArray:
+    found = np.asarray(losses, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all():
+        raise ValueError(f"loss must give one finite number for each of the {n} rows, got shape {found.shape}.")
+    return found
+
+
+def _interval(losses: FloatArray, groups: Any, zero_one: bool, level: float) -> Interval:
+    if zero_one and groups is None:
+        return wilson_interval(int(losses.sum()), losses.size, level)
+    mean = float(losses.mean())
+    codes = np.arange(losses.size) if groups is None else np.unique(groups, return_inverse=True)[1]
+    off = np.bincount(codes, weights=losses - mean)
+    variance = off.size / (off.size - 1) * float(off @ off) / losses.size**2
+    if zero_one:
+        return share_interval(mean, variance, losses.size, off.size - 1, level)
+    width = float(student.ppf(0.5 + level / 2, off.size - 1)) * variance**0.5
+    return Interval(mean, mean - width, mean + width, level)

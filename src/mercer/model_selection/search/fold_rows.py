@@ -1,0 +1,220 @@
+"""The rows of the folds of a table, as the machines of a search see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _check_feature_names
+
+from mercer.data import Data
+from mercer.estimators.base import DualMachine
+from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.rows import check_rows, check_square
+from mercer.model_selection.search.pipelines import machine_of, steps_of
+
+IndexArray = npt.NDArray[np.int64]
+
+_ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
+
+    Columns may have `names`. Matrices have the rows in `order`: those of a class side by side, where machines for two
+    of several look at no others. What comes before the machine may treat rows that it was fitted on
+    differently when it sees them again: `again` tells whether it does not.
+    """
+
+    data: Data
+    train: IndexArray
+    test: IndexArray
+    given: tuple[Any, Any]
+    names: Any = None
+    order: IndexArray | None = None
+    again: Callable[[], bool] = lambda: True
+
+    @property
+    def asked(self) -> Data | None:
+        """Those that are asked; None where the machine, or what comes before it, refuses them."""
+        return None if self.given[0] is None else self.data.rows(self.test)
+
+    def which(self, X: Any) -> Data | None:
+        """Return the rows that `X`, as it was given, is here; None where it is neither all asked nor all trained on."""
+        asked, trained_on = self.given
+        if _same(X, asked):
+            return self.asked
+        return self.data.rows(self.train) if _same(X, trained_on) and self.again() else None
+
+
+class Folds:
+    """The folds of a table: rows, targets and what else `fit` gets, each looked at once.
+
+    Parameters
+    ----------
+    X, y : array-like
+    splits : sequence of (train, test)
+        Row indices of each fold.
+    fit_params : mapping
+        What `fit` gets besides; what has an element for each row is split.
+    """
+
+    def __init__(
+        self, X: Any, y: Any, splits: Sequence[tuple[IndexArray, IndexArray]], fit_params: Mapping[str, Any]
+    ) -> None:
+        self.X, self._y, self.params = X, y, dict(fit_params)
+        self._splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
+        self._rows: dict[tuple[int, bool, bool], Rows] = {}
+        self._before: dict[int, Pipeline] = {}
+        self._known_targets: dict[int, Any] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._splits)
+
+    @property
+    def n(self) -> int:
+        """Rows of the table."""
+        return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
+
+    def n_train(self, number: int) -> int:
+        """Rows for training."""
+        return len(self._splits[number][0])
+
+    def targets(self, number: int) -> tuple[Any, ...]:
+        """Those of the training rows, if there are any."""
+        if self._y is None:
+            return ()
+        if number not in self._known_targets:
+            self._known_targets[number] = _safe_indexing(self._y, self._splits[number][0])
+        return (self._known_targets[number],)
+
+    def params_of(self, number: int) -> dict[str, Any]:
+        """What `fit` gets besides, of something that may have an element for each row what is for training."""
+        return {name: self._part(value, number) for name, value in self.params.items()}
+
+    def given(self, estimator: Any, number: int) -> Any:
+        """The training rows as scikit-learn gives them to an estimator."""
+        train, _ = self._splits[number]
+        return self._given(estimator, train, train)
+
+    def before(self, number: int) -> Pipeline | None:
+        """The fitted steps before the machine, where :meth:`rows` has met some."""
+        return self._before.get(number)
+
+    def rows(self, estimator: Any, number: int) -> Rows:
+        """The rows of a fold, looked at once; after what a pipeline does to them, once for each fold."""
+        train, test = self._splits[number]
+        machine = machine_of(estimator)
+        spec = machine._kernel_asked_for()
+        with self._lock:
+            key = number, spec.takes_values, spec.is_structured
+            if key in self._rows:
+                return self._rows[key]
+            given = self._given(estimator, test, train), self._given(estimator, train, train)
+            steps, asking = steps_of(estimator)[:-1], clone(machine)
+            if not steps:
+                same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
+                data = same[0].data if same else check_rows(asking, self.X, spec, reset=True)
+                names = same[0].names if same else getattr(asking, "feature_names_in_", None)
+                found = Rows(data, train, test, given, names, self._by_class(machine, np.arange(data.n)))
+            else:
+                before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
+                seen = before.fit_transform(given[1], *self.targets(number))
+                _check_feature_names(asking, seen, reset=True)
+                try:
+                    data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
+                except Exception:  # the fit may be none the worse for it: who asks for these rows is told
+                    given = None, given[1]
+                if given[0] is None:
+                    data = check_rows(clone(machine), seen, spec, reset=True)
+                found = Rows(
+                    data,
+                    np.arange(len(train)),
+                    np.arange(len(train), data.n),
+                    given,
+                    getattr(asking, "feature_names_in_", None),
+                    self._by_class(machine, np.concatenate([train, test])[: data.n]),
+                    cache(lambda: _near(before.transform(given[1]), seen)),
+                )
+                self._before[number] = before
+            self._rows[key] = found
+            return found
+
+    def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray | None:
+        """An order of these rows, class by class; None where no machine looks at two of several classes."""
+        labels = np.asarray(self._y)
+        in_pairs = isinstance(machine, MarginClassifier) and machine.multi_class == "ovo"
+        if not in_pairs or labels.ndim != 1 or labels.dtype.kind not in "biufU" or np.unique(labels).size <= 2:
+            return None
+        return np.argsort(labels[rows], kind="stable")
+
+    def _part(self, value: Any, number: int) -> Any:
+        """What belongs to the training rows, of something that may have an element for each row."""
+        whole = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == self.n
+        return _safe_indexing(value, self._splits[number][0]) if whole else value
+
+    def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
+        """Some rows as scikit-learn gives them to an estimator that is fitted on the rows `train`."""
+        chosen = _safe_indexing(self.X, rows)
+        if not get_tags(estimator).input_tags.pairwise:
+            return chosen
+        check_square(np.shape(self.X))
+        return chosen[:, train]
+
+
+def row_numbers(rows: Any) -> IndexArray:
+    """The rows of a part, where a splitter may name them by their numbers or by a mask."""
+    chosen = np.asarray(rows)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+
+
+def _stacked(first: Any, second: Any) -> Any:
+    """Rows of what a transformer returned, and then those of what it returned for others."""
+    if sparse.issparse(first):
+        return sparse.vstack([first, second], format="csr")
+    return np.concatenate([np.asarray(first), np.asarray(second)])
+
+
+def _near(first: Any, second: Any) -> bool:
+    """Whether two results of a transformer are the same up to rounding."""
+    one, other = (rows if sparse.issparse(rows) else np.asarray(rows) for rows in (first, second))
+    if one.shape != other.shape or one.dtype.kind != "f" or other.dtype.kind != "f":
+        return not sparse.issparse(one) and np.array_equal(one, other)
+    largest = float(abs(other).max()) if other.size else 0.0
+    rounding = _ROUNDED * np.finfo(np.result_type(one.dtype, other.dtype)).eps * largest
+    return not other.size or float(abs(one - other).max()) <= rounding
+
+
+def _same(X: Any, table: Any) -> bool:
+    """Whether both hold the same rows; False where that takes longer to find out than to do without."""
+    if X is table:
+        return True
+    if type(X) is not type(table) or getattr(X, "shape", None) != getattr(table, "shape", 0):
+        return False
+    if isinstance(X, np.ndarray):
+        return X.dtype == table.dtype and (
+            _same_bits(X, table) or np.array_equal(X, table, equal_nan=X.dtype.kind == "f")
+        )
+    if sparse.issparse(X):
+        parts = ("data", "indices", "indptr")
+        return X.format == table.format == "csr" and all(
+            np.array_equal(getattr(X, part), getattr(table, part)) for part in parts
+        )
+    return bool(X.equals(table)) if hasattr(X, "equals") else False
+
+
+def _same_bits(X: npt.NDArray[Any], table: npt.NDArray[Any]) -> bool:
+    """Whether numbers are the same to the bit, which takes a tenth of the time of comparing them as numbers."""
+    plain = X.dtype.kind in "fiu" and X.flags.c_contiguous and table.flags.c_contiguous
+    return plain and np.array_equal(X.view(np.uint8), table.view(np.uint8))

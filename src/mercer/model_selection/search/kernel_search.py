@@ -1,0 +1,453 @@
+"""A search over kernels, gamma and penalties on matrices of kernel values that folds and penalties share.
+
+The search of `mercer study` is :mod:`mercer.study.search`: it has preprocessing of its own in each fold, so that
+folds could share no matrix, and rows that are kept where they come back are faster there.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import _num_samples
+
+from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
+from mercer.estimators.parameters import check_verbose
+from mercer.estimators.rows import check_square
+from mercer.estimators.told import refuse_targets
+from mercer.gram import DEFAULT_MEMORY_LIMIT
+from mercer.kernels import Kernel, as_kernel
+from mercer.model_selection.folds import checked_length, lacking_class, require_splits
+from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
+from mercer.model_selection.search.pipelines import machine_of, path_of
+from mercer.model_selection.search.race import Race, rules_of_race
+from mercer.model_selection.search.scored_fits import Walk
+from mercer.model_selection.search.shared_fits import SharedFits
+from mercer.model_selection.search.zoom import AXES, zoom, zooms
+from mercer.solvers import Interruption
+from mercer.solvers.progress import Progress
+
+
+class KernelSearchCV(BaseSearchCV):
+    """Cross-validated search over kernels, gamma and penalties: scikit-learn's GridSearchCV at the price of few fits.
+
+    **Solves** for every setting and fold the problem of `estimator` on the fold's training rows, to its tolerance, and
+    takes the setting of the best mean score on the rows left out. One matrix of kernel values serves all folds and all
+    penalties (C, epsilon, nu) of a kernel, and the scores too; each machine starts from the solution of the penalty
+    before.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A machine of this library, or a pipeline that one ends: what comes before it is then fitted on the training rows
+        of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself, along the axes
+        below; for other parameters take that.
+    kernels : sequence of str, Kernel or callable, optional
+        Values of the machine's `kernel`; by default its own.
+    C, gamma, epsilon, nu : sequence or "zoom", optional
+        Values of these parameters; by default the machine's own. `gamma` is tried with kernels by name that have one,
+        and as ``kernel__gamma`` with Kernel objects that have one themselves: not with those made of others, such as
+        ``RBF() + Linear()``, whose parts may have several, nor with functions. "zoom" for C, gamma or epsilon looks for
+        them on a coarse grid, and then twice among the neighbours of the best cell at the root of the factor before;
+        gamma around what "scale" says of all rows, as the steps before the machine make them.
+    scoring : str, callable, list, tuple or dict, optional
+        As for GridSearchCV; by default the estimator's `score`.
+    n_jobs : int, optional
+        Folds that are trained at a time, where fits share something; else it is one, as with cv="leave_one_out". None:
+        all processors. Results do not depend on it.
+    refit : bool, str or callable, default=True
+        As for GridSearchCV.
+    cv : int, splitter, iterable or "leave_one_out", optional
+        As for GridSearchCV: 5 folds by default, stratified for classifiers. "leave_one_out" scores what
+        :func:`mercer.leave_one_out` finds for all rows, each by the machine without it, at the price of some fits a
+        setting: what depends on the rows (gamma="scale", balanced class weights, steps before the machine) is then that
+        of all rows. It is one score of all rows together, as of a single split, by any scorer of predictions or
+        decision values; there are none of training rows, and `fit` takes no parameter but the machine's sample weights.
+    verbose : int, default=0
+        1 says on stderr which setting was tried and how long the rest will take.
+    error_score : "raise" or float, default=nan
+        Score of a fold whose fit fails.
+    return_train_score : bool, default=False
+        Whether the training rows are scored as well.
+    memory_limit : int, optional
+        Bytes that matrices of kernel values may take; default 1 GiB. A smaller `memory_limit` of the machine that is
+        searched holds for the search as well. A matrix takes 4 n² bytes for n rows, and 12 n²
+        once values in double precision are needed beside those in single; 8 n² where they are in double from the start,
+        for kernels that are not known to be positive semidefinite, or whose values single precision does not hold. One
+        serves all folds, but in a pipeline, and where the kernel depends on the rows (gamma="scale" is the default),
+        each fold has its own: with five folds 1 GiB then ends at 7,327 rows, and at 4,230 in double precision besides;
+        with one matrix at 16,384 and 9,459. Where matrices do not fit, machines evaluate values as they need them, each
+        within its own `memory_limit`, and `reason_` says so. On top comes what machines on a matrix work in, for each
+        fold at a time: a matrix of the working set (5/4 of the free coefficients, at most 6,144) and Newton steps, 230
+        MB at most, in double precision 320. Measured with nearly all coefficients free, for one fold at a time and for
+        two: 40 and 75 MB on 3,000 rows, 120 and 220 on 6,000, 190 and 320 on 8,000.
+    max_seconds : float, optional
+        Ends the search, with the settings that all folds have finished; training the best one on all rows comes on top.
+    max_seconds_per_fit : float, optional
+        Ends a single fit of a machine of this library, which is then scored as it stands.
+    callback : callable, optional
+        Called with a :class:`mercer.solvers.progress.Progress` after every setting; returning True ends the search,
+        with the settings that all folds have finished by then.
+    early_stopping : {"bound", "statistics"}, optional
+        Every setting is tried on two folds, the best one on all, and the others on more of them only while they may
+        still be best. "bound" leaves a setting where even the largest score that there is, on every fold to come, would
+        not make it best: the best setting and its score are those of the whole search, to the tolerance of the fits.
+        "statistics" also leaves those that are behind by more than chance explains, which is no proof: another setting
+        may be found.
+
+    Attributes
+    ----------
+    cv_results_ : dict
+        As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
+        the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
+        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
+        `early_stopping`, ``left_early`` says by what a setting was left, "bound" or "statistics", or ""; it then has
+        scores of the folds that it was tried on, and no mean.
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
+        As GridSearchCV's; of equal settings the first one in the order of the grid is best.
+    stopped_ : str
+        Why some settings were not tried: "interrupted", "time limit" or "".
+    reason_ : str
+        What fits shared, and why not more.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        For an empty axis, a parameter that the machine does not have, a `gamma` that none of the kernels takes, targets
+        that are not finite, `early_stopping` where no single score says what is best or (of "bound") where it is not
+        known what no score is above, and as GridSearchCV does. Where every fit fails, what the first one raised.
+    StoppedError
+        If the search was stopped before one setting was finished.
+
+    Warns
+    -----
+    UserWarning
+        If the search was stopped early.
+    FitFailedWarning
+        If fits failed.
+
+    Notes
+    -----
+    Kernel values are in single precision as long as the width of what that is likely to do to decision values is below
+    the tolerance, and below a thousandth of what these differ by; then in double. Conditions are met for the matrix as
+    it is held: violation and status in `cv_results_` are of that. In double precision that is the kernel's; in single,
+    the kernel's own violation may be larger by some tolerances, and where tol is 1e-3 it hardly is. The
+    machine that is trained on all rows in the end is solved and certified as always. A fit that takes more than
+    1,000,000 steps (or 100 a row, where that is more) is scored as it stands, unless the machine sets a limit itself;
+    its status says so.
+
+    Parameters that depend on rows (gamma="scale", class_weight="balanced") are found anew on the training rows of each
+    fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
+    scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
+
+    With `early_stopping`, a callback hears of each look (two folds, as many again, and so on) as of a search of its
+    own, and with "zoom" of each of its three grids. A search that is stopped in the first look has the means of two
+    folds.
+
+    All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
+    setting so far.
+
+    Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near, with n
+    multiplications for each coefficient that moves; memory what matrices take (see `memory_limit`), twice that where
+    the limit has room for it, for the folds of the next kernel begin while the last ones of this end.
+
+    References
+    ----------
+    Hastie, Rosset, Tibshirani & Zhu (2004) for solutions along C; DeCoste & Wagstaff (2000) for seeding them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer import SVC, KernelSearchCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1]).fit(X, y)
+    >>> search.best_params_, round(float(search.best_score_), 3)
+    ({'C': 1.0, 'gamma': 0.1}, 0.98)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        kernels: Sequence[Any] | None = None,
+        C: Sequence[float] | str | None = None,
+        gamma: Sequence[Any] | str | None = None,
+        epsilon: Sequence[float] | str | None = None,
+        nu: Sequence[float] | None = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        memory_limit: int | None = None,
+        max_seconds: float | None = None,
+        max_seconds_per_fit: float | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        early_stopping: str | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.kernels = kernels
+        self.C = C
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.nu = nu
+        self.memory_limit = memory_limit
+        self.max_seconds = max_seconds
+        self.max_seconds_per_fit = max_seconds_per_fit
+        self.callback = callback
+        self.early_stopping = early_stopping
+
+    @property
+    def param_grid(self) -> list[dict[str, list[Any]]]:
+        """The grid that GridSearchCV would be given for the same search.
+
+        Raises
+        ------
+        ValueError
+            If an axis is empty or of something that the machine or all its kernels do not have, or its values are yet
+            to be found.
+        """
+        if found := zooms(self):
+            raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
+        machine, path = machine_of(self.estimator), path_of(self.estimator)
+        axes = {name: _axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
+        kernels = _axis("kernels", self.kernels)
+        known = machine.get_params(deep=False)
+        missing = [
+            name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in known
+        ]
+        if missing:
+            raise ValueError(
+                f"{type(machine).__name__} has no parameter {missing[0]!r} to search over: the axes here are kernels, "
+                "C, gamma, epsilon and nu; for other parameters take scikit-learn's GridSearchCV."
+            )
+        is_own = type(machine).__module__.startswith("mercer.") and "kernel" in known
+        if axes["gamma"] is not None and is_own:
+            _require_gamma(known["kernel"], kernels, axes["gamma"][0])
+        grids = []
+        for kernel in kernels or [known.get("kernel")]:
+            grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
+            if kernels is not None:
+                grid[path + "kernel"] = [kernel]
+            name = _gamma_of(kernel) if is_own else "gamma"
+            if axes["gamma"] is not None and name:
+                grid[path + name] = axes["gamma"]
+            grids.append(grid)
+        if not any(grids):
+            raise ValueError("there is nothing to search: give values for kernels, C, gamma, epsilon or nu.")
+        return grids  # type: ignore[return-value]
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> KernelSearchCV:
+        """Try every setting on every fold, and train the best one on all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p), or what else the estimator takes
+        y : array-like of shape (n,), optional
+        **params
+            As for GridSearchCV: `groups` for the splitter, `sample_weight` for the estimator (and, with metadata
+            routing, for who asks for it).
+
+        Returns
+        -------
+        KernelSearchCV
+            Itself, fitted.
+        """
+        check_callback(self.callback)
+        check_seconds(self.max_seconds)
+        check_verbose(self.verbose)
+        check_whole("n_jobs", self.n_jobs)
+        scorers, metric = self._get_scorers()
+        X, y = indexable(X, y)
+        if get_tags(self.estimator).input_tags.pairwise and self.kernels is None:
+            X = X if sparse.issparse(X) else np.asarray(X)  # splits take columns, too, which lists and frames have not
+            check_square(X.shape)
+        if y is not None:
+            refuse_targets(machine_of(self.estimator), y)
+        if params.get("groups") is not None:
+            checked_length("groups", params["groups"], _num_samples(X), "group")
+        routed = self._get_routed_params_for_fit(params)
+        found = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
+        found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
+        if self.early_stopping is not None:
+            rules_of_race(self, scorers, metric)
+        if self._by_leave_one_out():
+            refuse_besides(self.estimator, routed.estimator.fit, scorers, return_train_score=self.return_train_score)
+            splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
+        else:
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+            splits = list(splitter.split(X, y, **routed.splitter.split))
+        require_splits(splits, self.cv)
+        if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
+            warnings.warn(lacking, UserWarning, stacklevel=2)
+        with Interruption() as interruption:
+            search = partial(zoom, self) if zooms(self) else self._search_grid
+            search(X, y, splits, routed, scorers, metric, interruption)
+        if self.refit:
+            began = time.perf_counter()
+            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **routed.estimator.fit)
+            self.refit_time_ = time.perf_counter() - began
+            if hasattr(best, "feature_names_in_"):
+                self.feature_names_in_ = best.feature_names_in_
+        return self
+
+    def _by_leave_one_out(self) -> bool:
+        """Whether rows are left out one by one."""
+        if not isinstance(self.cv, str):
+            return False
+        if self.cv != LEAVE_ONE_OUT:
+            raise ValueError(
+                f'cv must be a number of folds, a splitter, pairs of rows or "{LEAVE_ONE_OUT}", got {self.cv!r}.'
+            )
+        if self.early_stopping is not None:
+            raise ValueError(
+                f'early_stopping must be None with cv="{LEAVE_ONE_OUT}": there are no folds to do without.'
+            )
+        return True
+
+    def _search_grid(
+        self,
+        X: Any,
+        y: Any,
+        splits: list[tuple[Any, Any]],
+        routed: Any,
+        scorers: Any,
+        metric: Any,
+        interruption: Interruption,
+    ) -> None:
+        """Try every setting on every fold."""
+        candidates, heads = _settings(self.param_grid)
+        seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
+        until = None if seconds is None else time.perf_counter() + seconds
+        most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
+        memory = self._memory_of_all()
+        fits_on = partial(
+            SharedFits,
+            self.estimator,
+            X,
+            y,
+            fit_params=routed.estimator.fit,
+            memory_limit=memory,
+            n_jobs=check_whole("n_jobs", self.n_jobs),
+            max_seconds=most,
+            until=until,
+            interruption=interruption,
+        )
+        walk: Walk | Race
+        if self.early_stopping is not None:
+            score, largest = rules_of_race(self, scorers, metric)
+            walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
+        elif self._by_leave_one_out():
+            what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
+            judged = WithoutRows(self.estimator, what, Allowance(interruption, until, most, memory))
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed, judged)
+        else:
+            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
+        walk.fit(X, y)
+        walk.warn()
+        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
+        self.multimetric_ = walk.multimetric_
+        self.scorer_ = getattr(scorers, "_scorers", scorers)
+        self.cv_results_ = results = walk.results_of_all()
+        if self.refit or not self.multimetric_:
+            if callable(self.scoring) and self.multimetric_:
+                self._check_refit_for_multimetric({name[10:]: 0 for name in results if name.startswith("mean_test_")})
+                metric = self.refit
+            self.best_index_ = self._select_best_index(self.refit, metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
+            self.best_params_ = candidates[self.best_index_]
+
+    def _memory_of_all(self) -> int | None:
+        """The smaller of the search's and its machine's limits, in bytes; None is what a Gram matrix has by default."""
+        own, its = (
+            check_whole("memory_limit", limit, unit="bytes", at_least=0)
+            for limit in (self.memory_limit, getattr(machine_of(self.estimator), "memory_limit", None))
+        )
+        return own if its is None else min(its, DEFAULT_MEMORY_LIMIT if own is None else own)
+
+    def _run_search(self, evaluate_candidates: Any) -> None:
+        """Never called: see :class:`Walk`."""
+        raise AssertionError
+
+
+def _settings(grids: list[dict[str, list[Any]]]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    """All settings in the order of scikit-learn's grid, and of each which kernel and which gamma it has."""
+    candidates, heads = [], []
+    for number, grid in enumerate(grids):
+        name = next((name for name in grid if name.endswith("gamma")), None)
+        for candidate in ParameterGrid(grid):
+            gamma = 0 if name is None else next(i for i, v in enumerate(grid[name]) if v is candidate[name])
+            candidates.append(candidate)
+            heads.append((number, gamma))
+    return candidates, heads
+
+
+def _axis(name: str, values: Any) -> list[Any] | None:
+    """The values of one axis of the grid."""
+    if values is None:
+        return None
+    several = isinstance(values, np.ndarray) and values.ndim == 1
+    several = several or (isinstance(values, Collection) and not isinstance(values, (str, bytes, Kernel, np.ndarray)))
+    if not several:
+        zoomed = ' or "zoom"' if name in AXES else ""
+        one = "" if isinstance(values, str) and name != "kernels" else f"; give [{values!r}] for one value"
+        raise ValueError(f"{name} must be a sequence of values to try{zoomed}, got {values!r}{one}.")
+    listed = list(values)
+    if not listed:
+        raise ValueError(f"{name} must hold at least one value to try, but is empty.")
+    return listed
+
+
+def _gamma_of(kernel: Any) -> str:
+    """Name of the parameter of a machine that is this kernel's gamma, "" where it has none."""
+    if isinstance(kernel, Kernel):
+        return "kernel__gamma" if hasattr(kernel, "gamma") else ""
+    if not isinstance(kernel, str):
+        return ""
+    return "gamma" if as_kernel(kernel, gamma=1.0) != as_kernel(kernel, gamma=2.0) else ""
+
+
+def _require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
+    """Refuse a gamma that neither the machine's own kernel nor, where these are given, one of `kernels` takes."""
+    asked = [own] if kernels is None else kernels
+    if any(map(_gamma_of, asked)):
+        return
+    for kernel in asked:
+        inner = kernel.get_params() if isinstance(kernel, Kernel) else {}
+        if name := next((name for name in inner if name.endswith("__gamma")), ""):
+            raise ValueError(
+                f"gamma reaches none of the kernels; {kernel!r} has it as kernel__{name}: give kernels="
+                f"[{kernel.with_params(**{name: value})!r}, ...], or take scikit-learn's GridSearchCV."
+            )
+    if kernels is None:
+        raise ValueError(
+            f"gamma was given, but the kernel {own!r} has none: set kernel='rbf', or give kernels=['rbf']."
+        )
+    raise ValueError(
+        f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."
+    )

@@ -1,0 +1,272 @@
+"""A search that tries every setting on some folds, and goes on with those that may still be best."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import FitFailedWarning
+
+from mercer.certificates.status import Status, StoppedError
+from mercer.data.arguments import check_choice
+from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.pipelines import machine_of
+from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
+from mercer.model_selection.search.scored_fits import Walk, users_level
+
+if TYPE_CHECKING:
+    from mercer.model_selection.search.kernel_search import KernelSearchCV
+    from mercer.model_selection.search.shared_fits import SharedFits
+
+FloatArray = npt.NDArray[np.float64]
+
+BOUND, STATISTICS = "bound", "statistics"
+
+_LEVEL = 0.05  # of errors by statistics, in a look
+
+
+class Race:
+    """Does what :class:`Walk` does, look by look: each has more folds, and fewer settings.
+
+    Parameters
+    ----------
+    search : KernelSearchCV
+    fits_on : callable
+        Makes the fits of some splits.
+    candidates, heads, splits, routed
+        See :class:`Walk`.
+    metric : str
+        The score that says what is best.
+    largest : float or None
+        What none of these is above, where that is known.
+    """
+
+    def __init__(
+        self,
+        search: KernelSearchCV,
+        fits_on: Callable[[list[tuple[Any, Any]]], SharedFits],
+        candidates: list[dict[str, Any]],
+        heads: list[tuple[int, int]],
+        splits: list[tuple[Any, Any]],
+        routed: Any,
+        *,
+        metric: str,
+        largest: float | None,
+    ) -> None:
+        self.search, self.fits_on, self.routed = search, fits_on, routed
+        self.candidates, self.heads, self.splits = candidates, heads, splits
+        self.metric, self.largest = metric, largest
+        self.multimetric_ = False
+        n = len(candidates)
+        self._stopped = ""
+        self._reasons: dict[str, None] = {}
+        self._failed: list[Exception] = []
+        self._columns: list[str] = []  # of scikit-learn's results, in its order
+        self._scores: dict[str, FloatArray] = {}  # by what stands behind "split0_"
+        self._times: dict[str, FloatArray] = {}  # sum and sum of squares
+        self._n_done = np.zeros(n, dtype=np.int64)  # folds of each setting
+        self._left = np.full(n, "", dtype=object)
+        self._status = np.full(n, "", dtype=object)
+        self._violation = np.full(n, np.nan)
+
+    @property
+    def stopped(self) -> str:
+        """Why some settings were not tried to the end although they might have been best, or ""."""
+        return self._stopped if self._open.any() else ""
+
+    @property
+    def reason(self) -> str:
+        """What fits have shared, and why not more."""
+        return "; later: ".join(self._reasons)
+
+    @property
+    def _open(self) -> npt.NDArray[np.bool_]:
+        """Settings that have folds before them."""
+        return np.asarray((self._n_done < len(self.splits)) & (self._left == ""))
+
+    def fit(self, X: Any, y: Any) -> None:
+        """Try all settings on the first folds, and those that are left on more of them."""
+        n_folds = len(self.splits)
+        for first, last in looks(n_folds):
+            self._try(np.flatnonzero(self._open), first, last, X, y)
+            if self._stopped or last == n_folds:
+                return
+            leader = self._leader(last)
+            if leader is not None and self._n_done[leader] == last:
+                self._try(np.array([leader]), last, n_folds, X, y)
+            if self._stopped:
+                return
+            self._leave(last)
+            if not self._open.any():
+                return
+
+    def _try(self, places: npt.NDArray[np.int64], first: int, last: int, X: Any, y: Any) -> None:
+        """Have some settings tried on some folds, and keep what they scored."""
+        splits = self.splits[first:last]
+        fits = self.fits_on(splits)
+        candidates, heads = [self.candidates[k] for k in places], [self.heads[k] for k in places]
+        walk = Walk(self.search, fits, candidates, heads, splits, self.routed)
+        try:
+            walk.fit(X, y)
+        except StoppedError:
+            if not self._n_done.any():
+                raise
+            self._stopped = fits.stopped
+            return
+        except Exception as error:
+            if self.search.error_score == "raise" or not self._n_done.any():
+                raise
+            self._failed.append(error)
+            self._n_done[places] = last
+            for whole in self._scores.values():
+                whole[places, first:last] = float(self.search.error_score)
+            return
+        self._stopped, self.multimetric_ = walk.stopped, walk.multimetric_
+        self._reasons.setdefault(fits.reason)
+        walk.warn_of_failures()
+        self._keep(walk.results_of_all(), places, first, last)
+
+    def _keep(self, results: dict[str, Any], places: npt.NDArray[np.int64], first: int, last: int) -> None:
+        own = np.flatnonzero(np.isfinite(results["mean_fit_time"]))  # those that the walk came to
+        places, n = places[own], last - first
+        if not self._columns:
+            self._columns = list(results)
+            if f"mean_test_{self.metric}" not in results:
+                raise ValueError(_NO_METRIC.format(self.search.refit))
+        for name, values in results.items():
+            if name.startswith("split"):
+                number, base = name.removeprefix("split").split("_", 1)
+                whole = self._scores.setdefault(base, np.full((len(self.candidates), len(self.splits)), np.nan))
+                whole[places, first + int(number)] = values[own]
+            elif name.startswith("mean_") and name.endswith("_time"):
+                sums = self._times.setdefault(name.removeprefix("mean_"), np.zeros((len(self.candidates), 2)))
+                mean, spread = values[own], results[name.replace("mean_", "std_")][own]
+                sums[places] += n * np.column_stack([mean, mean**2 + spread**2])
+        self._n_done[places] += n
+        for place, k in zip(places, own, strict=True):
+            ended = (results["status"][k], results["kkt_violation"][k])
+            if _is_worse(ended, (self._status[place], self._violation[place])):
+                self._status[place] = ended[0]
+            self._violation[place] = np.fmax(self._violation[place], ended[1])
+
+    def _leader(self, n_folds: int) -> int | None:
+        """The setting that is best on the first folds, of those that have not been left."""
+        scores = np.where(self._left == "", self._scores[f"test_{self.metric}"][:, :n_folds].mean(axis=1), np.nan)
+        return None if np.isnan(scores).all() else int(np.nanargmax(scores))
+
+    def _leave(self, n_done: int) -> None:
+        """Go on without those that cannot be best, or hardly will be."""
+        scores, places = self._scores[f"test_{self.metric}"], np.flatnonzero(self._open)
+        finished = np.flatnonzero(self._n_done == len(self.splits))
+        means = scores[finished].mean(axis=1)
+        if not places.size or np.isnan(means).all():
+            return
+        champion = finished[int(np.nanargmax(means))]
+        seen = scores[places, :n_done]
+        if self.largest is not None:
+            bound = cannot_be_best(seen, len(self.splits), float(np.nanmax(means)), self.largest)
+            self._left[places[bound]] = BOUND
+        if self.search.early_stopping == STATISTICS:
+            sizes = [np.mean([_size(split[side]) for split in self.splits]) for side in (0, 1)]
+            together = np.vstack([seen, scores[champion, :n_done]])
+            hardly = hardly_best(together, scores[champion, :n_done], float(sizes[0]), float(sizes[1]), _LEVEL)[:-1]
+            self._left[places[hardly & (self._left[places] == "")]] = STATISTICS
+
+    def warn(self) -> None:
+        """Tell what failed, and what is missing."""
+        if self._failed:
+            message = f"all fits of a look failed, the first one with: {self._failed[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=users_level())
+        if self.stopped:
+            n_done, n = int(np.sum(self._n_done == len(self.splits))), len(self.candidates)
+            scored = "" if n_done else f"; those that there are have been scored on {self._n_done.max()} folds"
+            warnings.warn(
+                f"the search was stopped ({self.stopped}): {n_done} of {n} settings were finished; the others have no "
+                f"score{scored}.",
+                stacklevel=users_level(),
+            )
+
+    def results_of_all(self) -> dict[str, Any]:
+        """`cv_results_` in the order of the grid; what was left, or not tried to the end, has no mean score."""
+        most = int(self._n_done.max())
+        whole = self._n_done == most
+        results: dict[str, Any] = {}
+        for name in self._columns:
+            kind, _, base = name.partition("_")
+            if name == "params":
+                results.update(columns(self.candidates))
+            elif kind == "param":
+                continue
+            elif name.endswith("_time"):
+                sums, squares = self._times[base].T
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    mean = sums / self._n_done
+                    spread = np.sqrt(np.maximum(0.0, squares / self._n_done - mean**2))
+                results[name] = mean if kind == "mean" else spread
+            elif kind == "split0":
+                for number in range(len(self.splits)):
+                    results[f"split{number}_{base}"] = self._scores[base][:, number]
+            elif kind in ("mean", "std"):
+                scores = self._scores[base][:, :most]
+                found = scores.mean(axis=1) if kind == "mean" else scores.std(axis=1)
+                results[name] = np.where(whole, found, np.nan)
+            elif kind == "rank":
+                results[name] = ranks(results[f"mean_{base}"])
+        results["status"] = np.array(self._status.tolist())
+        results["kkt_violation"] = self._violation
+        results["left_early"] = np.array(self._left.tolist())
+        return results
+
+
+_NO_METRIC = "early_stopping follows one score: with several, refit must name one, got {!r}."
+
+
+def rules_of_race(search: KernelSearchCV, scorers: Any, metric: Any) -> tuple[str, float | None]:
+    """The name of the score that says what is best, and what none of these is above, where that is known.
+
+    Raises
+    ------
+    ValueError
+        Where no single score says what is best; where a bound is asked for and the largest score is not known.
+    """
+    check_choice("early_stopping", search.early_stopping, (BOUND, STATISTICS))
+    if callable(search.refit):
+        raise ValueError(
+            "early_stopping follows one score: refit must be True, False or the name of a score, not a function."
+        )
+    if callable(search.scoring) and isinstance(search.refit, str):
+        metric = search.refit
+    if not isinstance(metric, str):
+        raise ValueError(_NO_METRIC.format(search.refit))
+    scorer = getattr(scorers, "_scorers", {}).get(metric, scorers)
+    machine = machine_of(search.estimator)
+    own = type(machine).score if search.scoring is None and hasattr(type(machine), "score") else None
+    largest = 1.0 if own in (ClassifierMixin.score, RegressorMixin.score) else largest_score(scorer)
+    if search.early_stopping == BOUND and largest is None:
+        raise ValueError(
+            f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
+            f'a score of scikit-learn that has one, or early_stopping="statistics", which proves nothing.'
+        )
+    given = search.error_score  # to a fit that fails
+    if largest is not None and isinstance(given, Real) and not np.isnan(float(given)):
+        largest = max(largest, float(given))
+    return metric, largest
+
+
+def _size(rows: Any) -> int:
+    """How many rows there are, where they may be named by a mask."""
+    chosen = np.asarray(rows)
+    return int(chosen.sum()) if chosen.dtype == bool else chosen.size
+
+
+def _is_worse(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether a fit ended worse than another: not at an optimum, or farther from its conditions."""
+    if not one[0] or not other[0]:
+        return bool(one[0])
+    not_optimal = [ended[0] != str(Status.OPTIMAL) for ended in (one, other)]
+    return (not_optimal[0], float(one[1])) > (not_optimal[1], float(other[1]))

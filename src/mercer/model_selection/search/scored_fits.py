@@ -1,0 +1,427 @@
+"""Fits that have been made, scored by scikit-learn as if it had made them itself."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from numbers import Real
+from traceback import format_tb
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import Bunch, _safe_indexing, get_tags
+from sklearn.utils.validation import _num_samples
+
+from mercer.certificates.certificate import worst_status
+from mercer.certificates.status import Status, StoppedError
+from mercer.data.lazy import lazy_property
+from mercer.estimators.base import DualMachine
+from mercer.losses.certificate import LossCertificate
+from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.fold_rows import row_numbers
+from mercer.model_selection.search.loo_scores import HELD, WithoutRows
+from mercer.model_selection.search.paths import FoldFit
+from mercer.model_selection.search.pipelines import path_of
+from mercer.model_selection.search.shared_fits import SharedFits
+from mercer.solvers.progress import CostEstimate, Progress
+
+IndexArray = npt.NDArray[np.int64]
+
+if TYPE_CHECKING:
+    from mercer.data import Data
+    from mercer.model_selection.search.kernel_search import KernelSearchCV
+
+_TOGETHER = 4  # settings that are scored together: scikit-learn puts all results together anew each time
+_ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # what machines know of rows of their fold
+_ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
+
+
+class Walk(BaseSearchCV):
+    """scikit-learn's own search, whose fits have been made before it asks for them: it splits, scores and averages.
+
+    Attributes
+    ----------
+    by_number : bool
+        Whether scorers hand rows on to the machine and no more, so that their numbers do in the place of copies.
+    """
+
+    def __init__(
+        self,
+        search: KernelSearchCV,
+        fits: SharedFits,
+        candidates: list[dict[str, Any]],
+        heads: list[tuple[int, int]],
+        splits: list[tuple[Any, Any]],
+        routed: Any,
+        estimator: Any = None,
+    ) -> None:
+        self._asked = search.estimator if estimator is None else estimator
+        self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
+        asks_training_rows = self._asks_training_rows()
+        self.by_number = not asks_training_rows and _are_named(search.scoring)
+        super().__init__(
+            _Cell(self._asked, self),
+            scoring=search.scoring,
+            cv=splits if asks_training_rows else [(row_numbers(a)[:1], row_numbers(b)) for a, b in splits],
+            n_jobs=1,
+            refit=False,
+            error_score=search.error_score,
+            return_train_score=search.return_train_score,
+        )
+        self.routed = Bunch(estimator=routed.estimator, scorer=routed.scorer, splitter=Bunch(split={}))  # they are made
+        self._path = path_of(search.estimator)
+        self._made: Iterator[FoldFit] = iter(())
+        self._summaries: dict[int, _Summary] = {}  # by place in the grid
+        self._scored: list[int] = []
+        self._errors: list[Exception] = []
+        self._where = ""  # the first of them came from
+
+    def _asks_training_rows(self) -> bool:
+        """Whether somebody looks at the rows to train on, that scikit-learn copies for each fit.
+
+        Where rows are kernel values, they say which columns the others have.
+        """
+        of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
+        makes = (self._estimator(place) for place in of_kernels.values())
+        return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
+
+    @lazy_property
+    def tags(self) -> Any:
+        """What scikit-learn asks of every fit where rows go by number: those of no setting are kernel values."""
+        return get_tags(self._estimator(0))
+
+    def fit(self, X: Any, y: Any = None) -> Walk:
+        """Go through the grid; see :class:`BaseSearchCV`."""
+        self.table = X
+        if self.by_number:
+            X = np.arange(_num_samples(X))
+            if not get_config()["array_api_dispatch"]:  # where scikit-learn goes by what arrays are
+                X, y = _Taken(X), _Taken(y) if isinstance(y, np.ndarray) else y
+        super().fit(X, y)
+        return self
+
+    def _get_routed_params_for_fit(self, params: Any) -> Any:
+        del params
+        return self.routed
+
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
+        paths = self._paths()
+        estimate = CostEstimate(len(self.splits))
+        estimate.plan(paths)
+        with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
+            for path in paths:
+                for first in range(0, len(path), _TOGETHER):
+                    self._follow(path[first : first + _TOGETHER], fits, estimate, evaluate_candidates)
+        if not self._scored:
+            if self._errors:
+                self._errors[0].add_note(
+                    f"all {len(self._errors)} fits failed; this is how the first one did:\n{self._where}"
+                )
+                raise self._errors[0]
+            more = "; raise max_seconds" if self.fits.stopped == "time limit" else ""
+            raise StoppedError(f"the search was stopped ({self.fits.stopped}) before one setting was finished{more}")
+
+    def _follow(
+        self,
+        part: list[int],
+        fits: Iterator[list[FoldFit]],
+        estimate: CostEstimate,
+        evaluate_candidates: Callable[..., Any],
+    ) -> None:
+        """Tell of some settings of a path as they are finished, and score them; nothing of the fits is kept."""
+        made: dict[int, list[FoldFit]] = {}
+        for place in part:
+            if folds := next(fits, []):
+                made[place] = folds
+                self._summaries[place] = _Summary.of(folds)
+                for fold in folds:
+                    estimate.measured(place, fold.seconds)
+                self._tell(estimate, place)
+        made_all = [fold for folds in made.values() for fold in folds]
+        errors = [fold.error for fold in made_all if fold.error is not None]
+        if errors and not self._errors:
+            self._where = "".join(format_tb(errors[0].__traceback__))
+        self._errors += errors
+        if len(errors) < len(made_all):
+            self._made = iter(made_all)
+            evaluate_candidates([self.candidates[place] for place in made])
+            self._made = iter(())
+            self._scored += made
+        elif made and self.error_score == "raise":
+            raise self._errors[0]
+        for error in errors:
+            _let_go(error)
+
+    def _estimator(self, place: int) -> Any:
+        return clone(self._asked).set_params(**clone(self.candidates[place], safe=False))
+
+    @property
+    def stopped(self) -> str:
+        """Why some settings were not tried, or ""."""
+        return self.fits.stopped if len(self._summaries) < len(self.candidates) else ""
+
+    @property
+    def reason(self) -> str:
+        """What fits have shared, and why not more."""
+        return HELD if isinstance(self._asked, WithoutRows) else self.fits.reason
+
+    def warn(self) -> None:
+        """Tell what failed that scikit-learn has not told, and what is missing."""
+        self.warn_of_failures()
+        if self.stopped:
+            warnings.warn(
+                f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
+                "were finished; the others have no score.",
+                stacklevel=users_level(),
+            )
+
+    def warn_of_failures(self) -> None:
+        """Tell of settings of which every fit failed, which scikit-learn has not seen."""
+        if len(self._scored) < len(self._summaries):
+            message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
+            warnings.warn(message, FitFailedWarning, stacklevel=users_level())
+
+    def next_fit(self) -> FoldFit:
+        """The next fit: settings come in the order in which they are evaluated, and the folds of each in theirs."""
+        return next(self._made)
+
+    def _paths(self) -> list[list[int]]:
+        """Places in the grid, by kernel and gamma; C ascends along each, for solutions to follow it."""
+        paths: dict[tuple[int, int], list[int]] = {}
+        for place, head in enumerate(self.heads):
+            paths.setdefault(head, []).append(place)
+        return [sorted(path, key=self._penalties) for path in paths.values()]
+
+    def _penalties(self, place: int) -> tuple[float, ...]:
+        """What a path goes along; what is no number is the machine's to refuse."""
+        values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
+        return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
+
+    def _tell(self, estimate: CostEstimate, place: int) -> None:
+        """Tell how far the search is, if somebody listens and it goes on."""
+        if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
+            return
+        setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
+        progress = Progress(
+            "search",
+            estimate.n_done,
+            estimate.n_total,
+            estimate.seconds_left() / self.fits.n_at_a_time,
+            ", ".join(f"{name} = {_in_short(value)}" for name, value in setting.items()),
+        )
+        if self.search.verbose:
+            print(
+                f"{progress.done} of {progress.total} fits, about {progress.seconds_left:.0f} s left: {progress.note}",
+                file=sys.stderr,
+            )
+        try:
+            ends = self.search.callback is not None and self.search.callback(progress) is True
+        except KeyboardInterrupt:
+            ends = True
+        if ends:
+            self.fits.stop()
+
+    def results_of_all(self) -> dict[str, Any]:
+        """`cv_results_` in the order of the grid; what was not tried has no score."""
+        found, n = self.cv_results_, len(self.candidates)
+        summaries = [self._summaries.get(place, _NOTHING) for place in range(n)]
+        results: dict[str, Any] = {
+            "mean_fit_time": np.array([summary.mean_seconds for summary in summaries]),
+            "std_fit_time": np.array([summary.std_seconds for summary in summaries]),
+        }
+        for name, values in found.items():
+            if name == "params":
+                results.update(columns(self.candidates))
+            elif name.startswith("rank_"):
+                results[name] = ranks(results[f"mean_{name[5:]}"])
+            elif name not in results and not name.startswith("param_"):
+                results[name] = np.full(n, np.nan)
+                results[name][list(self._summaries)] = self._of_failures(name)
+                results[name][self._scored] = values
+        results["status"] = np.array([summary.status for summary in summaries])
+        results["kkt_violation"] = np.array([summary.violation for summary in summaries])
+        return results
+
+    def _of_failures(self, name: str) -> float:
+        """What scikit-learn has in a column where every fit of a path has failed."""
+        if name.endswith("_time"):
+            return 0.0
+        score = np.nan if self.error_score == "raise" else float(self.error_score)
+        return score - score if name.startswith("std_") else score
+
+
+def users_level() -> int:
+    """Which `stacklevel` a warning has here that is to point at the line which called this library."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mercer."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _are_named(scoring: Any) -> bool:
+    """Whether all scorers are scikit-learn's own, given by their names, or the estimator's."""
+    named = [scoring] if scoring is None or isinstance(scoring, str) else scoring
+    return isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
+
+
+class _Taken:
+    """An array that passes for a frame: of these scikit-learn takes rows, of others it asks first what they are."""
+
+    iloc = None
+
+    def __init__(self, whole: npt.NDArray[Any]) -> None:
+        self._whole, self.shape = whole, whole.shape
+
+    def take(self, rows: IndexArray, axis: int) -> npt.NDArray[Any]:
+        return self._whole.take(rows, axis)
+
+
+class _Summary(NamedTuple):
+    """How the fits of one setting went."""
+
+    mean_seconds: float
+    std_seconds: float
+    status: str
+    violation: float
+
+    @classmethod
+    def of(cls, folds: Sequence[FoldFit]) -> _Summary:
+        seconds = np.array([fold.seconds for fold in folds])
+        ended = [end for fold in folds if (end := _end_of(fold.machine)) is not None]
+        worst = max(ended, key=lambda one: (one[0] is not Status.OPTIMAL, one[1]), default=None)
+        return cls(
+            float(seconds.mean()),
+            float(seconds.std()),
+            "" if worst is None else str(worst[0]),
+            max((violation for _, violation in ended), default=np.nan),
+        )
+
+
+def _end_of(machine: Any) -> tuple[Status, float] | None:
+    """How a fit ended, and how far its machine is from its optimality conditions; None where nothing tells."""
+    if isinstance(machine, WithoutRows):
+        return machine.ended
+    if isinstance(machine, DualMachine):
+        solutions = machine._solved()
+        return worst_status(solutions.statuses), float(solutions.violations.max())
+    certificate = getattr(machine, "certificate_", None)
+    return (certificate.status, certificate.violation) if isinstance(certificate, LossCertificate) else None
+
+
+_NOTHING = _Summary(np.nan, np.nan, "", np.nan)
+
+
+class _Cell(BaseEstimator):
+    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it.
+
+    Once fitted it passes for that fit: to `isinstance` and `check_is_fitted`, and in copies, clones and pickles.
+    """
+
+    def __init__(self, estimator: Any, walk: Walk) -> None:
+        self._like, self.walk = estimator, walk
+        self._params: dict[str, Any] = {}
+
+    @lazy_property
+    def estimator(self) -> Any:
+        """What is fitted, for those who ask: scikit-learn makes a cell for each fit and most are asked for no more."""
+        return clone(self._like).set_params(**self._params)
+
+    @property  # type: ignore[misc]  # isinstance asks for it
+    def __class__(self) -> type:
+        return type(self._like) if "_fold" in vars(self) else _Cell
+
+    def __sklearn_clone__(self) -> Any:
+        if "_fold" in vars(self):
+            return clone(self.estimator)
+        return _Cell(self.estimator if self._params else self._like, self.walk)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fold" in vars(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_itself, (self._fold.fitted,)) if "_fold" in vars(self) else super().__reduce_ex__(protocol)
+
+    def __sklearn_tags__(self) -> Any:
+        return self.walk.tags if self.walk.by_number else get_tags(self.estimator)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return dict(self.estimator.get_params(deep=deep))
+
+    def set_params(self, **params: Any) -> _Cell:
+        self._params.update(params)
+        self.__dict__.pop("estimator", None)
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        return self.estimator.get_metadata_routing()
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> _Cell:
+        del X, y, params
+        self._fold = self.walk.next_fit()
+        if self._fold.error is not None:
+            raise self._fold.error
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._fold.fitted[index]
+
+    def __len__(self) -> int:
+        return len(self._fold.fitted)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if "_fold" not in vars(self):
+            return getattr(self.estimator, name)
+        held, by_number = self._fold.rows if name in _ASKED_BY else None, self.walk.by_number and name in _ASKED
+        if held is None and not by_number:
+            return getattr(self._fold.fitted, name)
+        known = getattr(self._fold.fitted if held is None else self._fold.machine, name)
+
+        def ask(X: Any, *args: Any, **params: Any) -> Any:
+            rows = None if held is None else held.asked if by_number else held.which(X)
+            if rows is None:
+                asked = _safe_indexing(self.walk.table, X) if by_number else X
+                return getattr(self._fold.fitted, name)(asked, *args, **params)
+            if name == "score" and len(args) == 1 and not params:
+                share = _share_right(self._fold.machine, rows, *args)
+                if share is not None:
+                    return share
+            return known(rows, *args, **params)
+
+        ask.__name__ = name  # scikit-learn goes by it
+        return ask
+
+
+def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
+    """Accuracy, to the bit, without what scikit-learn looks at; None where that might refuse `y`."""
+    if type(machine).score is not ClassifierMixin.score or not isinstance(y, np.ndarray):
+        return None
+    classes = machine.classes_
+    if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU":
+        return None
+    if y.dtype.kind == "f" and not np.isin(y, classes).all():  # others may be no classes
+        return None
+    return float(np.mean(machine.predict(rows) == y))
+
+
+def _in_short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Free what an error has seen: matrices, that would live as long as it does."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _itself(fitted: Any) -> Any:
+    return fitted

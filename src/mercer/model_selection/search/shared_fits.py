@@ -1,0 +1,337 @@
+"""Fits of one machine, at many settings, on the folds of one table: kernel values and solutions go from fit to fit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from queue import PriorityQueue
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import get_config, set_config
+from sklearn.base import clone
+
+from mercer.certificates.status import InseparableError, Status, StoppedError
+from mercer.data import Precomputed
+from mercer.estimators.base import DualMachine
+from mercer.estimators.classifier import MarginClassifier
+from mercer.estimators.every_row import EveryRowMachine
+from mercer.estimators.iterated import Iterated
+from mercer.estimators.labels import read_labels
+from mercer.estimators.told import check_sample_weight
+from mercer.gram import DEFAULT_MEMORY_LIMIT
+from mercer.gram.backends import HeldRows, n_threads
+from mercer.kernels import Kernel
+from mercer.kernels.evaluated import Held
+from mercer.model_selection.search.fold_rows import Folds, Rows
+from mercer.model_selection.search.paths import Course, FoldFit, Material, Path, Turn, all_or_none
+from mercer.model_selection.search.pipelines import machine_of, rebuilt
+from mercer.model_selection.search.shared_matrices import Matrices, Memory
+from mercer.model_selection.search.sharing import what_is_shared, why_nothing_is_shared, why_values_are_not
+from mercer.model_selection.search.single_precision import holds, rounding_shows
+from mercer.solvers import Interruption, Progress
+from mercer.solvers.progress import most_steps
+
+IndexArray = npt.NDArray[np.int64]
+
+_LIMITS = ("callback", "max_seconds", "max_iter")
+
+
+class SharedFits:
+    """Fits an estimator at one setting after the other, on all folds, as scikit-learn's search would.
+
+    A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values that is
+    evaluated once for all settings that differ in penalties alone, and for all folds where their rows and kernels are
+    the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) It is
+    in single precision as long as what its rounding is likely to make is below the tolerance, and below a thousandth of
+    what decision values differ by; then in double. Each machine starts from the one before on the same fold. Where the
+    matrix does not fit the memory limit, and for any other estimator, each fit is what it would be without a search.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y : array-like
+    splits : sequence of (train, test)
+        Row indices of each fold.
+    fit_params : mapping
+        What `fit` gets besides; what has an element for each row is split.
+    memory_limit : int, optional
+        Bytes of kernel values kept at a time; default 1 GiB.
+    n_jobs : int, optional
+        Folds at a time; see :func:`mercer.gram.backends.n_threads`.
+    max_seconds : float, optional
+        For one fit.
+    until : float, optional
+        When the search ends, by `time.perf_counter`.
+    interruption : Interruption
+        Entered by the caller.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        splits: Sequence[tuple[IndexArray, IndexArray]],
+        fit_params: Mapping[str, Any],
+        *,
+        memory_limit: int | None,
+        n_jobs: int | None,
+        max_seconds: float | None,
+        until: float | None,
+        interruption: Interruption,
+    ) -> None:
+        self._folds = Folds(X, y, splits, fit_params)
+        self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
+        self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
+        self._ends = Interruption(interruption)  # also when nobody wants the fits any more
+        self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
+        self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
+        self._reasons: dict[str, None] = {}  # in the order of the fits
+
+    @property
+    def n_at_a_time(self) -> int:
+        """Folds that are trained at a time."""
+        return self._n_threads if self._shares else 1
+
+    @property
+    def reason(self) -> str:
+        """What fits have shared, and why not more."""
+        first, *others = self._reasons or [""]
+        return "; for other fits: ".join([f"for some fits: {first}", *others]) if others else first
+
+    def stop(self) -> None:
+        """End the search before the next fit."""
+        self._interruption.request()
+
+    @property
+    def stopped(self) -> str:
+        """Why the search shall go no further, or ""."""
+        if self._interruption.requested:
+            return "interrupted"
+        return "time limit" if self._until is not None and time.perf_counter() >= self._until else ""
+
+    def run(self, paths: Iterable[Sequence[Any]]) -> Generator[list[FoldFit], None, None]:
+        """Fit estimators on the training rows of every fold.
+
+        Parameters
+        ----------
+        paths : iterable of sequences of estimators
+            Those of a sequence differ in penalties alone. Each fold goes along it by itself, and none goes on to the
+            next estimator while another waits for its turn: but for those that the threads would be left with in the
+            end, were all folds to come there together. These are a step ahead.
+
+        Yields
+        ------
+        list of FoldFit
+            For each estimator in order, those of all folds, as soon as they are there; none where the search was
+            stopped before that. No more come from sequences that it was stopped before.
+        """
+        n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[Turn]()
+        pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
+        try:
+            for estimators in paths:
+                if self.stopped:
+                    break
+                why_not = why_nothing_is_shared(estimators[0], self._folds.X, self._folds.params)
+                path = Path(estimators, why_not, n_folds, memory)
+                self._shares = path.shares
+                if path.shares:
+                    for fold in range(n_folds):
+                        ready.put((self._turn_of(0, fold), 0.0, fold, Course(path, fold)))
+                    for _ in range(len(estimators) * n_folds):
+                        pool.submit(self._take_turn, ready)
+                yield from self._finish(pool, path)
+                del path  # and its matrices, before there are others
+        finally:
+            self._ends.request()
+            pool.shutdown(cancel_futures=True)
+
+    def _finish(self, pool: ThreadPoolExecutor, path: Path) -> Iterator[list[FoldFit]]:
+        for place, estimator in enumerate(path.estimators):
+            if path.shares:
+                made = path.made(place)
+            else:
+                # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
+                courses = [Course(path, fold) for fold in range(len(self._folds))]
+                made = [pool.submit(self._fit_fold, course, estimator).result() for course in courses]
+            self._reasons.update(dict.fromkeys(fold.reason for fold in made if fold.error is None))
+            yield all_or_none(made)
+
+    def _take_turn(self, ready: PriorityQueue[Turn]) -> None:
+        """Make the first fit, in the order of the search, of those that wait for nothing.
+
+        There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
+        """
+        _, _, fold, course = ready.get()
+        place, fits, seconds = course.place, course.path.fits, 0.0
+        course.place += 1
+        try:
+            fit = self._fit_fold(course, course.path.estimators[place])
+            seconds = fit.seconds
+            fits[place][fold].set_result(fit)
+        except BaseException as error:  # such as SystemExit: it is for who waits for the fit
+            fits[place][fold].set_exception(error)
+        finally:
+            if course.place < len(fits):
+                ready.put((self._turn_of(course.place, fold), -seconds, fold, course))
+
+    def _turn_of(self, place: int, fold: int) -> int:
+        """When it is the turn of a fold's fit at some place of a path."""
+        n_folds = len(self._folds)
+        return place - (fold >= n_folds - n_folds % self._n_threads)
+
+    def _fit_fold(self, course: Course, estimator: Any) -> FoldFit:
+        began = time.perf_counter()
+        try:
+            self._check()
+            fit = self._shared if course.path.shares else self._alone
+            made, machine, rows, reason = fit(estimator, course)
+            self._check()  # a fit that was stopped is no result
+        except Exception as error:  # whatever it is, it is the result of this fit
+            return FoldFit(None, None, None, "", error, time.perf_counter() - began)
+        return FoldFit(made, machine, rows, reason, None, time.perf_counter() - began)
+
+    def _check(self) -> None:
+        if self.stopped or self._ends.requested:
+            raise StoppedError(f"the search was stopped ({self.stopped})")
+
+    def _alone(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], Any, None, str]:
+        estimator, number = clone(estimator), course.number
+        machine = machine_of(estimator)
+        own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
+        if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
+            self._bound(machine, number)
+            machine.callback = _Stop(self._ends, machine.callback)
+        if isinstance(machine, DualMachine | EveryRowMachine):
+            machine._search = self._ends
+        folds = self._folds
+        fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
+        machine = machine_of(fitted)
+        if isinstance(machine, DualMachine | EveryRowMachine):
+            machine._search = None  # it is over, but others may fit the machine
+        for name, value in own.items():
+            setattr(machine, name, value)
+        return lambda: fitted, machine, None, course.path.why_not
+
+    def _shared(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
+        if machine_of(estimator).callback is not None:
+            estimator = clone(estimator)  # each fit has a callback of its own, that may keep count
+        given: DualMachine = machine_of(estimator)
+        material = course.material = course.material or self._material(estimator, course.number)
+        kernel, rows = material.kernel, material.rows
+        machine, reason = None, ""
+        for held, shares in self._ways_of(course, material):
+            used = rows if held is None else replace(rows, data=held)
+            machine, reason = self._go_on(copy(given), course, kernel if held is None else Held(kernel)), shares
+            in_single = isinstance(held, HeldRows) and held.whole.dtype == np.float32
+            try:
+                machine.fit(used.data.rows(used.train), *material.told, sample_weight=material.weights)
+            except InseparableError:
+                if not in_single:
+                    raise
+                course.in_single = False  # rounded values may hide the margin
+                continue
+            if not isinstance(held, HeldRows) or not in_single:
+                break
+            stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
+            if not stalled and not rounding_shows(machine, material.size, used.data):
+                break
+            course.in_single, course.last = False, machine
+        assert machine is not None
+        machine._search, course.last = None, machine
+        return partial(self._for_any_rows, estimator, machine, kernel, rows, course.number), machine, used, reason
+
+    def _material(self, estimator: Any, number: int) -> Material:
+        rows, machine = self._folds.rows(estimator, number), machine_of(estimator)
+        told = self._folds.targets(number)
+        weights = next(iter(self._folds.params_of(number).values()), None)
+        spec = machine._kernel_asked_for()
+        checked = None if weights is None else check_sample_weight(weights, rows.train.size)
+        if told and isinstance(machine, MarginClassifier):
+            labels = read_labels(told[0], weights, machine.class_weight, rows.train.size)
+            told, checked = (labels,), labels.uneven_weights
+        kernel = spec.resolve(rows.data.rows(rows.train), checked)
+        by_folds = estimator is not machine or kernel != spec
+        return Material(rows, told, weights, kernel, by_folds, float(np.abs(kernel.diag(rows.data)).max(initial=0.0)))
+
+    def _for_any_rows(self, estimator: Any, machine: DualMachine, kernel: Kernel, rows: Rows, number: int) -> Any:
+        """The estimator as it would be without a search."""
+        estimator, fitted = clone(estimator), machine
+        if isinstance(machine.kernel_, Held) and not kernel.takes_values:
+            fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
+        fitted = copy(fitted)
+        fitted._silent = False
+        if rows.names is not None:
+            fitted.feature_names_in_ = rows.names
+        for name, value in machine_of(estimator).get_params(deep=False).items():
+            setattr(fitted, name, value)
+        before = self._folds.before(number)
+        if before is not None:
+            fitted = rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
+        return fitted
+
+    def _ways_of(self, course: Course, material: Material) -> Iterator[tuple[Precomputed | None, str]]:
+        """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
+
+        With each goes what a fit on it shares. Folds share one matrix where the rows are the same and the kernel
+        depends on no rows; else each has its own.
+        """
+        kernel, rows, by_folds = material.kernel, material.rows, material.by_folds
+        if kernel.takes_values:
+            yield rows.data, what_is_shared(kernel, by_folds=False)  # type: ignore[misc]
+            return
+        share = len(self._folds) if by_folds else 1
+        kept = course.path.matrices(course.number if by_folds else None)
+        n_jobs = 1 if by_folds else self._n_threads
+        # Where a kernel is indefinite, rounding decides which of its stationary points is found.
+        single = kernel.is_psd and holds(material.size)
+        beyond = []
+        for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
+            n_bytes = Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single))
+            if n_bytes > self._limit // share:
+                beyond.append(n_bytes)
+                continue
+            yield kept.of(kernel, rows, dtype, n_jobs, self._check), what_is_shared(kernel, by_folds=by_folds)
+        yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
+
+    def _bound(self, machine: Iterated, number: int) -> None:
+        """Have a fit end when its time, or that of the search, is over."""
+        if machine.max_iter == -1 and isinstance(machine, DualMachine):
+            machine.max_iter = most_steps(self._folds.n_train(number))
+        left = None if self._until is None else max(0.0, self._until - time.perf_counter())
+        limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
+        machine.max_seconds = min(limits) if limits else None
+
+    def _go_on(self, machine: DualMachine, course: Course, kernel: Kernel) -> DualMachine:
+        """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
+        machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
+        self._bound(machine, course.number)
+        machine._silent = True  # how each fit ended is told with the results
+        machine._search = self._ends
+        last = course.last
+        if last is not None and kernel.is_psd and _are_near(last, machine):  # of an indefinite one the start decides
+            machine._go_on_from(last)
+        return machine
+
+
+class _Stop:
+    """Ends a fit when the search is to end; asked every 50 ms."""
+
+    def __init__(self, search: Interruption, also: Callable[[Progress], object] | None) -> None:
+        self._search, self._also = search, also
+
+    def __call__(self, progress: Progress) -> object:
+        if self._search.requested:
+            return True
+        return None if self._also is None else self._also(progress)
+
+
+def _are_near(last: DualMachine, machine: DualMachine) -> bool:
+    """Whether the solution of one machine of a path is one to start from for another."""
+    return last.kernel == machine.kernel and getattr(last, "epsilon", None) == getattr(machine, "epsilon", None)

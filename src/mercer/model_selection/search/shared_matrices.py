@@ -1,0 +1,75 @@
+"""Matrices of kernel values that fits share, and their memory."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.gram import Gram, claimed
+from mercer.gram.backends import HeldRows
+from mercer.kernels import Kernel
+from mercer.model_selection.search.fold_rows import Rows
+
+
+class Memory:
+    """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it.
+
+    Parameters
+    ----------
+    most : int
+        Bytes beyond which what nobody needs now is given up for a matrix of another size.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._taken = most, 0
+        self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}  # by size
+        self._lock = Lock()
+
+    def square(self, n: int, dtype: type[np.floating]) -> npt.NDArray[np.floating]:
+        """Return an uninitialised matrix, whose memory comes back when nothing refers to it any more."""
+        wanted = n * n * np.dtype(dtype).itemsize
+        with self._lock:
+            idle = self._idle.setdefault(wanted, [])
+            if idle:
+                memory = idle.pop()
+            else:
+                for others in self._idle.values() if self._taken + wanted > self._most else ():
+                    while others:
+                        self._taken -= others.pop().nbytes
+                self._taken += wanted
+                memory = claimed(wanted, np.uint8)
+        matrix = memory.view(dtype).reshape(n, n)
+        weakref.finalize(matrix, idle.append, memory).atexit = False
+        return matrix
+
+
+class Matrices:
+    """The matrix of one kernel's values, in single precision and, where some fold needs it, in double."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._by_dtype: dict[type[np.floating], HeldRows] = {}
+        self._lock = Lock()
+
+    @staticmethod
+    def bytes_of(dtype: type[np.floating], n: int, *, after_single: bool = True) -> int:
+        """What they take, for n rows, once the one in this precision is there."""
+        return n * n * (4 if dtype is np.float32 else 12 if after_single else 8)
+
+    def of(
+        self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
+    ) -> HeldRows:
+        """The values between all rows; who comes second waits for who evaluates them."""
+        with self._lock:
+            if dtype not in self._by_dtype:
+                matrix = self._memory.square(rows.data.n, dtype)
+                order = np.arange(rows.data.n) if rows.order is None else rows.order
+                gram = Gram(kernel, rows.data, n_jobs=n_jobs)
+                for _ in gram.fill_block(matrix, order, order, rounded=True):
+                    check()
+                self._by_dtype[dtype] = HeldRows(matrix, n_jobs=n_jobs).rows(np.argsort(order))
+            return self._by_dtype[dtype]

@@ -1,0 +1,156 @@
+"""A search that zooms in: a coarse grid, and then finer ones around its best cell."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
+
+from mercer.certificates.status import StoppedError
+from mercer.data import as_data
+from mercer.kernels.parameters import resolve_gamma
+from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.scored_fits import users_level
+
+if TYPE_CHECKING:
+    from mercer.model_selection.search.kernel_search import KernelSearchCV
+    from mercer.solvers import Interruption
+
+ZOOM = "zoom"
+"""In the place of an axis's values."""
+
+_COARSE = {
+    "C": (1.0, 100.0, (-1, 0, 1, 2)),
+    "epsilon": (0.1, 10.0, (-1, 0, 1)),
+    "gamma": (np.nan, 16.0, (-2, -1, 0, 1, 2)),
+}
+"""Centre (of gamma: by the rows), factor, and powers of it that are tried first: C from 0.01 to 10^4, and gamma from
+1/256 to 256 times the inverse of a typical squared distance, is where nearly all optima lie."""
+
+_STAGES = 3
+"""The coarse grid, and twice its factor's root: C is then found to a factor of 3 and gamma to one of 2, which is less
+than what folds of some hundred rows can tell apart."""
+
+
+AXES = tuple(_COARSE)
+"""What can be found by zooming in."""
+
+
+def zooms(search: KernelSearchCV) -> list[str]:
+    """The axes whose values are to be found by zooming in."""
+    return [name for name in AXES if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
+
+
+def zoom(
+    search: KernelSearchCV,
+    X: Any,
+    y: Any,
+    splits: list[tuple[Any, Any]],
+    routed: Any,
+    scorers: Any,
+    metric: Any,
+    interruption: Interruption,
+) -> None:
+    """Search a coarse grid, then finer ones around the best cell, and give `search` the results of all.
+
+    The other axes and the kernels keep their values in the coarse grid; after it they have those of the best cell.
+
+    Raises
+    ------
+    ValueError
+        Where no single score says what is best.
+    """
+    if callable(search.refit):
+        raise ValueError(
+            f'"{ZOOM}" follows one score: refit must be True, False or the name of a score, not a function.'
+        )
+    if callable(search.scoring) and isinstance(search.refit, str):
+        metric = search.refit
+    began = time.perf_counter()
+    axes: dict[str, list[float] | None] = {name: _coarse(name, search, X, y) for name in zooms(search)}
+    factors = {name: _COARSE[name][1] for name in axes}
+    stages: list[KernelSearchCV] = []
+    stopped = ""
+    held: dict[str, Any] = {}
+    for stage in range(_STAGES):
+        left = None if search.max_seconds is None else max(0.0, search.max_seconds - (time.perf_counter() - began))
+        part = copy(search).set_params(refit=False, max_seconds=left, **held, **axes)
+        try:
+            part._search_grid(X, y, splits, routed, scorers, metric, interruption)
+        except StoppedError:
+            if not stages:
+                raise
+            stopped = "interrupted" if interruption.requested else "time limit"
+            message = f"the search was stopped ({stopped}): no setting of stage {stage} was finished."
+            warnings.warn(message, stacklevel=users_level())
+            break
+        stages.append(part)
+        if f"mean_test_{metric}" not in part.cv_results_:
+            raise ValueError(f'"{ZOOM}" follows one score: with several, refit must name one, got {search.refit!r}.')
+        stopped = part.stopped_
+        if stopped or stage == _STAGES - 1:
+            break
+        results = _gathered(stages)
+        best = _by_axis(results["params"][int(np.argmin(results[f"rank_test_{metric}"]))])
+        held = {name: [value] for name, value in best.items() if name not in axes}
+        for name in axes:
+            if name not in best:  # the best kernel has no gamma
+                axes[name] = None
+                continue
+            factors[name] **= 0.5
+            axes[name] = [best[name] / factors[name], best[name], best[name] * factors[name]]
+    search.cv_results_ = results = _gathered(stages)
+    first = stages[0]
+    search.reason_ = "; later: ".join(dict.fromkeys(part.reason_ for part in stages))
+    search.stopped_, search.n_splits_ = stopped, first.n_splits_
+    search.multimetric_, search.scorer_ = first.multimetric_, first.scorer_
+    search.best_index_ = int(np.argmin(results[f"rank_test_{metric}"]))
+    search.best_score_ = results[f"mean_test_{metric}"][search.best_index_]
+    search.best_params_ = results["params"][search.best_index_]
+
+
+def _coarse(name: str, search: KernelSearchCV, X: Any, y: Any) -> list[float]:
+    centre, factor, powers = _COARSE[name]
+    if name == "gamma":
+        rows, estimator = X, search.estimator
+        if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+            rows = clone(estimator[:-1]).fit_transform(X, y)
+        table = check_array(rows, accept_sparse="csr", dtype=[np.float64, np.float32])
+        centre = float(resolve_gamma("scale", as_data(table)))
+    return [centre * factor**power for power in powers]
+
+
+def _by_axis(setting: dict[str, Any]) -> dict[str, Any]:
+    """The values of a setting by the names of the search's axes."""
+    named = {name.rsplit("__", 1)[-1]: value for name, value in setting.items()}
+    return {"kernels" if name == "kernel" else name: value for name, value in named.items()}
+
+
+def _gathered(stages: list[KernelSearchCV]) -> dict[str, Any]:
+    """The results of all stages; a cell that several tried is the first one's."""
+    settings = [setting for part in stages for setting in part.cv_results_["params"]]
+    kept = [k for k, setting in enumerate(settings) if not any(_same(setting, one) for one in settings[:k])]
+    chosen = [settings[k] for k in kept]
+    results: dict[str, Any] = {}
+    for name in stages[0].cv_results_:
+        if name == "params":
+            results.update(columns(chosen))
+        elif not name.startswith(("param", "rank_")):
+            results[name] = np.concatenate([part.cv_results_[name] for part in stages])[kept]
+            if name.startswith("mean_test_"):
+                results[f"rank_{name[5:]}"] = ranks(results[name])
+    sizes = [len(part.cv_results_["params"]) for part in stages]
+    results["stage"] = np.repeat(np.arange(len(stages)), sizes)[kept]
+    return results
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(
+        value is other[name] or value == other[name] for name, value in one.items()
+    )

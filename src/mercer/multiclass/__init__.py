@@ -1,0 +1,1 @@
+"""Several classes from machines for two: pairs, coupling, decision values, calibration and thresholds."""

@@ -1,0 +1,192 @@
+"""Decision values to probabilities of classes, by a map for each machine, bound to what is predicted or free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data.arguments import check_choice
+from mercer.multiclass.coupling import couple, made_largest, normalised
+from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
+from mercer.multiclass.training import class_scores, make_tasks, winners
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+METHODS = ("sigmoid", "isotonic")
+
+CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic")
+"""As estimators name them: a method, bound by what is predicted or free; "free" is the free sigmoid."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What turns decision values of machines for two classes into probabilities of classes.
+
+    Attributes
+    ----------
+    method : {"sigmoid", "isotonic"}
+    free : bool
+        False: the predicted class always has the largest probability.
+    scheme : {"ovo", "ovr", "joint"}
+    n_classes : int
+    maps : tuple of Sigmoid or Isotonic
+        One for each pair of classes, or for each class.
+    n_rows : tuple of int
+        How many rows each map was fitted on.
+    fitted_on : str
+        What their values are.
+    n_moved : int
+        Of the rows that it was fitted on, those whose probabilities had to be moved for the predicted class to lead.
+    """
+
+    method: str
+    free: bool
+    scheme: str
+    n_classes: int
+    maps: tuple[Map, ...]
+    n_rows: tuple[int, ...]
+    fitted_on: str
+    n_moved: int = 0
+
+    @property
+    def violation(self) -> float:
+        """Largest of the maps'; isotonic regression is exact."""
+        return max((found.violation for found in self.maps if isinstance(found, Sigmoid)), default=0.0)
+
+    def __str__(self) -> str:
+        how = "free" if self.free else f"the predicted class leads ({self.n_moved} rows moved)"
+        certified = f", gradient at most {self.violation:.1g}" if self.method == "sigmoid" else ""
+        rows = (
+            f"{self.n_rows[0]} rows" if len(self.n_rows) == 1 else f"{min(self.n_rows)} to {max(self.n_rows)} rows each"
+        )
+        return f"{self.method} of {self.fitted_on} of {rows}, {how}{certified}"
+
+    def probabilities(self, raw: FloatArray) -> FloatArray:
+        """Return the probabilities of the classes, (m, n_classes), of decision values (m, n_machines)."""
+        return self.read(raw)[0]
+
+    def read(self, raw: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return the probabilities, and in which rows they were moved so that the predicted class leads.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (m, n_machines)
+            Of two classes one column, positive for class 1; of more, one for each pair (i, j), i < j, positive for
+            class i; with the other schemes one for each class, the largest of which wins.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (m, n_classes)
+        moved : ndarray of bool of shape (m,)
+
+        Raises
+        ------
+        ValueError
+            If `raw` has another number of columns.
+        """
+        if raw.ndim != 2 or raw.shape[1] != len(self.maps):
+            raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
+        values = told_apart(raw, self.n_classes, self.scheme)
+        two_sided = [find(column) for find, column in zip(self.maps, values.T, strict=True)]
+        if self.n_classes == 2:
+            p = two_sided[0]
+        elif self.scheme != "ovo":
+            p = normalised(np.column_stack([sides[:, 1] for sides in two_sided]))
+        else:
+            pairs = np.empty((len(raw), self.n_classes, self.n_classes))
+            for (i, j), sides in zip(combinations(range(self.n_classes), 2), two_sided, strict=True):
+                pairs[:, i, j], pairs[:, j, i] = sides[:, 1], sides[:, 0]
+            p = couple(pairs)
+        if self.free:
+            return p, np.zeros(len(p), dtype=bool)
+        return made_largest(p, winners(class_scores(raw, self.n_classes, self.scheme)))
+
+
+def told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
+    """What maps read: decision values, or by how much the score of each class is ahead of the largest of the others."""
+    if scheme == "ovo" or n_classes == 2:
+        return raw
+    rising = np.sort(raw, axis=1)
+    first, second = rising[:, -1:], rising[:, -2:-1]
+    return raw - np.where(raw == first, second, first)
+
+
+def calibrate(
+    raw: FloatArray,
+    codes: IndexArray,
+    n_classes: int,
+    *,
+    scheme: str = "ovo",
+    method: str = "sigmoid",
+    free: bool = False,
+    weights: npt.ArrayLike | None = None,
+    class_weight: npt.ArrayLike | None = None,
+    fitted_on: str = "leave-one-out decision values",
+) -> Calibration:
+    """Fit a map to the decision values of each machine for two classes.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n, n_machines)
+        See :meth:`Calibration.read`; of rows that the machines were not trained on. Those of other classes than a
+        machine's are not read.
+    codes : ndarray of int64 of shape (n,)
+        Class of each row, 0 .. n_classes - 1.
+    n_classes : int
+    scheme : {"ovo", "ovr", "joint"}
+        All but the first have a score for each class, of which the largest wins: maps read by how much each is ahead.
+    method : {"sigmoid", "isotonic"}
+        See :func:`fit_sigmoid` and :func:`fit_isotonic`.
+    free : bool, default=False
+        Whether the maps need not agree with what the machines predict.
+    weights : array-like of shape (n,), optional
+        How often each row counts.
+    class_weight : array-like of shape (n_classes,), optional
+        How often rows of a class count against those of another, for each machine; in all they count as without.
+    fitted_on : str
+        What the values are, for the record.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    ValueError
+        For another method, arrays that do not fit together, and as :func:`fit_sigmoid`.
+
+    Examples
+    --------
+    >>> raw, codes = np.array([[-1.5], [-1.0], [0.5], [-0.5], [1.0], [1.5]]), np.array([0, 0, 0, 1, 1, 1])
+    >>> calibrate(raw, codes, 2).probabilities(np.array([[-1.0], [1.0]])).round(3)
+    array([[0.725, 0.275],
+           [0.275, 0.725]])
+    """
+    check_choice("method", method, METHODS)
+    n, tasks = codes.size, make_tasks(codes, n_classes, scheme)
+    if raw.shape != (n, len(tasks)):
+        raise ValueError(
+            f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
+        )
+    values, counts = told_apart(raw, n_classes, scheme), checked_weights(weights, n)
+    fit: Any = fit_sigmoid if method == "sigmoid" else fit_isotonic
+    maps: list[Map] = []
+    n_rows: list[int] = []
+    for column, task in enumerate(tasks):
+        own = counts[task.rows]
+        if class_weight is not None:
+            weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[task.rows]]
+            own = weighted * (own.sum() / weighted.sum())
+        maps.append(fit(values[task.rows, column], task.signs > 0.0, own, free=free))
+        n_rows.append(int(np.count_nonzero(own)))
+    found = Calibration(method, free, scheme, n_classes, tuple(maps), tuple(n_rows), fitted_on)
+    if free:
+        return found
+    _, moved = found.read(raw[counts > 0.0])
+    return replace(found, n_moved=int(moved.sum()))

@@ -1,0 +1,70 @@
+"""Maps from decision values to probabilities, in a model file."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer.multiclass.calibration import METHODS, Calibration
+from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
+
+_FITTED_ON = "leave-one-out decision values"
+
+
+def calibration_dict(found: Calibration) -> dict[str, Any]:
+    """A calibration as JSON has it."""
+    return {
+        "method": found.method,
+        "free": found.free,
+        "n_rows": list(found.n_rows),
+        "n_moved": found.n_moved,
+        "maps": [_map_dict(one) for one in found.maps],
+    }
+
+
+def _map_dict(one: Map) -> dict[str, Any]:
+    if isinstance(one, Isotonic):
+        return {"values": list(one.values), "probabilities": list(one.probabilities)}
+    return {"slope": one.slope, "intercept": one.intercept, "violation": one.violation}
+
+
+def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> Calibration:
+    """Return the calibration that `calibration_dict` described; ValueError, TypeError or KeyError where it is none."""
+    method, free, maps, n_rows = entry["method"], entry["free"], entry["maps"], entry["n_rows"]
+    if method not in METHODS or not isinstance(free, bool):
+        raise ValueError(f"its method is {method!r}, free {free!r}")
+    if len(maps) != n_parts or len(n_rows) != n_parts or not all(_is_count(n) for n in (*n_rows, entry["n_moved"])):
+        raise ValueError(f"it should have {n_parts} maps, and their numbers of rows")
+    read = _isotonic if method == "isotonic" else _sigmoid
+    found = tuple(read(one, free) for one in maps)
+    return Calibration(method, free, scheme, n_classes, found, tuple(n_rows), _FITTED_ON, entry["n_moved"])
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _sigmoid(entry: Any, free: bool) -> Sigmoid:
+    slope, intercept, violation = (_number(entry[name]) for name in ("slope", "intercept", "violation"))
+    if min(slope, violation) < 0.0:
+        raise ValueError("a slope is negative")
+    return Sigmoid(slope, intercept, not free, violation)
+
+
+def _isotonic(entry: Any, free: bool) -> Isotonic:
+    values, probabilities = (np.array([_number(one) for one in entry[name]]) for name in ("values", "probabilities"))
+    rising = values.size > 0 and values.shape == probabilities.shape and (np.diff(values) > 0.0).all()
+    if not rising or (np.diff(probabilities) < 0.0).any() or not ((probabilities > 0.0) & (probabilities < 1.0)).all():
+        raise ValueError("a function through points does not rise, or gives no probabilities")
+    found = Isotonic(tuple(values.tolist()), tuple(probabilities.tolist()))
+    if not free and found(0.0)[0, 1] != 0.5:
+        raise ValueError("a function through points is not 1/2 at 0")
+    return found
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)

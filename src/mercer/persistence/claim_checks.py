@@ -1,0 +1,142 @@
+"""What a machine claims, held against what is recomputed of its training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.certificate import worst_status
+from mercer.certificates.evaluation import Evaluation
+from mercer.certificates.status import Status
+from mercer.gram import Gram
+from mercer.problems import Problem
+from mercer.specs import LossRecipe, MemoryRecipe, Point, Recipe
+
+FloatArray = npt.NDArray[np.float64]
+
+AGREEMENT = 1e-9
+"""Relative difference up to which a recomputed objective counts as the stored one."""
+
+
+@dataclass(frozen=True)
+class Slack:
+    """How far numbers of an untouched file may be from the recomputed ones, by what was recomputed alone.
+
+    `rounding` is of a decision value, `dual` of the dual objective, `gap` of the primal one and of the duality gap.
+    """
+
+    rounding: float
+    dual: float
+    gap: float
+
+    @classmethod
+    def of(cls, rounding: float, mass: float, engine: Gram) -> Slack:
+        """That of values off by `rounding`, or as much more as the engine's kernel values are, times a sum `mass`."""
+        doubled = 2.0 * rounding * max(1.0, engine.roundoff)
+        return cls(doubled, doubled * mass, doubled * mass)
+
+    @classmethod
+    def of_point(cls, problem: Problem, evaluation: Evaluation, engine: Gram) -> Slack:
+        """That of a point of a box problem, whose bounds say how far its primal objective may be."""
+        slack = cls.of(evaluation.rounding, evaluation.mass, engine)
+        steepness = problem.steepness(evaluation.values, evaluation.multipliers, slack.rounding)
+        return replace(slack, gap=slack.gap + slack.rounding * steepness)
+
+
+def recomputed(
+    recipe: Recipe, claim: Any, targets: FloatArray, weights: FloatArray, gram: Gram, engine: Gram, point: Point
+) -> tuple[Any, list[str]]:
+    """Return what a machine without a box problem may claim, and what its claim does not agree with.
+
+    Parameters
+    ----------
+    recipe : LossRecipe or MemoryRecipe
+    claim : LossCertificate, Separation or None
+    targets : ndarray of shape (n, T)
+    weights : ndarray of shape (n,)
+    gram, engine : Gram
+        Of the n rows: the one that values are taken from, and the native one, for how far its values may be off.
+    point : Point
+
+    Raises
+    ------
+    ValueError
+        If there is no such machine, or numbers overflow.
+    """
+    if isinstance(recipe, MemoryRecipe):
+        return recipe.check(targets, weights, gram, point, claim)
+    assert isinstance(recipe, LossRecipe)
+    evidence = recipe.evidence(targets, weights, gram, point)
+    found = evidence.evaluate(independent=True)
+    slack = Slack.of(float(found.rounding.max()), float(weights.sum() * np.max(evidence.scale)), engine)
+    eased = found._replace(
+        violation=np.maximum(0.0, found.violation - slack.rounding),
+        gap=found.gap - slack.gap,
+        rounding=0.5 * found.rounding,
+    )
+    certificate = recertified(claim, evidence, found, eased)
+    return certificate, disagreements(claim, certificate, slack)
+
+
+def recertified(stored: Any, evidence: Any, found: Any, eased: Any) -> Any:
+    """Return the certificate that an evaluation supports; a claim of optimality is not taken from the stored one.
+
+    Its status is the stored one where rounding leaves that open, as the evaluation `eased` by as much says: what was
+    within a tolerance by a hair may now be beyond it.
+    """
+    certificate = stored.anew(evidence, found)
+    if not is_worse(certificate.status, stored.status) or is_worse(stored.anew(evidence, eased).status, stored.status):
+        return certificate
+    return replace(certificate, status=stored.status)
+
+
+def is_worse(status: Status, than: Status) -> bool:
+    """Whether a status says less than another."""
+    return status is not than and worst_status([status, than]) is status
+
+
+_OBJECTIVES = {
+    "primal objective": "primal",
+    "dual objective": "dual",
+    "duality gap": "gap",
+    "relative gap": "relative_gap",
+}
+_VIOLATIONS = {"KKT violation": "kkt_violation", "violation": "violation", "dual infeasibility": "dual_infeasibility"}
+_COUNTS = {
+    "support vectors": "n_support",
+    "free support vectors": "n_free",
+    "support vectors at their bound": "n_bounded",
+}
+
+
+def disagreements(stored: Any, found: Any, slack: Slack) -> list[str]:
+    """What the file claims of a machine and recomputing does not bear out; that it is better than claimed is fine."""
+    scale = max([1.0, *(abs(value) for value in (found.primal, found.dual) if np.isfinite(value))])
+    findings = []
+    for name, claimed, actual in _pairs(_OBJECTIVES, stored, found):
+        unit = scale if name == "relative gap" else 1.0
+        allowed = AGREEMENT * scale + (slack.dual if name == "dual objective" else slack.gap)
+        if claimed != actual and not abs(claimed - actual) * unit <= allowed:
+            findings.append(f"the {name} is {claimed:.9g} in the file and {actual:.9g} recomputed")
+    for name, claimed, actual in _pairs(_VIOLATIONS, stored, found):
+        room = AGREEMENT * max(1.0, actual) if name == "dual infeasibility" else slack.rounding + AGREEMENT
+        if not actual <= claimed + room:
+            findings.append(f"the {name} is {claimed:.3g} in the file and {actual:.3g} recomputed")
+    if not stored.rounding <= (1.0 + AGREEMENT) * slack.rounding:
+        findings.append(
+            f"the rounding of a decision value is {stored.rounding:.3g} in the file and at most {slack.rounding:.3g} "
+            "recomputed"
+        )
+    for name, claimed, actual in _pairs(_COUNTS, stored, found):
+        if claimed != actual:
+            findings.append(f"the number of {name} is {claimed} in the file and {actual} recomputed")
+    if is_worse(found.status, stored.status):
+        findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
+    return findings
+
+
+def _pairs(names: dict[str, str], stored: Any, found: Any) -> list[tuple[str, Any, Any]]:
+    return [(name, getattr(stored, key), getattr(found, key)) for name, key in names.items() if hasattr(stored, key)]

@@ -1,0 +1,141 @@
+"""What a fitted machine without a box problem holds: its vectors, its coefficients, and what it claims of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data import Vectors, as_data
+from mercer.estimators import (
+    GradientKernelSVC,
+    KernelLogisticRegression,
+    KernelNeighborsClassifier,
+    KernelPerceptron,
+    KernelRidge,
+    LeastSquaresClassifier,
+    LeastSquaresSVC,
+    LogisticRegression,
+    ParzenClassifier,
+    RBFNetworkClassifier,
+)
+from mercer.kernels import Kernel, Linear
+from mercer.losses.perceptron import Separation
+from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, Point, Recipe
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron
+"""Machines that are sums over their training rows."""
+
+Linears = LogisticRegression | LeastSquaresClassifier
+
+Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | RBFNetworkClassifier
+"""Machines that are no solution of a box problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A fitted machine, as a model has it.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    kernel : Kernel
+    vectors : Vectors
+        Those that its values are sums over.
+    rows : ndarray of int64 or None
+        Which of the training rows they are, those of weight 0 not counted; None where they are none.
+    point : Point
+        Coefficients of the vectors, (m, n_parts), biases, and multipliers (m, n_parts) where there are some.
+    claims : tuple
+        What it claims: one for each problem.
+    class_weight : ndarray of shape (n_classes,) or None
+    scheme : str
+        Of several classes.
+    """
+
+    recipe: Recipe
+    kernel: Kernel
+    vectors: Vectors
+    rows: IndexArray | None
+    point: Point
+    claims: tuple[Any, ...]
+    class_weight: FloatArray | None
+    scheme: str
+
+
+def trained(machine: Other) -> Trained:
+    """Return what a fitted machine holds.
+
+    Raises
+    ------
+    ValueError
+        If it is one that no file can hold: of kernel values, or a network with a machine that is not ours.
+    """
+    if isinstance(machine, RBFNetworkClassifier):
+        return _of_network(machine)
+    if isinstance(machine, (LogisticRegression, LeastSquaresClassifier)):
+        w = as_data(np.ascontiguousarray(machine.coef_))
+        point = Point(np.eye(w.n), machine.intercept_)
+        return _trained(machine, machine.recipe_, Linear(), w, None, point, (machine.certificate_,))
+    kernel = machine.kernel_
+    if kernel.takes_values or kernel.is_structured:
+        raise ValueError(
+            f"a model holds support vectors of numbers, and a machine with {kernel!r} has none: keep it by pickle"
+        )
+    if isinstance(machine, KernelNeighborsClassifier):
+        signs = _signs(machine._codes, machine.classes_.size)
+        spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
+        point = Point(spoken * machine.class_weight_[machine._codes][:, None], np.zeros(signs.shape[1]))
+        vectors, rows = as_data(machine.X_fit_), machine.prototype_indices_
+        return _trained(machine, machine.recipe_, kernel, vectors, rows, point, ())
+    vectors = as_data(machine.X_fit_).rows(machine._rows)
+    multipliers = machine._multipliers if isinstance(machine, GradientKernelSVC) else None
+    point = Point(machine._coefficients[machine._rows], machine._bias, multipliers=multipliers)
+    return _trained(machine, machine.recipe_, kernel, vectors, np.arange(vectors.n), point, _claims(machine))
+
+
+def _trained(
+    machine: Any, recipe: Recipe, kernel: Kernel, vectors: Any, rows: Any, point: Point, claims: tuple[Any, ...]
+) -> Trained:
+    weights = getattr(machine, "class_weight_", None)
+    if weights is None and hasattr(machine, "classes_"):
+        weights = np.ones(machine.classes_.size)
+    return Trained(recipe, kernel, vectors, rows, point, claims, weights, getattr(machine, "_scheme", "ovr"))
+
+
+def _of_network(machine: RBFNetworkClassifier) -> Trained:
+    inner = machine.machine_
+    if not isinstance(inner, (LogisticRegression, LeastSquaresClassifier)):
+        raise ValueError(
+            "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression or "
+            f"LeastSquaresClassifier, and this one's is {type(inner).__name__}: keep it by pickle"
+        )
+    recipe: ForLogisticRegression | ForLeastSquaresClassifier = replace(inner.recipe_, network=True)
+    point = Point(np.ascontiguousarray(inner.coef_.T), inner.intercept_)
+    found = _trained(machine, recipe, machine.kernel_, as_data(machine.centers_), None, point, (inner.certificate_,))
+    return replace(found, class_weight=machine.class_weight_ * inner.class_weight_)
+
+
+def _claims(machine: Any) -> tuple[Any, ...]:
+    if isinstance(machine, ParzenClassifier):
+        return ()
+    if isinstance(machine, KernelPerceptron):
+        found = (machine.n_mistakes_, machine.n_passes_, machine.criterion_, machine.separated_)
+        return tuple(
+            Separation(int(mistakes), int(passes), float(criterion), bool(separated))
+            for mistakes, passes, criterion, separated in zip(*found, strict=True)
+        )
+    certificate = machine.certificate_
+    return (certificate,) if machine.recipe_.is_whole else certificate.parts or (certificate,)
+
+
+def _signs(codes: IndexArray, n_classes: int) -> FloatArray:
+    """One column of -1 and +1 for two classes, positive for the second; else one column a class."""
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)

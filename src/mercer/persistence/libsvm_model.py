@@ -1,0 +1,298 @@
+"""LIBSVM's model files: machines that its ``svm-predict`` reads, and machines that its ``svm-train`` wrote."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.data import Vectors, as_data
+from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
+from mercer.estimators.restored import restored_classifier, restored_machine
+from mercer.kernels import Kernel, Precomputed
+from mercer.multiclass.coefficients import PairCoefficients, table_of
+from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
+from mercer.persistence import Model
+from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
+from mercer.tables.prediction_kind import Classes, Quantity
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+_MACHINES = {"c_svc": SVC, "nu_svc": NuSVC, "one_class": OneClassSVM, "epsilon_svr": SVR, "nu_svr": NuSVR}
+_KINDS = {**{machine: kind for kind, machine in _MACHINES.items()}, QuantileSVR: "epsilon_svr"}
+
+
+def save_libsvm_model(machine: Any, path: str | Path) -> None:
+    """Write a machine to a LIBSVM model file, all of it or nothing; ``svm-predict`` then predicts what it predicts.
+
+    Parameters
+    ----------
+    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or Model
+        Fitted, with a linear, polynomial, Gaussian, sigmoid or precomputed kernel; classifiers of several classes by
+        pairs (``multi_class="ovo"``), with labels that are integers. A `QuantileSVR` is written as an epsilon-SVR. The
+        classes of a `Model` that are text become 0, 1, ... in their order, and its rows are encoded ones.
+    path : str or Path
+        An existing file is replaced, once the new one is complete.
+
+    Raises
+    ------
+    NotFittedError
+        Before `fit`.
+    TypeError
+        If LIBSVM has no such machine.
+    ValueError
+        If LIBSVM has no such kernel, scheme or labels.
+    OSError
+        If the file cannot be written.
+
+    Notes
+    -----
+    Numbers have as many digits as it takes to read the same float64 again. Features are counted from 1. Two classes
+    stand in falling order, so that decision values keep their sign. Where votes tie, LIBSVM takes the first class, and
+    ours goes by confidence; ``decision_function_shape="ovo"`` shows the same values of all pairs. The file knows
+    nothing of C, nu, epsilon or the certificate.
+
+    References
+    ----------
+    Chang & Lin (2011), LIBSVM; the layout is that of its ``svm_save_model``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from mercer import SVC, load_libsvm_model, save_libsvm_model
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> machine = SVC(C=10.0).fit(X, y)
+    >>> save_libsvm_model(machine, "iris.model")
+    >>> Path("iris.model").read_text().splitlines()[0]
+    'svm_type c_svc'
+    >>> bool((load_libsvm_model("iris.model").predict(X) == machine.predict(X)).all())
+    True
+    """
+    held = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
+    with written_whole(path, "w") as file:
+        file.writelines(held.lines())
+
+
+def load_libsvm_model(
+    path: str | Path, *, n_features: int | None = None, zero_based: bool = False
+) -> SVC | NuSVC | SVR | NuSVR | OneClassSVM:
+    """Read a LIBSVM model file as an estimator that predicts what LIBSVM predicts.
+
+    Parameters
+    ----------
+    path : str or Path
+        What ``svm-train``, `save_libsvm_model` or another program wrote.
+    n_features : int, optional
+        Columns of the rows to predict, which the file does not say; by default the largest number of a feature among
+        the support vectors. With a precomputed kernel, the number of training rows; by default the largest among them.
+    zero_based : bool, default=False
+        Whether the machine was trained on a data file that counts features from 0.
+
+    Returns
+    -------
+    SVC, NuSVC, SVR, NuSVR or OneClassSVM
+        With `classes_`, `support_vectors_`, `dual_coef_`, `intercept_`, `n_support_` and `kernel_`, and the kernel's
+        parameters. What the file does not hold is missing: `support_` (but for a precomputed kernel, where it is kept),
+        `solution_` and `certificate_`, which say so where they are asked for. C, nu and epsilon are the defaults and
+        mean nothing until `fit` is called.
+
+    Raises
+    ------
+    LibsvmFileError
+        If a line is not as it should be: a `ValueError` that names it.
+    OSError
+        If the file cannot be read.
+
+    Warns
+    -----
+    UserWarning
+        If the file holds probability estimates, which are left behind: classes and decision values do not depend on
+        them.
+
+    Notes
+    -----
+    Reads some 10 MB a second, and takes memory like what the file holds; a file can do no more harm than be refused.
+    Classes are sorted, whatever their order in the file. Tied votes go by confidence, as for all our machines. LIBSVM
+    writes support vectors with 8 digits, so that its machine in memory and in its file differ, by about 1e-8.
+    """
+    held = read_model(path, n_features=n_features, zero_based=zero_based)
+    if held.left_behind:
+        warnings.warn(
+            f"the probability estimates of {path} ({', '.join(held.left_behind)}) are left behind: classes and "
+            "decision values do not depend on them.",
+            UserWarning,
+            stacklevel=2,
+        )
+    _, name, parameters = KERNELS[type(held.kernel)]
+    machine = _MACHINES[held.kind](kernel=name, **{key: getattr(held.kernel, key) for key in parameters})
+    if held.kind in CLASSIFIERS:
+        return _classifier(machine, held, n_features)
+    # LIBSVM calls a row outside whose score equals rho, and we call it inside: the next number up settles it.
+    level = np.nextafter(held.rho[0], np.inf) if held.kind == "one_class" else held.rho[0]
+    coefficients = held.coefficients[:, 0]
+    return restored_machine(machine, held.kernel, held.support, _width(held, n_features), coefficients, -float(level))
+
+
+def _width(held: LibsvmModel, n_features: int | None) -> int:
+    """Columns of the rows to predict."""
+    if isinstance(held.support, Vectors):
+        return held.support.p
+    return int(held.support.max(initial=0)) + 1 if n_features is None else n_features
+
+
+def _classifier(machine: Any, held: LibsvmModel, n_features: int | None) -> Any:
+    """The classifier, with its classes sorted, and the signs of its machines with them."""
+    k = held.labels.size
+    in_file = np.argsort(held.labels)  # class number here -> place in the file
+    codes = np.repeat(np.argsort(in_file), held.n_support)
+    order = np.argsort(codes, kind="stable")
+    codes, duals = codes[order], held.coefficients[order]
+    # Theirs is positive for the class that stands first; ours for the smaller one, but for class 1 where there are two.
+    a, b = class_pairs(k).T
+    p, q = in_file[a], in_file[b]
+    signs = np.where(p < q, 1.0, -1.0) * (-1.0 if k == 2 else 1.0)
+    theirs = pairs_with(k)[p, place_among_others(p, q)]
+    biases = -signs * held.rho[theirs]
+    others = ~np.eye(k, dtype=bool)
+    against = np.broadcast_to(in_file, (k, k))[others].reshape(k, k - 1)  # of each class the others, in our order
+    columns = place_among_others(in_file[:, None], against)
+    table = signs[pairs_with(k)][codes] * np.take_along_axis(duals, columns[codes], axis=1)
+    coefficients = table if k == 2 else PairCoefficients(table, np.bincount(codes, minlength=k))
+    support = held.support.rows(order) if isinstance(held.support, Vectors) else held.support[order]
+    width = _width(held, n_features)
+    return restored_classifier(
+        machine, held.kernel, support, width, coefficients, biases + 0.0, held.labels[in_file], codes
+    )
+
+
+def _of_estimator(machine: Any) -> LibsvmModel:
+    kind = _KINDS.get(type(machine))
+    if kind is None:
+        raise TypeError(
+            f"machine must be one that LIBSVM has ({', '.join(one.__name__ for one in _KINDS)}) or a Model, got "
+            f"{type(machine).__name__}."
+        )
+    check_is_fitted(machine, "kernel_")
+    _check_kernel(machine.kernel_)
+    support = _support(machine)
+    if kind in CLASSIFIERS:
+        _check_scheme(machine._scheme, machine.classes_.size)
+        kernel, found, biases = machine.kernel_, machine._coefficients, machine.intercept_
+        labels = _labels(machine.classes_)
+        if isinstance(found, PairCoefficients):
+            return _of_pairs(kind, kernel, support, found, biases, labels)
+        positive = np.repeat([False, True], machine.n_support_)
+        return _of_two(kind, kernel, support, found, biases, labels, positive)
+    none = np.zeros(0, dtype=np.int64)
+    # See load_libsvm_model: what is inside here shall be inside there.
+    rho = np.nextafter(machine.offset_, -np.inf) if kind == "one_class" else -machine.intercept_
+    return LibsvmModel(kind, machine.kernel_, rho + 0.0, none, none, machine._coefficients, support)
+
+
+def _support(machine: Any) -> Vectors | IndexArray:
+    if isinstance(machine.kernel_, Precomputed):
+        return np.asarray(machine.support_, dtype=np.int64)
+    return as_data(machine.support_vectors_)
+
+
+def _of_model(model: Model) -> LibsvmModel:
+    _check_kernel(model.kernel)
+    outcome, (found, biases) = model.outcome, model._machines
+    kind = _KINDS_OF_MODELS.get(model.recipe.machine)
+    if kind is None:
+        raise ValueError(f"LIBSVM has no {model.recipe.machine}, which this model is of.")
+    if not isinstance(outcome, Classes):
+        coefficients, none = table_of(found), np.zeros(0, dtype=np.int64)
+        if isinstance(outcome, Quantity):  # in the target's unit
+            coefficients, biases = outcome.scale * coefficients, outcome.in_unit(biases)
+        # See load_libsvm_model: what is inside here shall be inside there.
+        rho = np.nextafter(-biases, -np.inf) if kind == "one_class" else -biases
+        return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
+    _check_scheme(outcome.scheme, len(outcome.labels))
+    labels, support = class_labels(outcome), model.support_vectors
+    if isinstance(found, PairCoefficients):
+        return _of_pairs(kind, model.kernel, support, found, biases, labels)
+    return _of_two(kind, model.kernel, support, found, biases, labels, found[:, 0] > 0.0)
+
+
+_KINDS_OF_MODELS = {one.__name__: kind for one, kind in _KINDS.items()}
+
+
+def class_labels(outcome: Classes) -> IndexArray:
+    """What the classes of a model are called in LIBSVM's files: 0, 1, ... where they are text.
+
+    Raises
+    ------
+    ValueError
+        If they are no integers of 32 bits.
+    """
+    return np.arange(len(outcome.labels)) if outcome.is_text else _labels(outcome.labels)
+
+
+def _of_pairs(
+    kind: str,
+    kernel: Kernel,
+    support: Vectors | IndexArray,
+    coefficients: PairCoefficients,
+    biases: FloatArray,
+    labels: IndexArray,
+) -> LibsvmModel:
+    """Machines for pairs of three classes or more, in the order of our classes."""
+    order = coefficients.vectors
+    chosen = support if order is None else _chosen(support, order)
+    return LibsvmModel(kind, kernel, -biases + 0.0, labels, coefficients.counts, coefficients.table, chosen)
+
+
+def _of_two(
+    kind: str,
+    kernel: Kernel,
+    support: Vectors | IndexArray,
+    coefficients: FloatArray,
+    biases: FloatArray,
+    labels: IndexArray,
+    positive: npt.NDArray[np.bool_],
+) -> LibsvmModel:
+    """The machine for two classes, the second of which stands first."""
+    order = np.argsort(~positive, kind="stable")
+    counts = np.bincount(~positive, minlength=2)
+    chosen = _chosen(support, order)
+    return LibsvmModel(kind, kernel, -biases + 0.0, labels[::-1], counts, coefficients[order], chosen)
+
+
+def _chosen(support: Vectors | IndexArray, order: IndexArray) -> Vectors | IndexArray:
+    return support.rows(order) if isinstance(support, Vectors) else support[order]
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    if type(kernel) not in KERNELS:
+        names = ", ".join(theirs for theirs, _, _ in KERNELS.values())
+        raise ValueError(
+            f"a LIBSVM model file knows the kernels {names}, and not {kernel!r}: fit with one of these, or with "
+            "kernel='precomputed' on the values of yours."
+        )
+
+
+def _check_scheme(scheme: str, n_classes: int) -> None:
+    if scheme != "ovo" and n_classes > 2:
+        raise ValueError(
+            f"LIBSVM tells several classes apart by pairs of them, and this machine was fitted with "
+            f"multi_class={scheme!r}: fit with multi_class='ovo'."
+        )
+
+
+def _labels(classes: npt.NDArray[Any]) -> IndexArray:
+    """The classes as LIBSVM has them."""
+    numbers = classes.dtype.kind in "iuf"
+    if not numbers or (classes != np.rint(classes)).any() or np.abs(classes.astype(np.float64)).max() >= 2**31:
+        raise ValueError(
+            f"LIBSVM's labels are integers of 32 bits, and the classes are {classes.tolist()}: fit on y encoded as "
+            "integers, for instance by sklearn.preprocessing.LabelEncoder."
+        )
+    return classes.astype(np.int64)

@@ -1,0 +1,346 @@
+"""A model as a manifest and arrays, and back: what the members of a model file say."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer import __version__
+from mercer.certificates.certificate import Certificate
+from mercer.data import CSR, as_data
+from mercer.data.arguments import check_choice
+from mercer.kernels import Kernel, from_dict
+from mercer.model_selection.seal import Seal
+from mercer.multiclass.calibration import Calibration
+from mercer.multiclass.training import JOINT, SCHEMES
+from mercer.persistence import Model, Part, Training
+from mercer.persistence.archive import ARRAYS, DTYPES, MANIFEST, SPARSE_ONLY, read_array
+from mercer.persistence.calibrations import calibration_dict, read_calibration
+from mercer.persistence.claims import claim_dict, number_of, read_claim
+from mercer.persistence.refusals import check_vector, real, refuse, text
+from mercer.persistence.seal_record import read_seal, seal_dict
+from mercer.specs import Recipe
+from mercer.specs import from_dict as from_recipe
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, Outcome, Quantity
+
+FORMAT = "mercer model"
+VERSION = 3
+"""What is written. Versions 1, of classifiers of one kind alone, and 2, of box problems alone, are read too."""
+
+MAX_COEFFICIENTS = 1 << 31
+"""Most support vectors times machines: their coefficients are one table in predicting, here of 16 GiB."""
+
+_TEXT, _INTEGER = "text", "integer"
+
+_OF_VERSION_1 = {"classes", "target", "scheme", "C"}
+"""Entries of version 1 that later versions have in other places."""
+
+
+def arrays_of(model: Model) -> dict[str, np.ndarray]:
+    """Return the arrays of a model file, by name."""
+    support = model.support_vectors
+    arrays = {
+        "training_rows": model.training.rows,
+        "support_rows": model.support_rows,
+        "part_starts": np.cumsum([0, *(len(part.support) for part in model.parts)]),
+        "part_support": np.concatenate([part.support for part in model.parts]),
+        "part_beta": np.concatenate([part.beta for part in model.parts]),
+    }
+    if model.recipe.has_multipliers:
+        arrays["part_multipliers"] = np.concatenate([np.zeros(0), *(part.multipliers for part in model.parts)])
+    for name in ("class_weight", "sample_weight"):
+        weights = getattr(model.training, name)
+        if weights is not None:
+            arrays[name] = weights
+    if isinstance(support, CSR):
+        matrix = support.matrix
+        arrays |= {"support_data": matrix.data, "support_indices": matrix.indices, "support_indptr": matrix.indptr}
+    else:
+        arrays["support_data"] = support.float64()
+    return {name: np.ascontiguousarray(array, dtype=DTYPES[ARRAYS[name]]) for name, array in arrays.items()}
+
+
+def manifest_of(model: Model) -> dict[str, Any]:
+    """Return what a model file says besides arrays, as JSON has it."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"mercer {__version__}",
+        "outcome": _outcome_dict(model.outcome),
+        "machine": {
+            name: number_of(value) if isinstance(value, float) else value
+            for name, value in model.recipe.to_dict().items()
+        },
+        "encoder": model.encoder.to_dict(),
+        "kernel": model.kernel.to_dict(),
+        "n_features": model.support_vectors.p,
+        "checksum": model.training.checksum,
+        "parts": [
+            {"bias": part.bias, "half_width": part.half_width, "certificate": claim_dict(part.certificate)}
+            for part in model.parts
+        ],
+        "calibration": None if model.calibration is None else calibration_dict(model.calibration),
+        "seal": None if model.seal is None else seal_dict(model.seal),
+    }
+
+
+def _outcome_dict(outcome: Outcome) -> dict[str, Any]:
+    if not isinstance(outcome, Classes):
+        return {"kind": outcome.kind} | asdict(outcome)  # type: ignore[call-overload]
+    return {
+        "kind": outcome.kind,
+        "column": outcome.column,
+        "labels": {"kind": _TEXT if outcome.labels.dtype == object else _INTEGER, "values": outcome.labels.tolist()},
+        "scheme": outcome.scheme,
+    }
+
+
+def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the manifest and the arrays of what a file holds besides checksums; each is taken out as it is read."""
+    manifest = json.loads(members.pop(MANIFEST), parse_constant=lambda name: refuse(f"its manifest holds {name}"))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        refuse(f"its manifest does not say that it is a {FORMAT!r} file")
+    version = manifest.get("version")
+    if type(version) is not int or version not in range(1, VERSION + 1):
+        refuse(f"it is of version {version!r}, this program reads versions 1 to {VERSION}")
+    if version == 1:
+        manifest = _from_version_1(manifest)
+    if version < 3:  # probabilities were left behind
+        manifest = manifest | {"calibration": None, "seal": None}
+    names = [name for name in ARRAYS if f"{name}.npy" in members]
+    return manifest, {name: read_array(name, members.pop(f"{name}.npy")) for name in names}
+
+
+def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest as this version writes it: C-SVC with hinge loss and bias was all that there was."""
+    classes = manifest["classes"]
+    kept = {name: value for name, value in manifest.items() if name not in _OF_VERSION_1}
+    return kept | {
+        "outcome": {
+            "kind": Classes.kind,
+            "column": manifest["target"],
+            "labels": {"kind": classes["kind"], "values": classes["labels"]},
+            "scheme": manifest["scheme"],
+        },
+        "machine": {"type": "SVC", "C": manifest["C"], "squared": False, "bias": True},
+        "parts": [{"half_width": None} | part for part in manifest["parts"]],
+    }
+
+
+def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    """Return the model that these describe."""
+    model = _model_of(manifest, arrays)
+    _refuse_unknown(manifest, manifest_of(model), "its manifest")
+    return model
+
+
+def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    outcome, recipe = _outcome(manifest["outcome"]), from_recipe(manifest["machine"])
+    if recipe.answers != outcome.kind:
+        refuse(f"its machine is {recipe.machine!r}, which does not answer with {outcome.kind}")
+    if isinstance(outcome, Classes) and outcome.scheme not in recipe.schemes:
+        refuse(f"its machine is {recipe.machine!r}, which does not tell classes apart by {outcome.scheme!r}")
+    rows, support_rows = arrays["training_rows"], arrays["support_rows"]
+    check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2 if outcome.column else 1)
+    check_vector(support_rows, "support_rows", 0, len(rows))
+    if (np.diff(support_rows) <= 0).any():
+        refuse("array 'support_rows' does not rise")
+    encoder = _encoder(manifest["encoder"])
+    n_features = encoder.n_features_
+    if manifest["n_features"] != n_features or not n_features:
+        refuse("its encoder and its support vectors differ in the number of features")
+    kernel = _kernel(manifest["kernel"])
+    if recipe.own_vectors is not None and type(kernel) is not recipe.own_vectors:
+        refuse(f"its kernel is {kernel!r}, which a {recipe.machine} does not have")
+    n_support = len(support_rows) if recipe.own_vectors is None else _n_vectors(arrays)
+    return Model(
+        encoder=encoder,
+        outcome=outcome,
+        recipe=recipe,
+        kernel=kernel,
+        support_rows=support_rows,
+        support_vectors=as_data(_support(arrays, n_support, n_features)),
+        parts=tuple(_parts(manifest["parts"], arrays, outcome, recipe, n_support)),
+        training=_training(manifest, arrays, outcome, recipe),
+        calibration=None if manifest["calibration"] is None else _calibration(manifest["calibration"], outcome, recipe),
+        seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
+    )
+
+
+def _refuse_unknown(given: Any, known: Any, place: str) -> None:
+    """Refuse entries that no model file has: an entry that is not read is not checked either."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        unknown = sorted(given.keys() - known.keys())
+        if unknown:
+            refuse(f"{place} has an unknown entry {unknown[0]!r}")
+        for name, value in given.items():
+            _refuse_unknown(value, known[name], f"{name!r} of {place}")
+    elif isinstance(given, list) and isinstance(known, list):
+        for one, other in zip(given, known, strict=False):
+            _refuse_unknown(one, other, place)
+
+
+def _outcome(entry: dict[str, Any]) -> Outcome:
+    kind = entry["kind"]
+    if kind == Classes.kind:
+        check_choice("scheme", entry["scheme"], (*SCHEMES, JOINT))
+        return Classes(text(entry["column"], "target"), _labels(entry["labels"]), entry["scheme"])
+    if kind == Quantity.kind:
+        centre, scale = real(entry["centre"], "centre", True), real(entry["scale"], "scale", True)
+        if not (scale > 0.0 and max(abs(centre), scale) <= MAX_TARGET):
+            refuse(f"its target's centre and scale are {centre!r} and {scale!r}, which cannot be")
+        return Quantity(text(entry["column"], "target"), centre, scale)
+    if kind == Membership.kind:
+        norm = entry["squared_norm"]
+        norm = None if norm is None else real(norm, "squared_norm", True)
+        return Membership(real(entry["offset"], "offset", True), norm)
+    refuse(f"its outcome is {kind!r}, which is none")
+
+
+def _kernel(entry: object) -> Kernel:
+    kernel = from_dict(entry)
+    if kernel.is_structured:
+        refuse(f"its kernel {kernel!r} takes strings or sets, and its support vectors are numbers")
+    return kernel
+
+
+def _labels(entry: dict[str, Any]) -> np.ndarray:
+    wanted: type = {_TEXT: str, _INTEGER: int}[entry["kind"]]
+    labels = entry["values"]
+    if not all(type(label) is wanted for label in labels) or len(labels) < 2 or labels != sorted(set(labels)):
+        refuse("its classes are not at least two different labels in order")
+    return np.array(labels, dtype=object if wanted is str else np.int64)
+
+
+def _encoder(entry: dict[str, Any]) -> TableEncoder:
+    encoder = TableEncoder.from_dict(entry)
+    names = {rule.name for rule in encoder.rules_} | set(encoder.constant_)
+    if len(names) != len(encoder.rules_) + len(encoder.constant_):
+        refuse("its encoder lists a column twice")
+    # A block that is counted from 1 has no feature 0, which is neither used nor listed among those left out.
+    if encoder.dense_block_ is not None and encoder.dense_block_ > len(names | {"0"}):
+        refuse("its encoder has a block of more columns than it lists")
+    if encoder.sparse_ is not None and not 0 < encoder.sparse_.scale < math.inf:
+        refuse(f"its encoder's scale is {encoder.sparse_.scale!r}, which is no positive number")
+    return encoder
+
+
+def _n_vectors(arrays: dict[str, np.ndarray]) -> int:
+    """Number of support vectors that are no training rows, of which the file has no list."""
+    if len(arrays["support_rows"]):
+        refuse("its support vectors are no training rows, but it names some")
+    return len(arrays["support_indptr"]) - 1 if "support_indptr" in arrays else len(arrays["support_data"])
+
+
+def _seal(entry: Any) -> Seal:
+    try:
+        return read_seal(entry)
+    except (ValueError, TypeError, KeyError) as error:
+        refuse(f"its record of a test part is none: {type(error).__name__}: {error}")
+
+
+def _calibration(entry: Any, outcome: Outcome, recipe: Recipe) -> Calibration:
+    calibrated = isinstance(outcome, Classes) and recipe.claims is Certificate and outcome.scheme in SCHEMES
+    if not calibrated:
+        refuse(f"it has probabilities of decision values, which a {recipe.machine} has not")
+    assert isinstance(outcome, Classes)
+    try:
+        return read_calibration(entry, outcome.scheme, len(outcome.labels), outcome.n_parts)
+    except (ValueError, TypeError, KeyError) as error:
+        refuse(f"its calibration is none: {type(error).__name__}: {error}")
+
+
+def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:
+    data = arrays["support_data"]
+    if not SPARSE_ONLY & arrays.keys():
+        if data.shape != (n, p):
+            refuse(f"its support vectors have shape {data.shape}, which should be {(n, p)}")
+        return data
+    indices, indptr = arrays["support_indices"], arrays["support_indptr"]
+    check_vector(indices, "support_indices", 0, p)
+    rising = indptr.shape == (n + 1,) and indptr[0] == 0 and indptr[-1] == len(data) and (np.diff(indptr) >= 0).all()
+    if data.ndim != 1 or len(indices) != len(data) or not rising:
+        refuse("its sparse support vectors are inconsistent")
+    matrix = sparse.csr_array((data, indices, indptr), shape=(n, p))
+    if not matrix.has_canonical_format:
+        refuse("its sparse support vectors are not sorted")
+    return matrix
+
+
+def _parts(
+    entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], outcome: Outcome, recipe: Recipe, n_support: int
+) -> list[Part]:
+    # Read before anything is made for each pair of classes, so that a short file cannot ask for very many.
+    machines = [
+        (
+            real(entry["bias"], "bias", True),
+            _half_width(entry["half_width"], recipe),
+            read_claim(entry["certificate"], recipe.claims if number == 0 or not recipe.is_whole else None),
+        )
+        for number, entry in enumerate(entries)
+    ]
+    n_machines = outcome.n_parts
+    starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
+    multipliers = arrays.get("part_multipliers")
+    if (multipliers is not None) is not recipe.has_multipliers:
+        refuse(f"it has multipliers, or has none, which does not fit a {recipe.machine}")
+    if multipliers is not None and multipliers.shape != beta.shape:
+        refuse("its multipliers are not as many as its coefficients")
+    rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
+    if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
+        refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
+    if n_support * n_machines > MAX_COEFFICIENTS:
+        refuse(f"it has {n_support} support vectors of {n_machines} machines, more than can be computed with")
+    check_vector(support, "part_support", 0, n_support)
+    asked_for = [(claim.tol, getattr(claim, "tol_gap", None)) for *_, claim in machines if hasattr(claim, "tol")]
+    if len(set(asked_for)) > 1:
+        refuse("its machines claim to have been solved to different tolerances")
+    parts = []
+    for number, machine in enumerate(machines):
+        own = slice(starts[number], starts[number + 1])
+        _check_variables(support[own], beta[own], recipe)
+        part = Part(support[own], beta[own], *machine, None if multipliers is None else multipliers[own])
+        if not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if recipe.is_scaled else 1.0) < MAX_TARGET:
+            refuse(
+                "a machine has a coefficient or a bias too large to compute with, or a margin too small to divide by"
+            )
+        parts.append(part)
+    return parts
+
+
+def _half_width(value: object, recipe: Recipe) -> float | None:
+    if (value is None) is recipe.has_width:
+        refuse(f"its half_width is {value!r}, which does not fit a {recipe.machine}")
+    return None if value is None else real(value, "half_width", True)
+
+
+def _check_variables(support: np.ndarray, beta: np.ndarray, recipe: Recipe) -> None:
+    """Rising rows; where a row has two variables, those of the positive ones, and then those of the negative ones."""
+    sides = [support[beta > 0.0], support[beta <= 0.0]] if recipe.is_two_sided else [support]
+    if any((np.diff(side) <= 0).any() for side in sides):
+        refuse("a machine lists a support vector twice")
+
+
+def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], outcome: Outcome, recipe: Recipe) -> Training:
+    class_weight, sample_weight = arrays.get("class_weight"), arrays.get("sample_weight")
+    if (class_weight is None) is isinstance(outcome, Classes):
+        refuse("it should hold class weights where there are classes, and none where there are none")
+    n_classes = len(outcome.labels) if isinstance(outcome, Classes) else 0
+    if class_weight is not None and (class_weight.shape != (n_classes,) or not (class_weight > 0).all()):
+        refuse("the class weights must be positive, one weight a class")
+    n = len(arrays["training_rows"])
+    if sample_weight is not None and (sample_weight.shape != (n,) or not (sample_weight > 0).all()):
+        refuse("the sample weights must be positive, one a training row")
+    C = getattr(recipe, "C", 1.0)
+    largest = max(1.0, C) if math.isfinite(C) else 1.0
+    for weights in (class_weight, sample_weight):
+        largest *= 1.0 if weights is None else float(weights.max())
+    if not math.isfinite(2.0 * n * largest):
+        refuse("C times the weights, of all rows together, is beyond what float64 can hold")
+    return Training(arrays["training_rows"], text(manifest["checksum"], "checksum"), class_weight, sample_weight)

@@ -1,0 +1,91 @@
+"""Model files: one uncompressed zip archive of plain numbers, safe to load from a stranger.
+
+The format is described in ``docs/reference/model-file.md``. Nothing in a file is ever executed: arrays are read as
+plain bytes, everything else is JSON, and whatever does not fit its checksum or the format exactly is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+from mercer.persistence import Model, archive
+from mercer.persistence.manifest import arrays_of, manifest_of, model_of, parsed
+from mercer.persistence.refusals import ModelFileError as ModelFileError
+from mercer.persistence.refusals import nearby
+
+
+def save_model(path: str | Path, model: Model) -> None:
+    """Write a model to a file, all of it or nothing.
+
+    Parameters
+    ----------
+    path : str or Path
+        An existing file is replaced, once the new one is complete.
+    model : Model
+        Its kernel must not hold a Python function.
+
+    Raises
+    ------
+    ValueError
+        If the kernel cannot be written, the manifest would be too large to be read again, or the file would be refused:
+        what is to be written is read back from memory first.
+    TypeError
+        If `model` is a machine, or anything else that is no Model.
+    OSError
+        If the file cannot be written.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"model must be a Model, got {type(model).__name__}: as_model(machine, X, y) makes one of a fitted "
+            "machine, and save_model(path, model) writes it"
+        )
+    if model.kernel.is_structured:
+        raise ValueError(
+            f"a machine with {model.kernel!r} cannot be written to a model file, which holds support vectors of "
+            "numbers and no strings or sets: keep it by pickle"
+        )
+    text = json.dumps(manifest_of(model), indent=1, ensure_ascii=False, allow_nan=False)
+    members = {archive.MANIFEST: text.encode()} | {
+        f"{name}.npy": archive.npy(array) for name, array in arrays_of(model).items()
+    }
+    if len(members[archive.MANIFEST]) > archive.MAX_MANIFEST_BYTES:
+        raise ValueError(
+            f"the manifest of this model would be larger than {archive.MAX_MANIFEST_BYTES >> 20} MiB, the most that is "
+            f"ever read: it has {len(model.parts)} machines and {model.encoder.n_features_} features"
+        )
+    try:
+        model_of(*parsed(dict(members)))
+    except Exception as error:
+        raise ModelFileError(f"this model cannot be written, as its file could not be read again: {error}") from error
+    archive.write_members(path, members)
+
+
+def load_model(path: str | Path) -> Model:
+    """Read a model file.
+
+    Raises
+    ------
+    ModelFileError
+        If it does not exist, is no model file, is of another version, truncated, damaged, edited, compressed,
+        inconsistent or holds numbers that are not finite.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            return model_of(*parsed(archive.read_members(file, os.path.getsize(path))))
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except IsADirectoryError:
+        inside = Path(path) / "model.mercer"
+        hint = f"; did you mean {inside}?" if inside.exists() else ""
+        raise ModelFileError(f"{path} is a folder, not a model file{hint}") from None
+    except FileNotFoundError:
+        near = nearby(Path(path))
+        raise ModelFileError(f"{path} does not exist" + (f"; {near}" if near else "")) from None
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"{path} is not a model file, or is truncated or damaged: {error}") from error
+    except Exception as error:
+        # Damage can surface as almost anything in zipfile, json or NumPy; to the caller it is always the same thing.
+        raise ModelFileError(f"{path} is not a model file, or is damaged: {type(error).__name__}: {error}") from error

@@ -1,0 +1,328 @@
+"""Models of machines: one fitted on a table, or one that was fitted already, with the rows that it was fitted on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeAlias, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import clone, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.certificates.certificate import Evidence
+from mercer.certificates.solution import Solution
+from mercer.data import Vectors, as_data
+from mercer.data.phrasing import listing
+from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
+from mercer.gram import Gram
+from mercer.multiclass.training import JOINT, SCHEMES
+from mercer.persistence.claim_checks import AGREEMENT, Slack, recomputed
+from mercer.persistence.fitted_state import Other, trained
+from mercer.persistence.model import Model, Part, grouped, grouped_parts
+from mercer.persistence.training_set import TrainingSet, training_set
+from mercer.problems import Problem, inner
+from mercer.specs import DualRecipe
+from mercer.tables.column_checks import doubtful_columns
+from mercer.tables.encoding import Missing, TableEncoder
+from mercer.tables.prediction_kind import Classes, Membership, Outcome, PartTask, Quantity
+from mercer.tables.table import Table, TableWarning, as_table, target_column
+
+Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
+"""Machines that a box problem was solved and certified for."""
+
+Machine: TypeAlias = Dual | Other
+"""The machines that a model can be made of: all that classify, estimate or tell strangers."""
+
+_CLASSIFIERS, _NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
+
+_OTHERS = "X, y and sample_weight must be what the machine was fitted on, but rows or {} differ"
+
+
+def fit_model(
+    table: Any,
+    target: str | None,
+    machine: Machine,
+    *,
+    rows: npt.NDArray[np.int64] | None = None,
+    keep: Iterable[str] = (),
+    missing: Missing = "error",
+) -> Model:
+    """Encode a table, train a machine on it, and keep what predicting and verifying need.
+
+    Columns that look like row identifiers or dates are left out, as on the command line. A target of numbers is
+    standardised like columns of numbers, so `epsilon` and `tol` of a regressor are shares of its standard deviation,
+    and `C` is the penalty of one; predictions are in the target's own unit.
+
+    Parameters
+    ----------
+    table, rows, missing
+        See `training_set`.
+    target : str or None
+        Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
+    machine : any machine of mercer
+        The parameters; it is not fitted itself, a copy of it is.
+    keep : iterable of str
+        Columns to use although they look like row identifiers or dates.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be used; see `training_set`.
+    ValueError
+        For parameters that the machine refuses, and for a target where there is none, or none where there is one.
+    TypeError
+        For other machines.
+
+    Warns
+    -----
+    TableWarning
+        If columns are left out.
+    """
+    _check_machine(machine)
+    if (target is None) is not isinstance(machine, _NOVELTY):
+        needs = "no target: target must be None" if target is not None else "a target"
+        raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
+    table = _without_doubtful(as_table(table), target, rows, keep)
+    learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
+    training = training_set(table, target, learn, rows=rows, missing=missing)
+    return _model_of(training, clone(machine).fit(training.X, training.outcome.as_y(training.truth)))
+
+
+def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
+    """The model of a machine that was fitted on arrays, for instance to save it to a file.
+
+    Its columns are called after the features, or "0", "1", ... where these have no names, and its target "y".
+
+    Parameters
+    ----------
+    machine : any machine of mercer
+        Fitted, with a kernel that is no Python function and not precomputed.
+    X, y, sample_weight
+        What it was fitted on; no y for `OneClassSVM` and `SVDD`.
+
+    Raises
+    ------
+    ValueError
+        If the rows, targets or weights are not those of the fit. Parameters that were set since then play no part.
+    TypeError
+        For other machines.
+    """
+    _check_machine(machine)
+    check_is_fitted(machine, "n_features_in_")
+    if not hasattr(machine, "recipe_") and not isinstance(machine, RBFNetworkClassifier):
+        raise ValueError(
+            "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
+            "again."
+        )
+    table = as_table(X if sparse.issparse(X) else np.asarray(X))
+    if hasattr(machine, "feature_names_in_"):
+        table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
+    encoder = TableEncoder.identity(table)
+    if isinstance(machine, _NOVELTY):
+        outcome: Outcome = Membership(0.0)
+    else:
+        target = target_column(_one_target(y))
+        table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
+        outcome = Quantity("y") if is_regressor(machine) else Classes.learnt("y", target)
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    # A weight of 0 is absence: such a row is no training row.
+    rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
+    used = table.take(rows)
+    training = TrainingSet(encoder, outcome, outcome.truth(used), encoder.transform(used), rows, used.checksum())
+    model = _model_of(training, machine, None if weights is None else weights[rows])
+    return replace(model, seal=getattr(machine, "seal_", None))
+
+
+def _check_machine(machine: object) -> None:
+    if not isinstance(machine, Machine):
+        raise TypeError(
+            f"models are made of the machines {listing([one.__name__ for one in get_args(Machine)])}, but machine is "
+            f"{type(machine).__name__}: keep it by pickle, or give the machine inside it and the rows that it was "
+            "fitted on"
+        )
+
+
+def _without_doubtful(
+    table: Table, target: str | None, rows: npt.NDArray[np.int64] | None, keep: Iterable[str]
+) -> Table:
+    training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
+    doubtful = doubtful_columns(training.without({*([] if target is None else [target]), *keep}))
+    for name, reason in doubtful.items():
+        warnings.warn(
+            f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3
+        )
+    return table.without(doubtful)
+
+
+def _one_target(y: Any) -> Any:
+    if y is None:
+        raise ValueError("y must be what the machine was fitted on, got None")
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(f"a model answers one target, got y of shape {shape}: fit a machine for each target")
+    return np.ravel(y) if len(shape) == 2 else y
+
+
+def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
+    """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
+    by_two = isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme in SCHEMES
+    if hasattr(machine, "calibration_") and not by_two:
+        raise ValueError(
+            "a model holds the probabilities of an SVC or NuSVC of machines for two classes, and not those of this "
+            f"{type(machine).__name__}: fit it with probability=False, or keep it by pickle"
+        )
+    if not isinstance(machine, Dual):
+        return _model_of_other(training, machine, sample_weight)
+    settled, class_weight = _settled(training.outcome, machine)
+    tasks, solutions = settled.tasks(training.truth), _solutions(machine)
+    _check_rows(machine, solutions, tasks, training.X)
+    if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
+        raise ValueError(
+            "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
+            f"nu={float(machine.nu_.min()):.6g} or less"
+        )
+    of_it = replace(training, outcome=settled)
+    model = of_it.model(machine.recipe_, machine.kernel_, solutions, class_weight, sample_weight)
+    recipe = machine.recipe_
+    assert isinstance(recipe, DualRecipe)
+    gram, penalties = Gram(model.kernel, as_data(training.X)), model.training.penalties(recipe.C, training.truth)
+    for (rows, targets), one in zip(grouped(recipe, tasks), solutions, strict=True):
+        view = gram.restrict(rows)
+        _check_problem(one, recipe.problem(targets, penalties[rows], view), view)
+    return replace(model, calibration=getattr(machine, "calibration_", None))
+
+
+def _model_of_other(
+    training: TrainingSet, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None
+) -> Model:
+    """The model of a machine that is no solution of a box problem."""
+    found, data = trained(machine), as_data(training.X)
+    outcome = training.outcome
+    if isinstance(outcome, Classes):
+        if not np.array_equal(outcome.labels, Classes.learnt("y", target_column(machine.classes_)).labels):
+            raise ValueError(_OTHERS.format("labels"))
+        outcome = replace(outcome, scheme=found.scheme)
+    tasks = outcome.tasks(training.truth)
+    beta, rows = found.point.beta, found.rows
+    if beta.shape[1] != len(tasks) or found.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
+        raise ValueError(_OTHERS.format("targets"))
+    if rows is not None and not _same_rows(found.vectors, data.rows(rows)):
+        raise ValueError(_OTHERS.format("targets"))
+    multipliers, claims = found.point.multipliers, [*found.claims, *[None] * len(tasks)]
+    parts = []
+    for column, (bias, claim) in enumerate(zip(found.point.bias.tolist(), claims, strict=False)):
+        used = beta[:, column] != 0.0
+        if multipliers is not None:
+            used |= multipliers[:, column] != 0.0
+        own = np.flatnonzero(used)
+        dual = None if multipliers is None else multipliers[own, column]
+        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual))
+    used_rows = np.zeros(0, dtype=np.int64)
+    vectors: Any = found.vectors.like(data)
+    if rows is not None:
+        used_rows = np.unique(np.concatenate([part.support for part in parts]))
+        vectors = data.rows(used_rows)
+    of_it = replace(training, outcome=outcome)
+    model = of_it.assembled(found.recipe, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight)
+    gram, weights = Gram(model.kernel, data), model.training.penalties(1.0, training.truth)
+    for (rows_of, targets), own_parts in zip(grouped(model.recipe, tasks), grouped_parts(model), strict=True):
+        view, claim = gram.restrict(rows_of), own_parts[0].certificate
+        try:
+            point = model.point(own_parts, rows_of)
+            _, findings = recomputed(model.recipe, claim, targets, weights[rows_of], view, view, point)
+        except ValueError as error:
+            raise ValueError(f"{_OTHERS.format('targets')}: {error}") from error
+        if findings:
+            raise ValueError(f"{_OTHERS.format('targets')}: {findings[0]}")
+    return model
+
+
+def _settled(outcome: Outcome, machine: Dual) -> tuple[Outcome, npt.NDArray[np.float64] | None]:
+    """The outcome as a fitted machine settles it, and its class weights, where it has some."""
+    if isinstance(machine, _CLASSIFIERS):
+        return replace(cast(Classes, outcome), scheme=machine.machines_.scheme), machine.class_weight_
+    if isinstance(machine, _NOVELTY):
+        ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
+        return Membership(float(machine.offset_[0]), ball), None
+    return outcome, None
+
+
+def _solutions(machine: Dual) -> list[Solution]:
+    found = machine.solution_
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _same_rows(one: Vectors, other: Vectors) -> bool:
+    difference = one.float64() - other.float64() if type(one) is type(other) else None
+    return difference is not None and (not difference.size or not abs(difference).max() > 0.0)
+
+
+def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
+    if isinstance(machine, _CLASSIFIERS):
+        fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
+        asked = [(one.rows, one.targets) for one in tasks]
+        if machine.machines_.scheme == JOINT and len(asked) == 2:  # of which the second says it all
+            asked = asked[1:]
+        if len(fitted) != len(asked) or not all(
+            np.array_equal(a, b)
+            for one, other in zip(fitted, asked, strict=True)
+            for a, b in zip(one, other, strict=True)
+        ):
+            raise ValueError(_OTHERS.format("labels"))
+    elif X.shape[0] * (2 if machine.recipe_.is_two_sided else 1) != solutions[0].beta.size:
+        raise ValueError(_OTHERS.format("targets"))
+
+
+def _has_rows(evidence: Evidence, gram: Gram) -> bool:
+    """Whether a fit's rows are these, as far as they are at hand in the same form."""
+    own = None if evidence.idx is None else evidence.idx[: gram.n]  # where rows have two variables, the first of each
+    fitted, given = (
+        data if idx is None else data.rows(idx) for data, idx in ((evidence.data, own), (gram.data, gram.idx))
+    )
+    if not isinstance(fitted, Vectors) or not isinstance(given, Vectors) or type(fitted) is not type(given):
+        return True
+    return fitted.shape == given.shape and _same_rows(fitted, given)
+
+
+def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
+    """Refuse targets or weights that are not those of a fit, and rows that are not at hand, as far as can be told."""
+    if solution.evidence is not None:
+        if not _has_rows(solution.evidence, gram):
+            raise ValueError(_OTHERS.format("targets"))
+        fitted = solution.evidence.problem
+        if not np.allclose(fitted.linear, problem.linear, rtol=1e-12, atol=0.0):
+            raise ValueError(_OTHERS.format("targets"))
+        same = all(
+            np.array_equal(getattr(fitted, name), getattr(problem, name)) for name in ("lower", "upper", "ridge")
+        )
+    else:
+        beta, box = solution.beta, (problem.lower, problem.upper)
+        dual, known = _dual(problem, gram, beta), solution.certificate.dual
+        slack = Slack.of(solution.certificate.rounding, float(np.abs(beta).sum()), gram)
+        if not abs(dual - known) <= AGREEMENT * abs(known) + slack.dual:
+            raise ValueError(_OTHERS.format("targets"))
+        # Of several outputs, rows are counted: bounded where none of their variables is free.
+        free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)
+        used = problem.by_output(beta != 0.0).reshape(-1, problem.n_outputs).any(axis=1)
+        n_bounded = np.count_nonzero(used & ~free)
+        same = bool(((box[0] <= beta) & (beta <= box[1])).all()) and n_bounded == solution.certificate.n_bounded
+    if not same:
+        raise ValueError(
+            "sample_weight must be what the machine was fitted with, but its bounds are not those of these weights"
+        )
+
+
+def _dual(problem: Problem, gram: Gram, beta: npt.NDArray[np.float64]) -> float:
+    """The dual objective, from the kernel values between support vectors."""
+    if problem.n_outputs > 1:
+        values = gram.matvec(problem.by_output(beta)).ravel()
+        return -inner(beta, 0.5 * values + problem.linear)
+    chosen = np.flatnonzero(beta)
+    ridge = 0.0 if problem.ridge is None else problem.ridge[chosen] * beta[chosen]
+    rows = chosen if problem.rows is None else problem.rows[chosen]
+    values = gram.restrict(rows).matvec(beta[chosen]) + ridge
+    return -inner(beta[chosen], 0.5 * values + problem.linear[chosen])

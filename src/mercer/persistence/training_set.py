@@ -1,0 +1,156 @@
+"""The training rows of a table, encoded: what a machine is fitted on, and makes a model with what was solved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.solution import Solution
+from mercer.data import Vectors, as_data
+from mercer.kernels import Kernel
+from mercer.persistence.model import Model, Part, Training, used_part
+from mercer.problems import half_width
+from mercer.specs import Recipe
+from mercer.tables.encoding import Missing, TableEncoder
+from mercer.tables.prediction_kind import Classes, Membership, Outcome
+from mercer.tables.table import TableError, as_table
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """The training rows of a table, encoded, and what a model has to remember of them.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+        As learnt on these rows.
+    outcome : Outcome
+        What is to be answered, as learnt on these rows.
+    truth : ndarray
+        What each row says: see `truth` of the outcome.
+    X : ndarray or csr_array
+        The encoded rows.
+    rows : ndarray of int64
+        Which rows of the table these are.
+    checksum : str
+        Of their cells.
+    """
+
+    encoder: TableEncoder
+    outcome: Outcome
+    truth: npt.NDArray[Any]
+    X: Any
+    rows: npt.NDArray[np.int64]
+    checksum: str
+
+    def model(
+        self,
+        recipe: Recipe,
+        kernel: Kernel,
+        solutions: list[Solution],
+        class_weight: npt.NDArray[np.float64] | None = None,
+        sample_weight: npt.NDArray[np.float64] | None = None,
+    ) -> Model:
+        """The model made of what was solved on these rows, a solution for each part, or one for all."""
+        tasks, n = self.outcome.tasks(self.truth), len(self.truth)
+        if recipe.is_whole:
+            betas = solutions[0].beta.reshape(n, len(tasks)).T
+            certificates = [solutions[0].certificate, *[None] * (len(tasks) - 1)]
+            parts = [
+                Part(rows, beta[rows], 0.0, None, one)
+                for beta, one in zip(betas, certificates, strict=True)
+                for rows in [np.flatnonzero(beta)]
+            ]
+        else:
+            parts = [
+                Part(
+                    *_variables(one, task.rows),
+                    float(one.bias),
+                    half_width(one.multipliers) if recipe.has_width else None,
+                    one.certificate,
+                )
+                for task, one in zip(tasks, solutions, strict=True)
+            ]
+        rows = np.unique(np.concatenate([part.support for part in parts]))
+        vectors = as_data(self.X).rows(rows)
+        return self.assembled(recipe, kernel, rows, vectors, parts, class_weight, sample_weight)
+
+    def assembled(
+        self,
+        recipe: Recipe,
+        kernel: Kernel,
+        support_rows: npt.NDArray[np.int64],
+        vectors: Vectors,
+        parts: list[Part],
+        class_weight: npt.NDArray[np.float64] | None,
+        sample_weight: npt.NDArray[np.float64] | None,
+    ) -> Model:
+        """The model of parts whose `support` are training rows, of which these are the vectors, or vectors."""
+        if recipe.own_vectors is None:
+            parts = [replace(part, support=np.searchsorted(support_rows, part.support)) for part in parts]
+        return Model(
+            encoder=self.encoder,
+            outcome=self.outcome,
+            recipe=recipe,
+            kernel=kernel,
+            support_rows=support_rows,
+            support_vectors=vectors,
+            parts=tuple(parts),
+            training=Training(self.rows, self.checksum, class_weight, sample_weight),
+        )
+
+
+def _variables(
+    solution: Solution, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The variables that are not 0, and the row of each, rising; where rows have two, the positive ones come first."""
+    chosen = np.flatnonzero(solution.beta)
+    side, place = np.divmod(chosen, len(rows))
+    order = np.lexsort((rows[place], side))
+    return rows[place[order]], solution.beta[chosen[order]]
+
+
+def training_set(
+    table: Any,
+    target: str | None,
+    learn: Callable[[str, npt.NDArray[Any]], Outcome] = Classes.learnt,
+    *,
+    rows: npt.NDArray[np.int64] | None = None,
+    missing: Missing = "error",
+) -> TrainingSet:
+    """Learn the encoding of a table from its training rows, and encode them.
+
+    Parameters
+    ----------
+    table : Table or data frame
+        All its columns but the target are used.
+    target : str or None
+        Column of classes or numbers, without missing cells in `rows`; None where there is no target.
+    learn : callable, default=Classes.learnt
+        Makes the outcome of the target's name and cells: `Classes.learnt` or `Quantity.learnt`.
+    rows : ndarray of int, optional
+        Rows to train on; all of them by default.
+    missing : {"error", "impute"}, default="error"
+        See `TableEncoder`.
+
+    Raises
+    ------
+    TableError
+        If the target does not exist, has missing cells or nothing that can be learnt, or the table cannot be encoded.
+    """
+    table = as_table(table)
+    chosen = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+    part = table.take(chosen)
+    if target is None:
+        outcome: Outcome = Membership(0.0)
+    else:
+        if part.missing(target).any():
+            raise TableError(f"the target {target!r} has missing values in the training rows", "leave these rows out")
+        outcome = learn(target, part[target])
+    encoder = TableEncoder(missing=missing).fit(part if target is None else part.without([target]))
+    checksum = used_part(table, encoder, target, chosen).checksum()
+    return TrainingSet(encoder, outcome, outcome.truth(part), encoder.transform(part), chosen, checksum)

@@ -1,0 +1,289 @@
+"""Is a model what it says it is? Its certificate, recomputed from the model file and the table."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.certificates.certificate import Certificate, Evidence
+from mercer.certificates.evaluation import Evaluation
+from mercer.certificates.recomputation import recompute
+from mercer.data import Vectors, as_data
+from mercer.gram import Gram
+from mercer.gram.backends import BlockBackend
+from mercer.loo.decision_values import left_out
+from mercer.losses.certificate import LossCertificate
+from mercer.multiclass.calibration import calibrate, told_apart
+from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
+from mercer.persistence import Model, Part, combined, grouped, grouped_parts, point_of
+from mercer.persistence.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
+from mercer.problems import half_width
+from mercer.solvers.interruption import in_time
+from mercer.specs import DualRecipe, ForOneClassSVM, ForSVC
+from mercer.tables.prediction_kind import Classes, Membership
+from mercer.tables.table import Table, TableError, as_table
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+
+ALIKE = 1e-6
+"""Difference up to which a probability counts as the stored one: of three digits that anybody reads, the sixth."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What recomputing a certificate from a model and a table found.
+
+    Attributes
+    ----------
+    same_table : bool
+        Whether the training rows are the ones that the model was trained on, cell by cell.
+    stored, recomputed : Certificate, LossCertificate or None
+        The model's own, and the one computed anew; None if there was nothing to compute it from, or the machine
+        claims no optimum.
+    findings : tuple of str
+        What does not agree, a sentence each; empty if all does.
+    """
+
+    same_table: bool
+    stored: Certificate | LossCertificate | None
+    recomputed: Certificate | LossCertificate | None
+    findings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything agrees."""
+        return not self.findings
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what a forger has made too large is a finding, and no warning
+def verify(model: Model, table: Any) -> Verification:
+    """Recompute what a model claims from its training rows: primal, dual, gap, violation, where it minimises something.
+
+    The rules of the encoding are learnt again from the training rows, so that every number that changes a prediction is
+    checked. Nothing is taken from the training but coefficients and, where they do not determine a dual point,
+    multipliers: kernel values come from plain NumPy in float64 and are summed in longdouble; labels, penalties and
+    features come from the table. Every number that the file claims of a machine is compared with the recomputed one,
+    within the rounding of the recomputation; only what is worse than claimed is a finding. What was asked for (`tol`,
+    `tol_gap`) cannot be recomputed: a status is compared with the tolerances that the file names, which have to be
+    looked at. Of machines that minimise nothing, what they remember is compared with the rows. Probabilities of
+    decision values are fitted again, on those of machines trained without each row.
+
+    Takes n times the number of support vectors in kernel values; with probabilities, what the leave-one-out pass of the
+    fit took besides.
+    """
+    table = as_table(table)
+    another = _another_table(model, table)
+    if another:
+        return Verification(False, model.certificate, None, (another,))
+    part = model.training_part(table)
+    contradicted = model.outcome.contradicted(part)
+    if contradicted:
+        return Verification(True, model.certificate, None, (contradicted,))
+    data, truth = as_data(model.encoder.transform(part)), model.outcome.truth(part)
+    gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
+    engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
+    problems = grouped(model.recipe, model.outcome.tasks(truth))
+    findings, found = model.encoder.disagreements(part) + _check_support(model, data), []
+    for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
+        views = gram.restrict(rows), engine.restrict(rows)
+        try:
+            if isinstance(model.recipe, DualRecipe):
+                claim, own = _check_dual(model, model.recipe, parts, rows, targets, truth, *views)
+            else:
+                weights, point = model.training.penalties(1.0, truth)[rows], model.point(parts, rows)
+                claim, own = recomputed(model.recipe, parts[0].certificate, targets, weights, *views, point)
+        except ValueError as error:
+            if "not finite" in str(error):
+                raise
+            return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
+        found.append(claim)
+        findings += own
+    findings += _check_calibration(model, truth, engine)
+    return Verification(True, model.certificate, combined(found), tuple(dict.fromkeys(findings)))
+
+
+def _check_dual(
+    model: Model,
+    recipe: DualRecipe,
+    parts: tuple[Part, ...],
+    rows: IndexArray,
+    targets: FloatArray,
+    truth: npt.NDArray[Any],
+    view: Gram,
+    values_of: Gram,
+) -> tuple[Certificate, list[str]]:
+    """The certificate of the solution of a box problem, and what is not as it is claimed to be."""
+    findings, stored = [], parts[0]
+    penalties = model.training.penalties(recipe.C, truth)
+    problem = recipe.problem(targets, penalties[rows], view)
+    if recipe.is_whole:
+        beta = model.point(parts, rows).beta.ravel()
+    else:
+        place = np.full(truth.size, -1)
+        place[rows] = np.arange(rows.size)
+        own = place[model.support_rows[stored.support]]
+        if (own < 0).any():
+            findings.append("a machine has support vectors of classes that it does not tell apart")
+        beta = point_of(problem, own[own >= 0], stored.beta[own >= 0])
+    if problem.rows is not None:
+        view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
+    evaluation = recompute(problem, view, beta)
+    slack = Slack.of_point(problem, evaluation, values_of)
+    best = evaluation.bias
+    for part in parts:
+        if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT + slack.rounding):
+            continue
+        # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
+        fixed = (
+            recipe.is_whole or not problem.n_groups
+        )  # no objective says anything of the bias of a machine without one
+        rough = None if fixed else recompute(problem, view, beta, part.bias)
+        if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
+            findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
+        evaluation = rough or evaluation
+    evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
+    eased = replace(
+        evaluation,
+        violation=max(0.0, evaluation.violation - slack.rounding),
+        excess=evaluation.excess - slack.rounding,
+        primal=evaluation.primal - slack.gap,
+        rounding=0.5 * slack.rounding,
+    )
+    found = recertified(stored.certificate, evidence, evaluation, eased)
+    findings += disagreements(stored.certificate, found, slack)
+    findings += _check_width(stored, evaluation, slack)
+    if isinstance(model.outcome, Membership):
+        findings += _check_border(model, model.outcome, stored, evaluation, beta, view, penalties, slack)
+    return found, findings
+
+
+def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
+    """Whether probabilities are those that decision values of machines without each row have."""
+    claimed, outcome, training = model.calibration, model.outcome, model.training
+    if claimed is None:
+        return []
+    assert isinstance(outcome, Classes)
+    assert isinstance(model.recipe, DualRecipe)
+    problems, starts, tasks = [], [], outcome.tasks(truth)
+    for task, part in zip(tasks, model.parts, strict=True):
+        divisor = part.divisor if model.recipe.is_scaled else 1.0
+        penalties = training.penalties(model.recipe.C, truth)[task.rows] / divisor
+        recipe = ForSVC() if model.recipe.is_scaled else model.recipe
+        problems.append(recipe.problem(task.targets, penalties, engine.restrict(task.rows)))
+        starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
+    parts, everything = [task.rows for task in tasks], np.arange(engine.n)
+    raw = in_time(lambda check: left_out(problems, starts, parts, engine, everything, check=check)[0], None)
+    if raw is None or np.isnan(raw).any():
+        return ["the probabilities could not be recomputed, for Ctrl-C ended the leave-one-out pass"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the violation says it
+        found = calibrate(
+            raw,
+            truth,
+            len(outcome.labels),
+            scheme=outcome.scheme,
+            method=claimed.method,
+            free=claimed.free,
+            weights=training.sample_weight,
+            class_weight=None if claimed.free else training.class_weight,
+        )
+    columns = told_apart(raw, len(outcome.labels), outcome.scheme).T
+    away = max(
+        _difference(mine, theirs, column)
+        for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)
+    )
+    findings = [] if away <= ALIKE else [f"probabilities in the file and recomputed differ by up to {away:.3g}"]
+    for name, theirs_n, mine_n in (
+        ("rows that a map was fitted on", claimed.n_rows, found.n_rows),
+        ("rows whose probabilities were moved", claimed.n_moved, found.n_moved),
+    ):
+        if theirs_n != mine_n:
+            findings.append(f"the number of {name} is {theirs_n} in the file and {mine_n} recomputed")
+    return findings
+
+
+def _difference(one: Map, other: Map, values: FloatArray) -> float:
+    """Largest difference between two maps: at these values; of functions through points, anywhere."""
+    at = values
+    for found in (one, other):
+        if isinstance(found, Isotonic):
+            at = np.concatenate([at, found.values])  # between and beyond, both are linear
+    here, there = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
+    return float(np.abs(here(at) - there(at)).max())
+
+
+def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:
+    """Whether the two groups of a machine are as far apart as it says."""
+    if stored.half_width is None:
+        return []
+    found = half_width(evaluation.multipliers)
+    if abs(found - stored.half_width) <= slack.rounding + AGREEMENT * max(1.0, abs(found)):
+        return []
+    return [f"half of a machine's width is {stored.half_width:.9g} in the file and {found:.9g} recomputed"]
+
+
+def _check_border(
+    model: Model,
+    claimed: Membership,
+    stored: Part,
+    evaluation: Evaluation,
+    beta: FloatArray,
+    gram: Gram,
+    penalties: FloatArray,
+    slack: Slack,
+) -> list[str]:
+    """Whether the border lies where a machine of one class says, and no more rows are outside than it says."""
+    lengths = gram.diag()
+    size = float(np.abs(lengths).max(initial=0.0)) + abs(claimed.offset)
+    room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
+    bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.rounding
+    scores, expected, norm = evaluation.values, -bias, claimed.squared_norm
+    if norm is not None:
+        scores = 2.0 * evaluation.values - lengths - norm
+        expected = -(norm + 2.0 * bias)
+        found = float(beta @ lengths) - 2.0 * evaluation.dual
+        if not abs(norm - found) <= room + 2.0 * slack.dual:
+            return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
+    if isinstance(model.recipe, ForOneClassSVM) and model.recipe.contamination > 0.0:
+        outside, allowed = (
+            float(penalties[scores < claimed.offset - room].sum()),
+            model.recipe.contamination * float(penalties.sum()),
+        )
+        if outside > allowed * (1.0 + AGREEMENT):
+            return [f"{outside:g} training rows by weight are outside, and no more than {allowed:g} should be"]
+    elif not abs(claimed.offset - expected) <= room:
+        return [f"the offset is {claimed.offset:.9g} in the file and {expected:.9g} recomputed"]
+    return []
+
+
+def _another_table(model: Model, table: Table) -> str:
+    """Why this is not the table that the model was trained on; "" if it is."""
+    rows = model.training.rows
+    if rows.max() >= table.n_rows:
+        return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
+    try:
+        checksum = model.training_part(table).checksum()
+    except TableError as error:
+        return f"{_ANOTHER}: {error}"
+    if checksum != model.training.checksum:
+        return f"{_ANOTHER}: the cells of its training rows differ"
+    return ""
+
+
+_ANOTHER = "this is not the table that the model was trained on"
+
+
+def _check_support(model: Model, data: Vectors) -> list[str]:
+    """Whether the support vectors in the file are the rows that they claim to be."""
+    if model.recipe.own_vectors is not None:
+        return []
+    difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
+    if difference.size and abs(difference).max() > 0.0:
+        return ["the support vectors in the file are not the training rows that they claim to be"]
+    return []

@@ -1,0 +1,120 @@
+"""Pictures of how good a classifier is: ROC curves, confusion matrix, distribution of margins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from mercer.model_selection.metrics import Roc
+from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, house_style, new_figure, shaded_cells
+
+MAX_CURVES = 6
+MAX_LETTERS = 14  # of the name of a class
+MAX_CELLS = 12  # classes up to which each cell of a confusion matrix shows its count
+
+
+def roc_curves(
+    test: Sequence[Roc], train: Sequence[Roc] = (), other: tuple[str, Sequence[Roc]] | None = None
+) -> Figure:
+    """ROC curves on test data (solid) and on training data (dashed).
+
+    Parameters
+    ----------
+    test, train : sequence of Roc
+        One curve for two classes; one against the rest for each of more classes (the first six are drawn).
+    other : (name, sequence of Roc), optional
+        Test curve of another classifier, drawn for two classes only.
+
+    Returns
+    -------
+    Figure
+    """
+    with house_style():
+        figure, (axes,) = new_figure(4.8, 4.6)
+        axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
+        several = len(test) > 1
+        for curve, color in zip(train[:MAX_CURVES], SERIES, strict=False):
+            label = None if several else f"training, area {curve.area.value:.3f}"
+            axes.plot(
+                curve.false_positive_rate, curve.true_positive_rate, "--", color=color, linewidth=1.2, label=label
+            )
+        for curve, color in zip(test[:MAX_CURVES], SERIES, strict=False):
+            label = f"{_short(curve.label) if several else 'test'}, area {curve.area.value:.3f}"
+            axes.plot(curve.false_positive_rate, curve.true_positive_rate, color=color, linewidth=2, label=label)
+        if other is not None and not several and other[1]:
+            name, (curve, *_) = other
+            label = f"{name} on test, area {curve.area.value:.3f}"
+            axes.plot(curve.false_positive_rate, curve.true_positive_rate, ":", color=ORANGE, linewidth=2, label=label)
+        axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+        axes.set_aspect("equal")
+        axes.legend(loc="lower right")
+    return figure
+
+
+def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
+    """True classes down, predicted classes across; the shade is the share of the true class.
+
+    Parameters
+    ----------
+    counts : ndarray of int of shape (n_classes, n_classes)
+        Rows of each true class (first axis) and predicted class.
+    labels : sequence of str
+
+    Returns
+    -------
+    Figure
+    """
+    n = len(labels)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    with house_style():
+        size = min(1.6 + 0.62 * n, 7.5)
+        figure, (axes,) = new_figure(size + 0.6, size)
+        shaded_cells(axes, shares)
+        if n <= MAX_CELLS:
+            for i, j in np.ndindex(n, n):
+                weight = "bold" if i == j else "normal"
+                axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=INK, fontweight=weight)
+        names = [_short(label) for label in labels]
+        axes.set_xticks(range(n), names, rotation=0 if n <= 4 and max(map(len, names)) <= 10 else 90)
+        axes.set_yticks(range(n), names)
+        axes.set(xlabel="predicted", ylabel="true")
+        axes.set_aspect("equal")
+        bare(axes)
+    return figure
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…"
+
+
+def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
+    """Histograms of margins y f(x) on training and on test rows.
+
+    Between 0 and 1 a row is on the right side but inside the margin; below 0 it is misclassified, if there are two
+    classes. With more, a row that one pair of classes decides against may still win the vote.
+
+    Parameters
+    ----------
+    train, test : ndarray of float of shape (n,)
+
+    Returns
+    -------
+    Figure
+    """
+    low, high = np.percentile(np.concatenate([train, test]), [0.5, 99.5])
+    edges = np.linspace(min(low, -0.5), max(high, 1.5), 41)
+    with house_style():
+        figure, panels = new_figure(5.2, 3.8, 2, 1, sharex=True)
+        for axes, margins, name, color in zip(panels, (train, test), ("training", "test"), (BLUE, ORANGE), strict=True):
+            clipped = np.clip(margins, edges[0], edges[-1])
+            axes.hist(clipped, bins=edges.tolist(), color=color, alpha=0.75)
+            for border in (0.0, 1.0):
+                axes.axvline(border, color=INK, linewidth=1, linestyle="-" if border == 0 else "--")
+            axes.set_ylabel("rows")
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+            axes.set_title(f"{name} rows")
+        panels[-1].set_xlabel("margin y f(x)")
+    return figure

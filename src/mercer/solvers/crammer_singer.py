@@ -1,0 +1,310 @@
+"""The solver of the joint multi-class machine: working sets of examples, the subproblem of each solved exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import BLOCK_LIMIT, INNER_SHARE, solve_joint_block
+from mercer.gram import Gram, clear_padding, padded_square
+from mercer.kernels.instruction_set import select_isa
+from mercer.problems import JointHinge, Problem, inner
+from mercer.solvers import crammer_singer_newton
+from mercer.solvers.base import FloatArray, IndexArray, Solver, State
+from mercer.solvers.row_cache import RowCache
+from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
+from mercer.solvers.working_set_sizes import is_exact, takes_everything, working_sets
+
+Array = npt.NDArray[np.floating]
+
+_BLOCK_WORK = 2e7  # multiplications in one native call: some 10 ms
+_BLOCK_CALLS = 40  # on one working set
+_WHOLE_CALLS = 400  # on everything, some seconds, before the driver looks whether that leads anywhere
+_PATIENT_STEPS = 50  # for each row of a working set, before conjugate gradients; an eighth of that
+_SMALL_BLOCK = 500  # up to so many rows, where they cost little
+_MOVED = 3.0  # classes of a row that take a step, or so
+_LITTLE = 1e-6  # of what Newton steps gained, ends them: steps on single rows find another face more quickly
+_NEWTON, _STEPS = 100, 10  # Newton steps, one after the other: at most, and mostly
+_CONJUGATE = 100  # made at a time, at most: each costs about a step for each row
+_SHARE, _ENOUGH = 15, 2048  # a working set holds this part of the examples at least, or so many
+
+_EXACT_CALLS = 40  # after the tolerance is met, of a small problem: its largest violation is then some rounding
+_ROUNDED = 64.0 * float(np.finfo(np.float64).eps)  # of the largest gradient, which is a sum
+
+
+@dataclass
+class JointState(State):
+    """State of :class:`JointRows`: the problem at hand and the work in progress."""
+
+    problem: Problem = field(kw_only=True)
+    gram: Gram = field(kw_only=True)
+    tol: float = field(kw_only=True)
+    codes: IndexArray = field(kw_only=True)
+    penalties: FloatArray = field(kw_only=True)
+    work: Iterator[None] = field(default_factory=lambda: iter(()))
+    max_iter: int = -1
+    single: bool = False  # whether kernel values are evaluated in single precision
+    largest_diagonal: float = 0.0  # of |k(x, x)|
+    moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
+    n_refreshes: int = 0
+    matrix: Array | None = None  # K, where the working set is everything
+    cache: RowCache | None = None
+    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # working set
+
+    @property
+    def rows(self) -> tuple[FloatArray, FloatArray]:
+        """Point and gradient, by row; views."""
+        return self.problem.by_output(self.beta), self.problem.by_output(self.gradient)
+
+    def count_memory(self, more: int = 0) -> None:
+        """Note what blocks of kernel values take now, and `more` bytes beside them."""
+        held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes) + more
+        self.peak_bytes = max(self.peak_bytes, held)
+
+
+@final
+class JointRows(Solver[JointState]):
+    """Working sets of examples; within one, examples one after the other, each solved exactly in all its classes.
+
+    **Solves** :func:`mercer.problems.crammer_singer`.
+
+    The variables of example i are the shares t_ik of C_i that its classes have, its own beta being C_i less its share.
+    With all other examples fixed, they solve the projection of t_i + g_i / k(x_i, x_i) onto nonnegative numbers with
+    the sum C_i. Where such steps drag on, as they do for large C, Newton's method goes to the minimiser of the face
+    that the point is on (:mod:`mercer.solvers.crammer_singer_newton`), or where too many shares are free for it, conjugate
+    gradients. An example violates by how much its largest gradient exceeds the smallest one of a class with
+    a share.
+
+    One round: choose the free examples of the last working set and the worst violators, evaluate K[W, W], solve the
+    problem restricted to W, and add the columns of the examples that moved to the gradients of all classes. So a kernel
+    value is evaluated once for all classes. Rows of examples that moved are kept in single precision within
+    `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.working_set.BatchSMO`;
+    and as there, up to 300 rows are solved to rounding, whatever the tolerance is.
+
+    References
+    ----------
+    Crammer & Singer (2001), sections 4-6; Keerthi, Sundararajan, Chang, Hsieh & Lin (2008), section 4.
+    """
+
+    name = "joint rows"
+
+    def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> JointState:
+        """Return the state at `start`; see :class:`Solver`."""
+        loss = problem.loss
+        assert isinstance(loss, JointHinge)
+        beta = problem.start.copy() if start is None else problem.make_feasible(start)
+        state = JointState(
+            beta=beta,
+            gradient=problem.linear.copy(),
+            problem=problem,
+            gram=gram,
+            tol=tol,
+            codes=loss.codes,
+            penalties=loss.C,
+        )
+        state.largest_diagonal = gram.largest_diagonal
+        move = state.largest_diagonal * float(loss.C.max())
+        state.single = not is_exact(gram.n) and single_precision_helps(move)
+        if state.single and not takes_everything(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
+            state.cache = RowCache(gram)
+        state.work = self._begin(state)
+        return state
+
+    def advance(self, state: JointState, seconds: float, max_iter: int) -> None:
+        """Work for about `seconds`; see :class:`Solver`."""
+        state.max_iter = max_iter
+        until = time.perf_counter() + seconds
+        for _ in state.work:
+            if time.perf_counter() >= until or 0 <= max_iter <= state.n_iter:
+                return
+        state.finished = True
+
+    def refresh(self, state: JointState, gradient: FloatArray, tol: float) -> None:
+        """Go on from the true gradient; see :class:`Solver`."""
+        state.gradient[:] = gradient
+        state.tol = tol
+        state.finished = False
+        state.moved = 0.0
+        state.n_refreshes += 1
+        state.single = state.single and state.n_refreshes < REFRESHES
+        state.work = self._rounds(state)
+
+    def _begin(self, state: JointState) -> Iterator[None]:
+        beta, gradient = state.rows
+        used = np.flatnonzero(beta.any(axis=1))
+        if used.size:
+            yield from state.gram.accumulate(gradient, used, beta[used])
+        yield from self._rounds(state)
+
+    def _rounds(self, state: JointState) -> Iterator[None]:
+        everything, stuck = takes_everything(state.gram), False
+        state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
+        beta, gradient = state.rows
+        while True:
+            violations = self._violations(state)
+            state.violation = float(violations.max(initial=0.0))
+            if stuck or state.violation <= max(0.5 * state.tol, self._noise(state)):
+                return
+            chosen = np.arange(state.gram.n) if everything else self._select(state, violations)
+            matrix = yield from self._matrix(state, chosen)
+            before, gradient_before = beta[chosen], gradient[chosen]
+            share = 0.0 if everything else INNER_SHARE
+            yield from self._solve_block(state, chosen, matrix, max(0.5 * state.tol, share * state.violation))
+            if everything and is_exact(state.gram.n) and state.gram.is_convex:
+                yield from self._solve_block(state, chosen, matrix, self._rounding(state), calls_left=_EXACT_CALLS)
+            del matrix  # the next may take its place
+            change = beta[chosen] - before
+            moved = np.flatnonzero(change.any(axis=1))
+            stuck = moved.size == 0 or everything
+            if not everything:
+                yield from self._follow(state, chosen[moved], change[moved])
+                rise = -0.5 * inner(change.ravel(), (gradient_before + gradient[chosen]).ravel())
+                state.dual += rise
+                if state.single and (stuck or rise <= 0.0):  # rounding has taken over
+                    state.single, stuck = False, True
+            state.previous = chosen
+
+    def _violations(self, state: JointState) -> FloatArray:
+        """By how much the largest gradient of each row exceeds the smallest one of a class with a share."""
+        beta, gradient = state.rows
+        has_share = beta < state.problem.by_output(state.problem.upper)
+        return gradient.max(axis=1) - np.where(has_share, gradient, np.inf).min(axis=1)
+
+    def _select(self, state: JointState, violations: FloatArray) -> IndexArray:
+        """The free rows of the last working set, then the worst violators."""
+        beta, _ = state.rows
+        free = np.count_nonzero(beta < state.problem.by_output(state.problem.upper), axis=1) > 1
+        wanted = max(1.25 * np.count_nonzero(free) + 256, min(state.gram.n / _SHARE, _ENOUGH))
+        sizes = working_sets(state.gram)
+        size = min(state.gram.n, next((s for s in sizes if s >= wanted), sizes[-1]))
+        urgency = violations.copy()
+        kept = state.previous[free[state.previous]]
+        urgency[kept] += state.violation if kept.size <= 0.75 * size else 0.0
+        chosen = np.argsort(-urgency, kind="stable")[:size]
+        return np.sort(chosen[(urgency[chosen] > 0.0) | free[chosen]])
+
+    def _matrix(self, state: JointState, chosen: IndexArray) -> Generator[None, None, Array]:
+        """K[chosen, chosen] with padded rows."""
+        dtype = np.float32 if state.single else np.float64
+        if state.matrix is not None and state.matrix.dtype == dtype:
+            return state.matrix
+        state.matrix = None
+        matrix = padded_square(chosen.size, dtype, state.gram.arena)
+        yield from clear_padding(matrix, chosen.size)
+        if state.single and state.cache is not None:
+            yield from state.cache.fill_square(matrix[:, : chosen.size], chosen)
+        else:
+            yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
+        state.count_memory()
+        if takes_everything(state.gram):
+            state.matrix = matrix
+        return matrix
+
+    def _solve_block(
+        self, state: JointState, chosen: IndexArray, matrix: Array, tol: float, calls_left: int | None = None
+    ) -> Iterator[None]:
+        """Solve the problem restricted to `chosen`; where that is everything, the gradient is updated as well."""
+        beta, gradient = state.rows
+        everything = chosen.size == state.gram.n
+        block_beta, block_gradient = beta[chosen], gradient[chosen]
+        own, penalty = state.codes[chosen], state.penalties[chosen]
+        patience = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
+        most = calls_left or (_WHOLE_CALLS if everything else _BLOCK_CALLS)
+        calls = since = 0
+        budget = 0.0  # multiplications for Newton's method, of many free variables: as many as all else took
+        while calls < most:
+            left = 2**62 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter)
+            if left == 0:
+                return
+            conjugate = since >= patience and state.gram.is_convex
+            if conjugate:
+                most_free = max(crammer_singer_newton.FEW_FREE, int(max(0.0, 3.0 * budget / _STEPS) ** (1 / 3)))
+                spent = yield from self._newton(state, chosen, matrix, block_beta, block_gradient, most_free)
+                budget -= spent
+                if spent > 0.0:
+                    calls, since = calls + 1, 0
+                    continue
+            end, n_iter, violation = solve_joint_block(
+                select_isa(),
+                conjugate,
+                matrix,
+                block_beta,
+                block_gradient,
+                own,
+                penalty,
+                tol,
+                min(left, _CONJUGATE if conjugate else max(1, patience - since)),
+                _BLOCK_WORK,
+                state.stop,
+            )
+            calls, since = calls + 1, 0 if conjugate else since + n_iter
+            budget += float(n_iter * chosen.size) * (beta.shape[1] * chosen.size if conjugate else _MOVED)
+            state.n_iter += n_iter
+            self._note(state, chosen, block_beta, block_gradient)
+            if takes_everything(state.gram):
+                state.violation = violation
+            yield
+            if end != BLOCK_LIMIT:
+                return
+
+    def _newton(
+        self,
+        state: JointState,
+        chosen: IndexArray,
+        matrix: Array,
+        beta: FloatArray,
+        gradient: FloatArray,
+        most_free: int,
+    ) -> Generator[None, None, float]:
+        """Go from face to face of a block while that gains, and return the multiplications that it took.
+
+        None at all where there are too many free variables.
+        """
+        own, penalty, gained, spent = state.codes[chosen], state.penalties[chosen], 0.0, 0.0
+        room = state.gram.room / 4 / crammer_singer_newton.BYTES_EACH
+        most = min(crammer_singer_newton.MOST_FREE, most_free, int(room**0.5))
+        for _ in range(_NEWTON):
+            found = crammer_singer_newton.step(matrix, beta, gradient, own, penalty, most=most)
+            if found is None:
+                break
+            spent += found.n_free**3 / 3.0 + 2.0 * chosen.size**2 * beta.shape[1]
+            state.n_iter += 1
+            state.count_memory(crammer_singer_newton.BYTES_EACH * found.n_free**2)
+            self._note(state, chosen, beta, gradient)
+            yield
+            gained += found.gain
+            if found.arrived or found.gain <= _LITTLE * gained or 0 <= state.max_iter <= state.n_iter:
+                break
+        return spent
+
+    def _note(self, state: JointState, chosen: IndexArray, block_beta: FloatArray, block_gradient: FloatArray) -> None:
+        """Put a block's point where it belongs, and its gradient too where the block is everything."""
+        beta, gradient = state.rows
+        beta[chosen] = block_beta
+        if takes_everything(state.gram):
+            gradient[chosen] = block_gradient
+            state.moved = max(state.moved, inner(state.beta, state.beta))
+            state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
+
+    def _rounding(self, state: JointState) -> float:
+        """About what rounding leaves of a violation."""
+        beta, _ = state.rows
+        return _ROUNDED * (1.0 + state.largest_diagonal * float(np.abs(beta).sum(axis=0).max()))
+
+    def _follow(self, state: JointState, cols: IndexArray, change: FloatArray) -> Iterator[None]:
+        """Update the gradients of all rows."""
+        _, gradient = state.rows
+        state.moved += float(np.square(change).sum(axis=0).max(initial=0.0))
+        if state.single and state.cache is not None:
+            yield from state.cache.accumulate(gradient, cols, change, None)
+        else:
+            yield from state.gram.accumulate(gradient, cols, change, single=state.single)
+
+    def _noise(self, state: JointState) -> float:
+        """About how far rounding in single precision has put the gradient off since it was last true."""
+        return noise(state.largest_diagonal, state.moved) if state.single else 0.0

@@ -1,0 +1,132 @@
+"""Moves of coefficients since a gradient was true, so that whoever left can be brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import add_at
+from mercer.certificates.screening import Plan
+from mercer.gram import Gram
+from mercer.solvers.row_cache import RowCache
+
+FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_OBJECT_BYTES = 400  # of two arrays and the pair of them, besides what they hold
+
+
+@final
+class Ledger:
+    """Who moved in which round, and whose value has not been followed since which round.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of distinct rows.
+    rows : ndarray of int64, (n,), optional
+        The row of each of n variables; by default they have one each.
+    beta : ndarray of shape (n,)
+        The point whose values are known.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n,)
+        The point after all moves.
+    travelled : ndarray of shape (n,)
+        The sum of the sizes of all moves of each variable, from 0 on.
+    n_terms : int
+        How many products have been added to a value, at most.
+    bytes_of_moves : int
+        Bytes of what grows from round to round.
+    """
+
+    def __init__(self, gram: Gram, rows: IndexArray | None, beta: FloatArray) -> None:
+        self._gram, self._rows, self._is_plain = gram, np.arange(gram.n) if rows is None else rows, rows is None
+        self.beta = beta.copy()
+        self._moves: list[tuple[IndexArray, FloatArray]] = []
+        self.bytes_of_moves = 0
+        self._left = np.full(beta.size, -1, dtype=np.int64)  # before which round; -1 for those who have not
+        self.travelled = np.abs(beta)
+        self.n_terms = int(np.count_nonzero(beta))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
+        return arrays + self.bytes_of_moves
+
+    @property
+    def n_moves(self) -> int:
+        """How many times coefficients have moved."""
+        return len(self._moves)
+
+    def move(self, cols: IndexArray, beta: FloatArray, change: FloatArray) -> None:
+        """Note that the coefficients `cols` have become `beta`, each by a `change`."""
+        self.beta[cols] = beta
+        self._moves.append((cols.copy(), change.copy()))  # what was given has room for more
+        self.bytes_of_moves += cols.nbytes + change.nbytes + _OBJECT_BYTES
+        add_at(self.travelled, cols, np.abs(change))
+        self.n_terms += cols.size + 1
+
+    def leave_out(self, dropped: IndexArray) -> None:
+        """Note whose values are not followed from now on."""
+        self._left[dropped] = len(self._moves)
+
+    def plan(
+        self, values: FloatArray, beta: FloatArray, wanted: Flags, *, single: bool, cache: RowCache | None = None
+    ) -> Plan:
+        """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
+
+        Costs a kernel value for each row and each row that has moved since its value was last followed, but for those
+        that the `cache` has, which is of single precision.
+        """
+        assert single or cache is None
+        strays = np.flatnonzero(beta != self.beta)
+        moves = [*self._moves, (strays, beta[strays] - self.beta[strays])]
+        last = np.where(self._left < 0, len(self._moves), self._left)
+        speaker, chosen = self._rows, wanted
+        if not self._is_plain:
+            latest = np.argsort(last.astype(np.min_scalar_type(len(moves))), kind="stable")  # small numbers: by radix
+            speaker = np.empty(self._gram.n, dtype=np.int64)  # of a row's variables the one that was followed longest
+            speaker[self._rows[latest]] = latest
+            chosen = np.zeros(self._gram.n, dtype=bool)
+            chosen[self._rows[wanted]] = True
+        wanted_rows = np.flatnonzero(chosen)
+        since = last[speaker[wanted_rows]]
+        by_age = np.argsort(-since.astype(np.min_scalar_type(-len(moves) - 1)), kind="stable")  # the latest first
+        wanted_rows, since = wanted_rows[by_age], since[by_age]
+        edges = [0, *(np.flatnonzero(since[1:] != since[:-1]) + 1).tolist(), since.size] if since.size else [0]
+        steps: list[tuple[IndexArray, IndexArray, FloatArray, int]] = []
+        net, end, n_values = np.zeros(self._gram.n), len(moves), 0
+        for first, beyond in pairwise(edges):
+            began = int(since[first])
+            for cols, change in moves[began:end]:
+                add_at(net, self._rows[cols], change)
+            end = began
+            moved = np.flatnonzero(net != 0.0)
+            if moved.size:
+                rows = wanted_rows[first:beyond]
+                steps.append((rows, moved, net[moved], began))
+                known = 0 if cache is None else int(np.count_nonzero(cache.knows(moved, began)))
+                n_values += rows.size * (moved.size - known)
+
+        def run(check: Callable[[], None] | None) -> FloatArray:
+            out = values[speaker]
+            for rows, moved, change, left in steps:
+                work = (
+                    self._gram.accumulate(out, moved, change, rows=rows, single=single)
+                    if cache is None
+                    else cache.recall(out, moved, change, rows, left)
+                )
+                for _ in work:
+                    if check is not None:
+                        check()
+            return out[self._rows]
+
+        return Plan(n_values, last >= len(self._moves), run)

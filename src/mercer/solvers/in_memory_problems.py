@@ -1,0 +1,260 @@
+"""Many problems on a matrix that is all in memory: no object for each that nobody asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from mercer._core import combine_rows, conditions
+from mercer.certificates.certificate import Evidence, conclude
+from mercer.certificates.evaluation import Conditions, Evaluation
+from mercer.certificates.roundoff import is_certain, is_feasible, rounding_of_offsets, rounding_of_sums
+from mercer.certificates.solution import Limits, Solution, Solutions
+from mercer.certificates.status import Status
+from mercer.gram import STATE_ARRAYS, Gram
+from mercer.gram.backends import HeldRows
+from mercer.kernels.instruction_set import select_isa
+from mercer.problems import Problems, growth, inner, vertex
+from mercer.solvers.base import DOUBT, FloatArray, IndexArray, Progress
+from mercer.solvers.in_memory_rounds import SAME, HeldRounds, Progression
+
+_PART = 8  # every so many-th row speaks for all
+_DRIFT = 1e-12  # of the coefficients: a sum that is further off is put right before the start
+
+
+def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
+    """Whether :class:`HeldProblems` takes these problems: boxes around 0 and one sum, of a convex kernel."""
+    if not isinstance(gram.data, HeldRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
+        return False
+    whole = problems.whole
+    plain = whole.ridge is None and whole.rows is None and whole.n_groups == 1 and whole.n_outputs == 1
+    return plain and whole.loss.charges_by_box and not whole.start.any() and bool((problems.sizes > 0).all())
+
+
+@final
+class HeldProblems:
+    """Problems on parts of a matrix that is held, solved by :class:`mercer.solvers.in_memory_rounds.HeldRounds`' rounds.
+
+    What is done once for each fit costs more than a small machine. So starts, what is known of decision values, their
+    probes and rounding are those of all problems at once, and solutions are made when they are asked for.
+
+    Parameters
+    ----------
+    problems : Problems
+    gram : Gram
+    parts, pairs
+        See :func:`mercer.solvers.select.solve_each`.
+    limits : Limits
+    last : HeldProblems, optional
+        Of the same rows: where to go on.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_problems, n_rows)
+        The matrix times each point, at every row that is held.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        gram: Gram,
+        parts: Sequence[IndexArray],
+        pairs: IndexArray,
+        limits: Limits,
+        last: HeldProblems | None,
+    ) -> None:
+        assert isinstance(gram.data, HeldRows)
+        self.problems, self._limits, self._data = problems, limits, gram.data
+        self._idx = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
+        self._rows = np.ascontiguousarray(gram.held_rows[self._idx])
+        self._firsts = np.array(problems.edges[:-1])
+        self._rounds = Progression(problems, gram, self._rows, limits.tol)
+        n = self._data.whole.shape[0]
+        if last is None or not np.array_equal(last._rows, self._rows):
+            self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
+        else:
+            self.beta, self.values = self._after(last)
+
+    def begin_in_corners(self, stop: Callable[[], bool]) -> None:
+        """Begin with variables at bounds instead of 0, where the dual objective rises all the way from 0 to there.
+
+        Where C is small, nearly all will be at bounds in the end: one sum then takes the place of a dozen rounds. A
+        part of the rows, each of which stands for others, tells which variables to put there, those whose gradient is
+        largest then, and whether it is worth finding out.
+        """
+        for number in range(len(self.problems)):
+            if stop():
+                return
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite does not rise
+                self._begin_in_the_corner(number)
+
+    def _begin_in_the_corner(self, number: int) -> None:
+        own, whole = self.problems.variables(number), self.problems.whole
+        linear, lower, upper, rows = whole.linear[own], whole.lower[own], whole.upper[own], self._rows[own]
+        part = slice(None, None, _PART)
+        most, above, below = min(upper.sum(), -lower.sum()), upper[part].sum(), -lower[part].sum()
+        if ((lower < 0.0) & (upper > 0.0)).any() or not (above > 0.0 and below > 0.0):
+            return  # no sides, or nobody there
+        values = self._sum(rows[part], most / above * upper[part] + most / below * lower[part])
+        corner = vertex(linear + values[rows], lower, upper, 0.0)
+        if not _rises(linear, corner, values[rows]):
+            return
+        values = self._sum(rows, corner)
+        if _rises(linear, corner, values[rows]):
+            self.beta[own], self.values[number] = corner, values
+
+    def _sum(self, rows: IndexArray, coefficients: FloatArray) -> FloatArray:
+        """The matrix, at every row, times coefficients of some rows."""
+        values, used = np.zeros(self.values.shape[1]), np.flatnonzero(coefficients)
+        combine_rows(select_isa(), self._data.whole, rows[used], None, coefficients[used], values, 1)
+        return values
+
+    def _after(self, last: HeldProblems) -> tuple[FloatArray, FloatArray]:
+        """Where to start, as `Problem.start_after` has it, and the matrix times that."""
+        now, then, beta = self.problems.whole, last.problems.whole, last.beta
+        free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
+        used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
+        grow = 2 * free <= used
+        factor = growth(then.upper - then.lower, now.upper - now.lower)
+        if factor is None:
+            factor, grow[:] = 1.0, False
+        grown = np.where(beta <= then.lower, now.lower, np.where(beta >= then.upper, now.upper, factor * beta))
+        start = np.clip(np.where(np.repeat(grow, self.problems.sizes), grown, beta), now.lower, now.upper)
+        sums, sizes = np.add.reduceat(start, self._firsts), np.add.reduceat(np.abs(start), self._firsts)
+        for number in np.flatnonzero(np.abs(sums) > _DRIFT * sizes).tolist():
+            own = self.problems.variables(number)
+            start[own] = self.problems[number].make_feasible(start[own])
+        factors = np.where(grow, factor, 1.0)
+        if last._data.whole is not self._data.whole:  # other values, in double precision
+            factors[:] = 0.0
+        values = factors[:, None] * last.values
+        apart = start - np.repeat(factors, self.problems.sizes) * beta
+        apart[np.abs(apart) <= SAME * np.abs(start)] = 0.0
+        for number in np.flatnonzero(np.logical_or.reduceat(apart != 0.0, self._firsts)).tolist():
+            own = self.problems.variables(number)
+            moved = np.flatnonzero(apart[own])
+            if moved.size > np.count_nonzero(start[own]):  # less from 0 on
+                values[number], moved, apart[own] = 0.0, np.flatnonzero(start[own]), start[own]
+            combine_rows(
+                select_isa(), self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1
+            )
+        return start, values
+
+    def solve(self, gram: Gram, stop: Callable[[], bool]) -> int:
+        """Go on for 30 ms or so; return how many problems are at their end."""
+        self._rounds.work(gram, self.beta, self.values, self._limits.max_iter, stop)
+        return self._rounds.n_done
+
+    def is_under_way(self, number: int) -> bool:
+        """Whether this is the problem to go on with, and steps have been made."""
+        return number == self._rounds.n_done < len(self.problems) and bool(self._rounds.n_iter[number])
+
+    def progress(self, number: int) -> Progress:
+        """Tell how far a problem is."""
+        own, rounds = self.problems.variables(number), self._rounds
+        beta, linear = self.beta[own], self.problems.whole.linear[own]
+        dual = -0.5 * inner(beta, self.values[number, self._rows[own]] + 2.0 * linear)
+        return Progress(
+            float(rounds.seconds[number]),
+            int(rounds.n_iter[number]),
+            float(rounds.violations[number]),
+            dual,
+            self._limits.tol,
+        )
+
+    def evaluate(self, gram: Gram) -> list[bool]:
+        """Find out what all points are worth; return which of the problems need nobody else to go on."""
+        whole, tol = self.problems.whole, self._limits.tol
+        self.problems.balance(self.beta)
+        edges, firsts = self.problems.edges, self._firsts
+        at_rows = self.values[np.repeat(np.arange(len(self.problems)), self.problems.sizes), self._rows]
+        lengths = np.sqrt(gram.magnitudes())[self._idx]
+        rounding = rounding_of_sums(
+            gram.roundoff,
+            np.maximum.reduceat(lengths, firsts),
+            np.add.reduceat(np.square(lengths * self.beta), firsts),
+            np.maximum.reduceat(np.abs(at_rows), firsts),
+            np.add.reduceat(np.abs(lengths * self.beta), firsts),
+            np.add.reduceat((self.beta != 0.0).astype(np.float64), firsts),
+        )
+        unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
+        linear = np.maximum.reduceat(np.abs(whole.linear), firsts)
+        self._at_rows, self._value_rounding = at_rows, rounding + unsettled
+        self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
+        # Not the Gram matrix itself, whose memory is for the next fit.
+        self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
+        self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
+        self._multipliers, self._conditions = np.empty(len(self.problems)), []
+        for number in range(len(self.problems)):
+            own = slice(edges[number], edges[number + 1])
+            multipliers, found = conditions(
+                self.beta[own],
+                at_rows[own],
+                whole.linear[own],
+                whole.lower[own],
+                whole.upper[own],
+                whole.start[own],
+                None,
+                None,
+                1,
+            )
+            self._multipliers[number] = multipliers[0]
+            self._conditions.append(Conditions(*found))
+        excess, infeasibility, mass = np.array([(c.excess, c.infeasibility, c.mass) for c in self._conditions]).T
+        self.violations = np.maximum(0.0, excess)
+        known = (unsettled <= DOUBT * tol) & is_feasible(infeasibility, mass)
+        self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
+        at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
+        finished: list[bool] = (self._proved | at_limit).tolist()
+        return finished
+
+    def solutions(self) -> Solutions:
+        """Return those of all problems."""
+        statuses = [
+            Status.OPTIMAL if proved else self.solution(number).status
+            for number, proved in enumerate(self._proved.tolist())
+        ]
+        return Solutions(self.beta, -self._multipliers, self._rounds.n_iter, statuses, self.solution, self)
+
+    def solution(self, number: int) -> Solution:
+        """Return the solution of a problem, and its certificate."""
+        problem, own, limits = self.problems[number], self.problems.variables(number), self._limits
+        beta, values = self.beta[own], self._at_rows[own]
+        evaluation = Evaluation.of(
+            problem,
+            values,
+            problem.linear,
+            self._multipliers[number : number + 1],
+            self._conditions[number],
+            float(self._value_rounding[number]),
+        )
+        ended = conclude(
+            Status.MAX_ITER if 0 <= limits.max_iter <= self._rounds.n_iter[number] else Status.STALLED,
+            problem,
+            evaluation,
+            tol=limits.tol,
+            tol_gap=None,
+            convex=True,
+        )
+        assert self._about.idx is not None
+        return Solution.evaluated(
+            replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own]),
+            evaluation,
+            ended,
+            limits=limits,
+            solver=HeldRounds.name,
+            reason=HeldRounds.reason,
+            n_iter=int(self._rounds.n_iter[number]),
+            seconds=float(self._rounds.seconds[number]),
+            n_kernel_values=0,
+            peak_memory_bytes=self._held_bytes + STATE_ARRAYS * beta.nbytes,
+            held_values=self.values[number],
+        )
+
+
+def _rises(linear: FloatArray, point: FloatArray, values: FloatArray) -> bool:
+    """Whether the dual objective rises on the way from 0 to a point up to its end, where K point is `values`."""
+    return -np.inf < inner(point, linear + values) < 0.0

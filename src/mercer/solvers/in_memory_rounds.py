@@ -1,0 +1,215 @@
+"""Problems on a matrix of kernel values that is all in memory: what many machines on the same rows share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from mercer._core import BLOCK_LIMIT, MANY_FREE, combine_rows, solve_held
+from mercer.certificates.solution import Product
+from mercer.gram import Gram
+from mercer.gram.backends import HeldRows
+from mercer.kernels.instruction_set import select_isa
+from mercer.problems import Problem, Problems, inner
+from mercer.solvers.base import FloatArray, IndexArray, Solver, State
+from mercer.solvers.single_precision import which_single_precision_helps
+
+_LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
+_WORK = 5e7  # kernel values looked at in one native call: some 30 ms
+_ENOUGH = 0.9  # of the tolerance: gradients are true, but for the rounding of sums
+
+SAME = 1e-14
+"""Of a coefficient: rounding of a factor that all of them have."""
+
+
+class Progression:
+    """How far rounds have come with problems on a matrix that is held, one after the other.
+
+    Parameters
+    ----------
+    problems : Problems
+    gram : Gram
+    rows : ndarray of int64
+        Of the matrix that variables belong to.
+    tol : float
+
+    Attributes
+    ----------
+    n_done : int
+        Problems that are at their end, or have taken all the steps they may.
+    n_iter, violations, seconds : ndarray of shape (n_problems,)
+        Violations are as gradients have it that come from the values.
+    room_bytes : int
+        Most memory to work in.
+    """
+
+    def __init__(self, problems: Problems, gram: Gram, rows: IndexArray, tol: float) -> None:
+        n = len(problems)
+        self.tol, self._whole, self._rows = tol, problems.whole, rows  # not the Gram matrix: its memory is for others
+        self._edges = np.array(problems.edges)
+        self._seen = np.zeros(problems.whole.n, dtype=np.int8)
+        helped = which_single_precision_helps(problems, gram)
+        self._precise = np.array([not helps for helps in helped], dtype=np.int8)
+        self._drags, self._ends = np.zeros(n, dtype=np.int8), np.full(n, BLOCK_LIMIT, dtype=np.int8)
+        self.n_iter, self.violations, self.seconds = np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n)
+        self.n_done, self._wanted, self.room_bytes = 0, 0, 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all problems have come to an end."""
+        return BLOCK_LIMIT not in self._ends
+
+    def work(
+        self, gram: Gram, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None
+    ) -> None:
+        """Go on, in place, for some tens of milliseconds at most."""
+        p = self._whole
+        room = gram.arena.array(max(_LEAST_ROOM, self._wanted // 8), np.float64)
+        self.room_bytes = max(self.room_bytes, room.nbytes)
+        self.n_done, self._wanted = solve_held(
+            select_isa(),
+            gram.data.whole,  # type: ignore[attr-defined]
+            self._edges,
+            self.n_done,
+            self._rows,
+            p.linear,
+            p.lower,
+            p.upper,
+            p.ridge,
+            p.groups,
+            p.n_groups,
+            beta,
+            values,
+            self._seen,
+            self._ends,
+            self.n_iter,
+            self.violations,
+            self.seconds,
+            self._precise,
+            self._drags,
+            _ENOUGH * self.tol,
+            max_iter,
+            _WORK,
+            MANY_FREE,
+            room.astype(np.float64, copy=False),
+            stop,
+        )
+
+    def go_on(self, tol: float) -> None:
+        """Begin anew from the points reached."""
+        self.tol, self.n_done = tol, 0
+        self._seen[:], self._ends[:] = 0, BLOCK_LIMIT
+
+
+@dataclass
+class HeldState(State):
+    """State of :class:`HeldRounds`."""
+
+    problem: Problem = field(kw_only=True)
+    gram: Gram = field(kw_only=True)
+    rows: IndexArray = field(kw_only=True)
+    values: FloatArray = field(kw_only=True)
+    rounds: Progression = field(kw_only=True)
+
+
+@final
+class HeldRounds(Solver[HeldState]):
+    """Working sets of violators, as :class:`mercer.solvers.working_set.BatchSMO`, where all kernel values are in memory.
+
+    **Solves** any :class:`mercer.problems.Problem` of one output on a positive semidefinite matrix of `HeldRows`.
+
+    One round, all of it native: a working set (the free variables of the last one, violators that have been in none,
+    the worst violators), its matrix in single precision, pair steps and Newton steps on it, and the rows of the
+    variables that moved, added up in double precision at *every* row of the matrix. So the gradient is true after each
+    round, as far as the values in memory are, and at rows that are no part of the problem stand their decision values.
+    Where single precision brings a working set no further, it is solved in double.
+
+    Parameters
+    ----------
+    before : Product, optional
+        A point of the same rows, on the same matrix. A start that is a multiple of it costs no pass over the matrix;
+        any other costs its rows where it differs.
+
+    Notes
+    -----
+    Costs n values for each variable that moves in a round, and the squares of working sets; no kernel value.
+    """
+
+    name = "rounds on a held matrix"
+    reason = "all kernel values are in memory, and so are the decision values of all rows"
+
+    def __init__(self, before: Product | None = None) -> None:
+        self._before = before
+
+    def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> HeldState:
+        """Return the state at `start`; see :class:`Solver`."""
+        beta = problem.start.copy() if start is None else problem.make_feasible(start)
+        rows = gram.held_rows
+        values = _product(gram, rows, beta, self._before)
+        return HeldState(
+            beta=beta,
+            gradient=_gradient(problem, beta, values[rows]),
+            problem=problem,
+            gram=gram,
+            rows=rows,
+            values=values,
+            claim=values,
+            rounds=Progression(Problems(problem, [problem.n]), gram, rows, tol),
+        )
+
+    def advance(self, state: HeldState, seconds: float, max_iter: int) -> None:
+        """Work for about `seconds`; see :class:`Solver`."""
+        until = time.perf_counter() + seconds
+        p, rounds = state.problem, state.rounds
+        while True:
+            rounds.work(state.gram, state.beta, state.values[None], max_iter, state.stop)
+            if rounds.n_done or time.perf_counter() >= until or (state.stop and state.stop()):
+                break
+        state.n_iter, state.violation = int(rounds.n_iter[0]), float(rounds.violations[0])
+        state.finished = rounds.finished
+        state.peak_bytes = max(state.peak_bytes, rounds.room_bytes)
+        state.gradient = _gradient(p, state.beta, state.values[state.rows])
+        state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)
+
+    def refresh(self, state: HeldState, gradient: FloatArray, tol: float) -> None:
+        """Go on from the true gradient; see :class:`Solver`."""
+        if not np.array_equal(gradient, state.gradient):  # the claim has not been confirmed
+            state.values[:] = _product(state.gram, state.rows, state.beta, None)
+        state.finished = False
+        state.rounds.go_on(tol)
+
+
+def _gradient(problem: Problem, beta: FloatArray, values: FloatArray) -> FloatArray:
+    gradient = values + problem.linear
+    if problem.ridge is not None:
+        gradient += problem.ridge * beta
+    return gradient
+
+
+def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | None) -> FloatArray:
+    """K beta at every row of the matrix."""
+    data = gram.data
+    assert isinstance(data, HeldRows)
+    n = data.whole.shape[0]
+    wanted = _at_rows(rows, beta, n)
+    values, rest = np.zeros(n), wanted
+    if before is not None and before.matrix is data.whole and before.beta.size == beta.size:
+        last = _at_rows(rows, before.beta, n)
+        largest = int(np.argmax(np.abs(last)))
+        for factor in (1.0, wanted[largest] / last[largest] if last[largest] else 1.0):
+            apart = wanted - factor * last
+            apart[np.abs(apart) <= SAME * np.abs(wanted)] = 0.0
+            if np.count_nonzero(apart) < np.count_nonzero(rest):
+                values, rest = factor * before.values, apart
+    used = np.flatnonzero(rest)
+    combine_rows(select_isa(), data.whole, used, None, rest[used], values, 1)
+    return values
+
+
+def _at_rows(rows: IndexArray, beta: FloatArray, n: int) -> FloatArray:
+    """The coefficient of each row of the matrix."""
+    return np.bincount(rows, beta, n).astype(np.float64, copy=False)

@@ -1,0 +1,362 @@
+"""The solution of a problem beside one that is solved: some of its rows are gone, others are new."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import BLOCK_LIMIT, combine_rows, solve_block
+from mercer.certificates.certificate import Evidence, conclude
+from mercer.certificates.evaluation import Evaluation, carry_over, evaluate
+from mercer.certificates.solution import Limits, Solution, TraceRow
+from mercer.certificates.status import Status
+from mercer.gram import STATE_ARRAYS, Gram, padded_block
+from mercer.kernels.instruction_set import select_isa
+from mercer.problems import Problem
+from mercer.problems.base import filled
+from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
+from mercer.solvers.block import newton_bytes
+from mercer.solvers.driver import drive, out_of_time
+from mercer.solvers.hard_margin import HardMargin
+from mercer.solvers.interruption import Interruption
+from mercer.solvers.select import select_solver, solve
+from mercer.solvers.working_set import BatchSMO
+from mercer.solvers.working_set_sizes import WHOLE_PROBLEM
+
+_EXACT = 1e-10
+"""Of the largest linear term: the violation that is aimed at, unless rounding is larger. A violation v moves decision
+values by more than v; they are to be those of a refit to 1e-6."""
+
+_MOST_FREE, _MOST = 700, 1500  # variables that are free, and those and violators: beyond, a warm start takes less
+_WATCHED = 256  # variables nearest to changing sides that may do so, and half as many as are free
+_ROUNDS = 8  # of Newton steps and evaluations; two or three do
+_ROUNDED = 0.1  # of the tolerance: of many evaluations, each from the one before; beyond, all is evaluated from nothing
+_WORK = 1e8  # multiplications in one native call, some 30 ms
+_CALLS = 100  # in a round
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A problem on some rows of a Gram matrix, and its solution.
+
+    Attributes
+    ----------
+    problem : Problem
+    rows : ndarray of int64
+        Which rows.
+    solution : Solution
+    evaluation : Evaluation or None
+        Of the solution's point, or of one nearby.
+    """
+
+    problem: Problem
+    rows: IndexArray
+    solution: Solution
+    evaluation: Evaluation | None = None
+
+
+def solve_nearby(
+    last: Solved,
+    gram: Gram,
+    problem: Problem,
+    rows: IndexArray,
+    later_gram: Gram,
+    origin: IndexArray,
+    *,
+    limits: Limits,
+    callback: Callback | None = None,
+    interruption: Interruption,
+) -> Solved:
+    """Solve and certify a problem that differs from a solved one by some rows.
+
+    The known solution is followed: rows that have gone give their coefficients to free variables, and Newton steps on
+    the free variables, the violators and those that are nearest to changing sides go from face to face until rounding
+    is all that is left; then everything is evaluated, and what violates takes part as well. Every evaluation goes on
+    from the one before, with the columns of what has moved. Where more than 700 variables are free, or 1,500 are free
+    or violate, or the problem is large and most support vectors are free, the solver of :func:`solve` goes on from
+    there, to the tolerance.
+
+    Parameters
+    ----------
+    last : Solved
+    gram : Gram
+        Its `rows` are rows of this.
+    problem, rows, later_gram
+        The new problem, and its rows.
+    origin : ndarray of int64 of shape (later_gram.n,)
+        Which row of `gram` each row of `later_gram` is; -1 for new ones.
+    limits, callback, interruption
+        See :func:`mercer.solvers.solve`.
+
+    Returns
+    -------
+    Solved
+        Where no row is gone or new, and the old solution is optimal to the same tolerance, that, referring to the new
+        rows.
+
+    Raises
+    ------
+    InseparableError
+        If C is infinite and the classes cannot be separated.
+    ValueError
+        If kernel values overflow.
+    KeyboardInterrupt
+        At a second Ctrl-C.
+
+    Notes
+    -----
+    Costs, in kernel values, n for each row that is gone or new and for each variable that moves, two or three times,
+    and the square of the working set; f^3 multiplications for f free variables. The first time, when the evaluation of
+    the old point is not at hand, n times the number of support vectors.
+    """
+    began, values_before = time.perf_counter(), later_gram.n_values + gram.n_values
+    place = np.full(gram.n, -1, dtype=np.int64)
+    place[last.rows] = np.arange(last.rows.size)
+    local = np.where(origin[rows] >= 0, place[origin[rows]], -1)
+    view = _view(later_gram, rows, problem)
+    stayed = local.size == last.rows.size and np.array_equal(local, np.arange(local.size))
+    if stayed and _is_solved(last.solution, limits):
+        return replace(last, problem=problem, rows=rows, solution=_about(last.solution, problem, view))
+    variables = local
+    if problem.rows is not None:  # two of each row, those of all rows one after the other
+        variables = np.concatenate([local, np.where(local >= 0, local + last.rows.size, -1)])
+    solver, reason = select_solver(problem, view)
+    if not isinstance(solver, BatchSMO) or not view.is_convex:
+        by_row = variables if problem.n_outputs == 1 else _of_outputs(local, problem.n_outputs)
+        start = None  # without slack rows may have made the optimum infinite, which a start from nothing tells
+        if not isinstance(solver, HardMargin):
+            start = np.where(by_row >= 0, np.append(last.solution.beta, 0.0)[by_row], 0.0)
+        plain = later_gram.restrict(rows)
+        found = solve(problem, plain, limits=limits, start=start, callback=callback, interruption=interruption)
+        return Solved(problem, rows, found)
+
+    def check() -> None:
+        if interruption.insisted:
+            raise KeyboardInterrupt
+
+    old_view = _view(gram, last.rows, last.problem)
+    known = evaluate(last.problem, old_view, last.solution.beta, check, before=last.evaluation)
+    if known.rounding > _ROUNDED * limits.tol:
+        known = evaluate(last.problem, old_view, last.solution.beta, check)
+    start_at = carry_over(known, last.problem, old_view, problem, view, variables, check)
+    path = _Path(problem, view, limits, callback, interruption, check, began)
+    evaluation = path.follow(start_at)
+    if evaluation.rounding > _ROUNDED * limits.tol:
+        evaluation = evaluate(problem, view, _point(evaluation), check)
+    verdict = conclude(Status.STALLED, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
+    beta = _point(evaluation)
+    solution = Solution(
+        beta=beta,
+        bias=evaluation.bias,
+        multipliers=evaluation.multipliers,
+        ended=path.ended or verdict,
+        n_iter=path.n_iter,
+        seconds=time.perf_counter() - began,
+        trace=path.trace,
+        solver="followed",
+        reason="rows gone or new: Newton steps from the known solution, face by face",
+        limits=limits,
+        evidence=Evidence.of(problem, view, beta, convex=True),
+        n_kernel_values=later_gram.n_values + gram.n_values - values_before,
+        peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes + STATE_ARRAYS * beta.nbytes,
+    ).certify(evaluation)
+    if path.ended is None and verdict is not Status.OPTIMAL:
+        found = drive(
+            solver,
+            f"{reason}; from the known solution",
+            problem,
+            view,
+            limits=limits.after(solution.seconds, solution.n_iter),
+            start=beta,
+            callback=callback,
+            interruption=interruption,
+            before=evaluation,
+        )
+        solution = replace(found.after(solution), limits=limits)
+    return Solved(problem, rows, solution, evaluation)
+
+
+class _Path:
+    """Newton steps from face to face, and evaluations of where they end."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        gram: Gram,
+        limits: Limits,
+        callback: Callback | None,
+        interruption: Interruption,
+        check: Callable[[], None],
+        began: float,
+    ) -> None:
+        self.problem, self.gram, self.limits, self.callback = problem, gram, limits, callback
+        self.interruption, self.check, self.began = interruption, check, began
+        self.ended: Status | None = None
+        self.n_iter = self.peak_bytes = 0
+        self.trace: list[TraceRow] = []
+        scale = float(np.abs(problem.linear).max(initial=0.0)) or 1.0
+        self.exact = _EXACT * scale
+
+    def follow(self, start: Evaluation) -> Evaluation:
+        """Return the evaluation of the last point: an optimum, unless there was too much to do or no time left.
+
+        The sum of `start` may be off. What puts it right is not evaluated but where it moves others.
+        """
+        problem, evaluation = self.problem, start
+        beta = self._balanced(start)
+        watched = np.zeros(0, dtype=np.int64)
+        for _ in range(_ROUNDS):
+            target = max(self.exact, evaluation.rounding)
+            moved = beta != _point(evaluation)
+            if (evaluation.violation <= target and not moved.any()) or self._is_over(evaluation):
+                break
+            chosen = self._choose(evaluation, moved, target)
+            if chosen is None:
+                if evaluation is start:
+                    beta = self._balanced(start, by_few=True)
+                break
+            watched = np.union1d(watched, chosen)
+            if 8 * watched.size**2 > self.gram.room // 2:  # the rest is for Newton steps
+                break
+            self._steps(evaluation, beta, watched, 0.1 * target)
+            problem.balance(beta)
+            evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
+            beta = beta.copy()
+        if not np.array_equal(beta, _point(evaluation)):
+            evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
+        return evaluation
+
+    def _balanced(self, evaluation: Evaluation, *, by_few: bool = False) -> FloatArray:
+        """The point, with what its sum lacks taken from all free variables, or from the nearest to being free.
+
+        The latter where free ones cannot give it, or few are to move, for every column is evaluated that does.
+        """
+        problem, beta = self.problem, _point(evaluation).copy()
+        surplus = float(problem.group_drift(beta)[0]) if problem.n_groups else 0.0
+        if surplus == 0.0:
+            return beta
+        room = np.minimum(beta - problem.lower if surplus > 0.0 else problem.upper - beta, abs(surplus))
+        given = np.where((problem.lower < beta) & (beta < problem.upper), room, 0.0)
+        if given.sum() > abs(surplus) and not by_few:
+            given *= abs(surplus) / given.sum()
+        else:
+            order = np.argsort(np.abs(_distances(problem, evaluation)), kind="stable")
+            given = filled(order, room, abs(surplus))
+        beta = np.clip(beta - np.sign(surplus) * given, problem.lower, problem.upper)
+        problem.balance(beta)
+        return beta
+
+    def _choose(self, evaluation: Evaluation, moved: npt.NDArray[np.bool_], target: float) -> IndexArray | None:
+        """Return the variables that may move; None where too many must."""
+        problem, beta = self.problem, _point(evaluation)
+        distance = _distances(problem, evaluation)
+        free = (problem.lower < beta) & (beta < problem.upper)
+        must = free | moved | (distance < -target)
+        count, n_free = int(np.count_nonzero(must)), int(np.count_nonzero(free))
+        mostly = problem.n > WHOLE_PROBLEM and 2 * n_free > np.count_nonzero(
+            beta
+        )  # all columns would be evaluated anew
+        if count > _MOST or n_free > _MOST_FREE or mostly:
+            return None
+        order = np.argsort(np.where(must, -np.inf, np.abs(distance)), kind="stable")
+        return np.sort(order[: count + max(_WATCHED, count // 2)])
+
+    def _steps(self, evaluation: Evaluation, beta: FloatArray, chosen: IndexArray, tol: float) -> None:
+        """Move the chosen variables to where they violate nothing, in place."""
+        problem, gram = self.problem, self.gram
+        matrix = padded_block(chosen.size, chosen.size)
+        for _ in gram.fill_block(matrix[:, : chosen.size], chosen, chosen):
+            self.check()
+        if problem.ridge is not None:
+            matrix[np.arange(chosen.size), np.arange(chosen.size)] += problem.ridge[chosen]
+        block = beta[chosen]
+        gradient = evaluation.gradient[chosen]
+        change = block - _point(evaluation)[chosen]
+        combine_rows(
+            select_isa(),
+            matrix[:, : chosen.size],
+            np.flatnonzero(change),
+            None,
+            change[change != 0.0],
+            gradient,
+            gram.n_threads,
+        )
+        lower, upper = problem.lower[chosen], problem.upper[chosen]
+        starts = np.array([0, chosen.size] if problem.n_groups else [0], dtype=np.int64)
+        for _ in range(_CALLS):
+            n_free = int(np.count_nonzero((lower < block) & (block < upper)))
+            newton = newton_bytes(n_free, chosen.size, single=False)
+            self.peak_bytes = max(self.peak_bytes, matrix.nbytes + newton)
+            steps = int(min(2000, max(8, _WORK / (4.0 * n_free * n_free + n_free * chosen.size + 1.0))))
+            if self.limits.max_iter >= 0:
+                steps = min(steps, self.limits.max_iter - self.n_iter)
+            end, n_iter, *_ = solve_block(
+                select_isa(), True, matrix, block, gradient, lower, upper, starts, tol, steps, gram.n_threads
+            )
+            self.n_iter += n_iter
+            if end != BLOCK_LIMIT or self._late() is not None:
+                break
+        beta[chosen] = block
+
+    def _late(self) -> Status | None:
+        if 0 <= self.limits.max_iter <= self.n_iter:
+            return Status.MAX_ITER
+        return out_of_time(self.limits, self.began, self.interruption)
+
+    def _is_over(self, evaluation: Evaluation) -> bool:
+        """Look at the limits and tell the callback; returns whether to stop here."""
+        row = TraceRow(time.perf_counter() - self.began, self.n_iter, evaluation.violation, evaluation.dual)
+        self.trace.append(row)
+        progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self.limits.tol)
+        self.ended = self._late()
+        if self.callback is not None and self.callback(progress) is True:
+            self.ended = Status.INTERRUPTED
+        return self.ended is not None
+
+
+def _is_solved(solution: Solution, limits: Limits) -> bool:
+    """Whether it has a certificate that says all that one to these limits would."""
+    certified = solution.certified
+    if certified is None or certified.status not in (Status.OPTIMAL, Status.STATIONARY):
+        return False
+    return (certified.tol, certified.tol_gap) == (limits.tol, limits.tol_gap)
+
+
+def _point(evaluation: Evaluation) -> FloatArray:
+    assert evaluation.known is not None
+    return evaluation.known.beta
+
+
+def _distances(problem: Problem, evaluation: Evaluation) -> FloatArray:
+    """How far each variable's gradient is from changing sides, below 0 where it is on the wrong one, (n,)."""
+    beta = _point(evaluation)
+    level = evaluation.multipliers[0] if problem.n_groups else 0.0
+    above = evaluation.gradient - level
+    grows = np.where(beta < problem.upper, above, np.inf)
+    shrinks = np.where(beta > problem.lower, -above, np.inf)
+    found: FloatArray = np.minimum(grows, shrinks)
+    return found
+
+
+def _of_outputs(rows: IndexArray, n_outputs: int) -> IndexArray:
+    """Which variables are those of rows that have one for each output; -1 for those of new rows."""
+    own = rows[:, None] * n_outputs + np.arange(n_outputs)
+    return np.where(rows[:, None] >= 0, own, -1).ravel()
+
+
+def _view(gram: Gram, rows: IndexArray, problem: Problem) -> Gram:
+    """The Gram matrix of the problem's variables."""
+    whole = rows.size == gram.n and np.array_equal(rows, np.arange(gram.n))
+    view = gram if whole else gram.restrict(rows)
+    return view if problem.rows is None else view.restrict(problem.rows)
+
+
+def _about(solution: Solution, problem: Problem, gram: Gram) -> Solution:
+    """The same solution, with a certificate that refers to rows of this Gram matrix."""
+    evidence = Evidence.of(problem, gram, solution.beta, convex=gram.is_convex)
+    assert solution.certified is not None
+    return replace(solution, evidence=evidence, certified=replace(solution.certified, evidence=evidence))

@@ -1,0 +1,399 @@
+"""Which solver for which problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mercer.certificates.solution import Limits, Product, Solution, Solutions
+from mercer.certificates.status import Status
+from mercer.gram import Gram
+from mercer.gram.backends import HeldRows
+from mercer.problems import Problem, Problems
+from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solver
+from mercer.solvers.crammer_singer import JointRows
+from mercer.solvers.driver import drive, out_of_time
+from mercer.solvers.hard_margin import HardMargin
+from mercer.solvers.in_memory_problems import HeldProblems, takes_held
+from mercer.solvers.in_memory_rounds import HeldRounds
+from mercer.solvers.interruption import Interruption
+from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
+from mercer.solvers.working_set import BatchSMO
+from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, all_at_once, takes_everything
+
+_ENDLESS = 1e200  # a dual objective that nothing but a kernel without an optimum comes to
+_ARRAYS_OF_OTHERS = 17  # of all variables but those of the largest problem: what problems, points and products are
+
+
+def select_solver(
+    problem: Problem, gram: Gram, before: Product | None = None
+) -> tuple[BatchSMO | HeldRounds | JointRows | HardMargin, str]:
+    """Return the solver of a problem that is solved alone, by itself, and why.
+
+    Small ones :func:`solve` leaves to a native call that solves many, where the kernel has tiles.
+
+    Costs nothing: no kernel value is evaluated. `before` is for solvers on matrices that are in memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Linear
+    >>> from mercer.problems import c_svc
+    >>> gram = Gram(Linear(), as_data(np.array([[0.0], [1.0]])))
+    >>> select_solver(c_svc([-1, 1], np.inf), gram)[0].name
+    'hard margin by nearest points'
+    """
+    if problem.n_outputs > 1:
+        return JointRows(), "one problem for all classes: rows one after the other, in all classes at once"
+    if HardMargin.solves(problem):
+        return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
+    if isinstance(gram.data, HeldRows) and gram.kernel.is_psd:
+        return HeldRounds(before), HeldRounds.reason
+    if takes_everything(gram):
+        return BatchSMO(), all_at_once(problem, convex=gram.kernel.is_psd is True)
+    if problem.n <= WHOLE_PROBLEM:
+        return BatchSMO(), f"n = {problem.n}, but little memory: working sets of violators"
+    return (
+        BatchSMO(),
+        f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators, or everything where most will move",
+    )
+
+
+def solve(
+    problem: Problem,
+    gram: Gram,
+    *,
+    limits: Limits | None = None,
+    start: FloatArray | None = None,
+    callback: Callback | None = None,
+    interruption: Interruption | None = None,
+    before: Product | None = None,
+) -> Solution:
+    """Solve a problem and certify the result.
+
+    Parameters
+    ----------
+    problem : Problem
+    gram : Gram
+        Of the same rows.
+    limits : Limits, optional
+        Tolerances and limits.
+    start : ndarray of shape (n,), optional
+        A warm start; it is made feasible first.
+    callback : callable, optional
+        Called with a :class:`Progress` every 50 ms or so; returning True stops the solver.
+    interruption : Interruption, optional
+        Entered by the caller, where one Ctrl-C shall stop more than this. By default Ctrl-C stops this solver.
+    before : Product, optional
+        What is known of a point that `start` follows; see :class:`mercer.solvers.in_memory_rounds.HeldRounds`.
+
+    Returns
+    -------
+    Solution
+        With its certificate, whatever stopped the solver.
+
+    Raises
+    ------
+    InseparableError
+        If C is infinite and the classes cannot be separated.
+    ValueError
+        If `problem` and `gram` differ in size, or kernel values overflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.data import as_data
+    >>> from mercer.kernels import Linear
+    >>> from mercer.problems import c_svc
+    >>> gram = Gram(Linear(), as_data(np.array([[0.0], [1.0], [3.0]])))
+    >>> solution = solve(c_svc([-1, -1, 1], 10.0), gram)
+    >>> solution.beta.round(6).tolist(), round(solution.bias, 6), str(solution.status)
+    ([0.0, -0.5, 0.5], -2.0, 'optimal')
+    """
+    if problem.n_rows != gram.n:
+        raise ValueError(f"problem and gram must be of the same size, got {problem.n_rows} and {gram.n}.")
+    if problem.rows is not None:
+        gram = gram.restrict(problem.rows)
+    with interruption or Interruption() as shared:
+        whole = Problems(problem, [problem.n]), gram, [np.arange(gram.n)], np.array([[0, -1]])
+        return solve_each(
+            *whole, limits=limits, starts=[start], before=[before], callback=callback, interruption=shared
+        )[0]
+
+
+def solve_each(
+    problems: Problems,
+    gram: Gram,
+    parts: Sequence[IndexArray],
+    pairs: IndexArray,
+    *,
+    interruption: Interruption,
+    limits: Limits | None = None,
+    starts: Sequence[FloatArray | None] | None = None,
+    before: Sequence[Product | None] | None = None,
+    callback: Callback | None = None,
+    after: Solutions | None = None,
+) -> Solutions:
+    """Solve and certify several problems on parts of the same rows, such as those of class pairs.
+
+    Parameters
+    ----------
+    problems : Problems
+    gram : Gram
+        Of n rows.
+    parts : sequence of ndarray of int64
+        Sets of rows, disjoint unless there is just one.
+    pairs : ndarray of int64 of shape (n_problems, 2)
+        The parts whose rows, one after the other, are the variables of each problem; the second is -1 where one part
+        is all.
+    interruption : Interruption
+        Entered by the caller.
+    limits : Limits, optional
+        `max_seconds` is for all problems together, `max_iter` for each.
+    starts : sequence of ndarray or None, optional
+        Warm starts.
+    before : sequence of Product or None, optional
+        What is known of points that these follow.
+    callback : callable, optional
+        See :func:`solve`; where there are several problems, its `stage` says which one it is about.
+    after : Solutions, optional
+        Of like problems on the same rows, to start from in the place of `starts`.
+
+    Returns
+    -------
+    Solutions
+        See :func:`solve`. The problem at which time ends, or Ctrl-C comes, stays where it is; those after it take no
+        step.
+    """
+    if len(problems) > 1:
+        others = problems.whole.n - int(problems.sizes.max())
+        gram = gram.beside(_ARRAYS_OF_OTHERS * problems.whole.start.itemsize * others)
+    work = _Several(problems, gram, parts, pairs, limits or Limits(), callback, interruption)
+    if problems.whole.ridge is None:
+        return work.solve(starts, before, after)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = work.solve(starts, before, after)
+        _refuse_overflow(found, gram)
+    return found
+
+
+def _refuse_overflow(found: Solutions, gram: Gram) -> None:
+    """An error where coefficients without an upper bound have grown beyond all numbers, or targets are too large."""
+    for solution in found:
+        certified = solution.certified
+        if certified is None:
+            continue
+        endless = not gram.is_convex and gram.diagnosis.verdict == "violated" and not certified.dual < _ENDLESS
+        if not endless and np.isfinite(certified.primal) and np.isfinite(certified.dual):
+            continue
+        if not endless:
+            raise ValueError("objectives overflow: divide the targets by their size where it is large, or lower C.")
+        raise ValueError(
+            "there is no optimum: coefficients of squared losses have no upper bound, and grow without end with "
+            f"{gram.kernel!r}, which is not positive semidefinite on the training rows ({gram.diagnosis}). Use a loss "
+            "that is not squared, a smaller C, or a kernel that is: clip, flip and shift of mercer.kernels repair a "
+            "matrix of its values."
+        )
+
+
+class _Several:
+    """Problems that are solved in one go, and what has come of each.
+
+    Attributes
+    ----------
+    solutions : dict of int to Solution
+        Of problems, by their numbers, that nobody needs to go on with.
+    unfinished : dict of int to Solution
+        What others go on from.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        gram: Gram,
+        parts: Sequence[IndexArray],
+        pairs: IndexArray,
+        limits: Limits,
+        callback: Callback | None,
+        interruption: Interruption,
+    ) -> None:
+        self.problems, self.gram, self.parts, self.pairs, self.limits = problems, gram, parts, pairs, limits
+        self._callback, self._interruption = callback, interruption
+        self._stopped = Interruption()  # by the callback, which stops all that come after
+        self._began = time.perf_counter()
+        self.solutions: dict[int, Solution] = {}
+        self.unfinished: dict[int, Solution] = {}
+
+    def solve(
+        self,
+        starts: Sequence[FloatArray | None] | None,
+        before: Sequence[Product | None] | None,
+        after: Solutions | None,
+    ) -> Solutions:
+        """Solve all of them, in as few native calls as may be."""
+        known = None if after is None else after.held
+        in_turn = starts is None and (after is None or isinstance(known, HeldProblems))
+        if in_turn and takes_held(self.problems, self.gram, self.limits):
+            held = self.solve_held(known)  # type: ignore[arg-type]
+            if held is not None:
+                return held
+        if after is not None:
+            starts = [last.start_of(problem) for problem, last in zip(self.problems, after, strict=True)]
+            before = [last.product for last in after]
+        given = [None] * len(self.problems) if starts is None else starts
+        if numbers := _small_ones(self.problems, self.gram):
+            small = self.solve_small(numbers, given)
+            if small is not None:
+                return small
+        for number in range(len(self.problems)):
+            if number not in self.solutions:
+                self.solve_alone(number, given[number], None if before is None else before[number])
+        return Solutions.of([self.solutions[number] for number in range(len(self.problems))])
+
+    def solve_held(self, last: HeldProblems | None) -> Solutions | None:
+        """Solve them on a matrix that is all in memory; return all solutions, where nobody needs to go on."""
+        held = HeldProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
+        if last is None:
+            held.begin_in_corners(self._is_over)
+        done, n = 0, len(self.problems)
+        while done < n and not self._is_over():
+            before_it, ready = done, held.solve(self.gram, self._is_over)
+            done += self._tell_each(range(done, ready), held.progress)
+            if ready == before_it:  # one is under way for longer
+                self._tell(done, partial(held.progress, done))
+        finished = held.evaluate(self.gram)[:done]
+        if done == n and all(finished):
+            return held.solutions()
+        self.solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
+        if held.is_under_way(done):  # when time ended, or somebody ended it
+            self.unfinished[done] = held.solution(done)
+        return None
+
+    def solve_small(self, numbers: Sequence[int], given: Sequence[FloatArray | None]) -> Solutions | None:
+        """Solve small ones, many in a native call; return all solutions, where nobody needs to go on."""
+        own = self.problems.take(numbers), [given[k] for k in numbers]
+        alone = len(self.problems) == 1
+        chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits, alone=alone)
+        done, solved = 0, chosen.solved
+
+        while done < len(numbers) and not self._is_over():
+            ready = done + chosen.solve(self._is_over)
+            done += self._tell_each(range(done, ready), solved.progress, numbers)
+        finished = solved.finished()[:done]
+        if len(numbers) == len(self.problems) and all(finished):
+            over = self._why_over() if done < len(numbers) and not alone else None
+            if done == len(numbers) or (
+                over is not None and all(start is None for start in given) and solved.leave(done, over)
+            ):
+                return solved.solutions()
+        for k, complete in enumerate(finished):
+            (self.solutions if complete else self.unfinished)[numbers[k]] = solved.solution(k)
+        return None
+
+    def solve_alone(self, number: int, start: FloatArray | None, before: Product | None) -> None:
+        """Solve one by itself, or go on with it."""
+        problem, earlier = self.problems[number], self.unfinished.get(number)
+        stopped, interruption = self._stopped, self._interruption
+        solution = _solve_alone(
+            problem,
+            _view(self.gram, self.parts, self.pairs[number].tolist()),
+            limits=self.limits.after(time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
+            start=start if earlier is None or _is_astray(earlier, problem) else earlier.beta,
+            callback=self._listener(number),
+            before=before,
+            interruption=stopped if stopped.requested and not interruption.requested else interruption,
+        )
+        if solution.ended is Status.INTERRUPTED:
+            self._stop()
+        if earlier is not None:
+            worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
+            solution = earlier.after(solution) if worse else solution.after(earlier)
+        self.solutions[number] = replace(solution, limits=self.limits)  # those of the whole
+
+    def _is_over(self) -> bool:
+        return self._why_over() is not None
+
+    def _why_over(self) -> Status | None:
+        late = out_of_time(self.limits, self._began, self._interruption)
+        return Status.INTERRUPTED if late is None and self._stopped.requested else late
+
+    def _tell_each(
+        self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None
+    ) -> int:
+        """Tell somebody of those solved, until all is stopped; return of how many. Their `numbers` may be others."""
+        if self._callback is None:
+            return len(solved)
+        for told, k in enumerate(solved):
+            if self._stopped.requested:
+                return told
+            self._tell(k if numbers is None else numbers[k], partial(progress, k))
+        return len(solved)
+
+    def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
+        """Tell somebody how far a problem is, who may have it all stopped."""
+        listener = self._listener(number)
+        if listener is not None and listener(progress()) is True:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Stop once, however many ask: a second time would skip certificates."""
+        if not self._stopped.requested:
+            self._stopped.request()
+
+    def _listener(self, number: int) -> Callback | None:
+        """The callback, told which problem it is about."""
+        callback, total = self._callback, len(self.problems)
+        if callback is None or total == 1:
+            return callback
+
+        def listener(progress: Progress) -> object:
+            answer = callback(replace(progress, stage=f"machine {number + 1} of {total}"))
+            if answer is True:  # for all that come after, even if this one has just been solved
+                self._stop()
+            return answer
+
+        return listener
+
+
+def _small_ones(problems: Problems, gram: Gram) -> list[int]:
+    """Which of them a native call solves, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
+    if not takes_kernel(gram) or HardMargin.solves(problems.whole):
+        return []
+    numbers: list[int] = are_small(problems, gram).nonzero()[0].tolist()
+    return numbers
+
+
+def _is_astray(solution: Solution, problem: Problem) -> bool:
+    """Whether rounding has led to a point that is worse than none at all."""
+    return not solution.proved.gap < problem.primal(0.0, np.zeros(problem.n), np.zeros(problem.n_groups))
+
+
+def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gram:
+    if pair[1] >= 0:
+        return gram.restrict(np.concatenate([parts[pair[0]], parts[pair[1]]]))
+    return gram if parts[pair[0]].size == gram.n else gram.restrict(parts[pair[0]])
+
+
+def _solve_alone(
+    problem: Problem,
+    gram: Gram,
+    *,
+    limits: Limits,
+    start: FloatArray | None,
+    callback: Callback | None,
+    before: Product | None,
+    interruption: Interruption,
+) -> Solution:
+    solver, reason = select_solver(problem, gram, before)
+    if isinstance(solver, HardMargin):
+        return solver.solve(
+            problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption
+        )
+    asked: Solver[Any] = solver
+    return drive(asked, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption)

@@ -1,0 +1,63 @@
+"""What a machine was asked for, as a value: its parameters, and what they make of targets and weights.
+
+Machines of three kinds: whose dual is a quadratic problem with bounds (`duals`), that minimise another loss (`losses`),
+and that minimise nothing (`memories`). A new machine is one class here: what a model file holds of it, how it predicts
+and how `verify` proves it again follow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from mercer.specs.base import Point as Point
+from mercer.specs.base import Recipe as Recipe
+from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKernelNeighborsClassifier
+from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
+from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifier
+from mercer.specs.instance_based import MemoryRecipe as MemoryRecipe
+from mercer.specs.losses import ForGradientKernelSVC as ForGradientKernelSVC
+from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogisticRegression
+from mercer.specs.losses import ForKernelRidge as ForKernelRidge
+from mercer.specs.losses import ForLeastSquaresClassifier as ForLeastSquaresClassifier
+from mercer.specs.losses import ForLeastSquaresSVC as ForLeastSquaresSVC
+from mercer.specs.losses import ForLogisticRegression as ForLogisticRegression
+from mercer.specs.losses import LossRecipe as LossRecipe
+from mercer.specs.quadratic import DualRecipe as DualRecipe
+from mercer.specs.quadratic import ForJointSVC as ForJointSVC
+from mercer.specs.quadratic import ForNuSVC as ForNuSVC
+from mercer.specs.quadratic import ForNuSVR as ForNuSVR
+from mercer.specs.quadratic import ForOneClassSVM as ForOneClassSVM
+from mercer.specs.quadratic import ForQuantileSVR as ForQuantileSVR
+from mercer.specs.quadratic import ForSVC as ForSVC
+from mercer.specs.quadratic import ForSVDD as ForSVDD
+from mercer.specs.quadratic import ForSVR as ForSVR
+
+RECIPES: dict[str, type[Recipe]] = {
+    one.machine: one
+    for one in (
+        *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
+        *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
+        *(ForLogisticRegression, ForLeastSquaresClassifier),
+        *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
+    )
+}
+
+
+def from_dict(entry: Any) -> Recipe:
+    """The recipe that `to_dict` described; ValueError, TypeError or KeyError where it describes none."""
+    recipe = RECIPES[entry["type"]]
+    wanted = {field.name: field.type for field in fields(recipe)}
+    if entry.keys() != wanted.keys() | {"type"}:
+        raise ValueError(
+            f"the parameters of a {recipe.machine} are {sorted(wanted)}, got {sorted(entry.keys() - {'type'})}"
+        )
+    return recipe(**{name: _value(entry[name], kind) for name, kind in wanted.items()})
+
+
+def _value(value: Any, kind: Any) -> Any:
+    """A number of JSON as a float, other things as they are."""
+    if kind != "float" or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return math.inf if value == "inf" and kind == "float" else value
+    return float(value)

@@ -1,0 +1,148 @@
+"""Machines that minimise nothing: parameters, and what there is to check of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mercer.certificates.roundoff import rounding_error
+from mercer.data import Vectors
+from mercer.gram import Gram
+from mercer.kernels import Kernel
+from mercer.kernels.base import finite
+from mercer.losses.neighbours import vote_shares
+from mercer.losses.perceptron import Separation
+from mercer.multiclass.coefficients import Coefficients, table_of
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, FloatArray, Point, Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryRecipe(Recipe):
+    """What a machine remembers of its rows."""
+
+    checked: ClassVar[str]
+    """What there is to check, in words."""
+
+    @abstractmethod
+    def check(
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+    ) -> tuple[Separation | None, list[str]]:
+        """Return what the machine may claim, and what is not as it should be, a sentence each.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, T)
+            Signs of classes.
+        weights : ndarray of shape (n,)
+            All positive.
+        gram : Gram
+            Of the n rows.
+        point : Point
+        claim : Separation or None
+            What it does claim.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForKernelPerceptron(MemoryRecipe):
+    """How often each row was a mistake, times the weight of its class."""
+
+    machine = "KernelPerceptron"
+    checked = "the counts of mistakes, the perceptron criterion and whether the classes are separated"
+    schemes = BY_PAIRS_OR_CLASSES
+    claims = Separation
+    is_whole = False
+
+    def check(
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+    ) -> tuple[Separation | None, list[str]]:
+        """Count the mistakes, and look whether the classes are separated; see :class:`MemoryRecipe`."""
+        assert claim is not None
+        y, beta = targets[:, 0], point.beta[:, 0]
+        counts = beta * y / weights
+        values = finite(gram.kernel, gram.matvec(beta))
+        room = rounding_error(gram, gram.value_bound(), beta, values) * float(np.sqrt(y.size))
+        found = Separation(
+            n_mistakes=int(np.rint(counts).sum()) if abs(counts.sum()) < 2.0**63 else 0,
+            n_passes=claim.n_passes,
+            criterion=float(weights @ np.maximum(0.0, -y * values)),
+            separated=bool((y * values > 0.0).all()),
+        )
+        findings = []
+        if (counts < 0.0).any() or not np.allclose(counts, np.rint(counts), rtol=1e-12, atol=0.0) or point.bias.any():
+            findings.append("the coefficients are no counts of mistakes")
+        if found.n_mistakes != claim.n_mistakes:
+            findings.append(
+                f"the number of mistakes is {claim.n_mistakes} in the file and {found.n_mistakes} recomputed"
+            )
+        if not abs(found.criterion - claim.criterion) <= weights.sum() * room:
+            findings.append(
+                f"the perceptron criterion is {claim.criterion:.9g} in the file and {found.criterion:.9g} recomputed"
+            )
+        if claim.separated and not (y * values > -room).all():
+            findings.append("the file says that the classes are separated, and they are not")
+        return found, findings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForParzenClassifier(MemoryRecipe):
+    """Every row speaks for its class, with its weight."""
+
+    machine = "ParzenClassifier"
+    checked = "the rows and their weights"
+
+    def check(
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+    ) -> tuple[Separation | None, list[str]]:
+        """Compare the coefficients with the weights; see :class:`MemoryRecipe`."""
+        same = np.allclose(point.beta, _spoken(targets) * weights[:, None], rtol=1e-12, atol=0.0)
+        return None, [] if same and not point.bias.any() else ["the coefficients are not the weights of the rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForKernelNeighborsClassifier(MemoryRecipe):
+    """The nearest rows vote, each for its class with the class's weight; of all rows, or of some."""
+
+    machine = "KernelNeighborsClassifier"
+    checked = "the rows that vote, and their classes and weights"
+    is_sum = False
+    n_neighbors: int
+    every_row: bool = True
+
+    def values(
+        self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray
+    ) -> FloatArray:
+        """Return the share of votes of each class; for two, by how much the second one's is larger."""
+        table = table_of(coefficients)
+        several = table.shape[1] > 1
+        codes = table.argmax(axis=1) if several else (table[:, 0] > 0.0).astype(np.int64)
+        weights = np.abs(table).max(axis=0) if several else _weights_of_two(table[:, 0])
+        shares = vote_shares(kernel, data, vectors, codes, weights, self.n_neighbors)
+        return shares if several else shares[:, 1:] - shares[:, :1]
+
+    def probabilities(self, values: FloatArray) -> FloatArray:
+        """Return the share of votes of each class; see :class:`Recipe`."""
+        return values if values.shape[1] > 1 else np.column_stack([0.5 - 0.5 * values, 0.5 + 0.5 * values])
+
+    def check(
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+    ) -> tuple[Separation | None, list[str]]:
+        """Compare the votes with the classes and their weights; see :class:`MemoryRecipe`."""
+        votes = point.beta.any(axis=1)
+        same = np.allclose(point.beta[votes], (_spoken(targets) * weights[:, None])[votes], rtol=1e-12, atol=0.0)
+        findings = [] if same and not point.bias.any() else ["the votes are not the weights of the rows' classes"]
+        if self.every_row and not votes.all():
+            findings.append("the file says that every row votes, and some do not")
+        return None, findings
+
+
+def _spoken(signs: FloatArray) -> FloatArray:
+    """What a row of weight 1 says: its sign for two classes, 1 for its own of several."""
+    return signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
+
+
+def _weights_of_two(votes: FloatArray) -> FloatArray:
+    return np.array([np.max(-votes, initial=0.0), np.max(votes, initial=0.0)])

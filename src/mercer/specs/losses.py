@@ -1,0 +1,210 @@
+"""Machines that minimise a loss of their own: parameters, and what their certificate is about."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from mercer.data import Vectors
+from mercer.geometry.matrices import gram_matrix
+from mercer.gram import Gram
+from mercer.kernels import RBF, Kernel, Linear
+from mercer.losses import descent
+from mercer.losses.certificate import Evidence, KernelEvidence, LossCertificate
+from mercer.losses.linear import LinearEvidence
+from mercer.losses.objective import Logistic, Objective, Softmax, Squared
+from mercer.multiclass.coupling import made_largest
+from mercer.multiclass.training import winners
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, FloatArray, Point, Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossRecipe(Recipe):
+    """What a machine was asked to minimise."""
+
+    claims = LossCertificate
+
+    @abstractmethod
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return what the certificate of a point is about.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, T)
+            Signs of classes, or numbers.
+        weights : ndarray of shape (n,)
+            All positive.
+        gram : Gram
+            Of the n rows.
+        point : Point
+
+        Raises
+        ------
+        ValueError
+            If the point is none of this machine.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLoss(LossRecipe):
+    """A smooth loss, minimised in a kernel's space."""
+
+    @abstractmethod
+    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
+        """Return what is minimised; see :meth:`evidence`."""
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return what the certificate of a point is about; see :class:`LossRecipe`."""
+        return KernelEvidence.of(self.objective(targets, weights), gram, point.beta, point.bias, convex=gram.is_convex)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearLoss(KernelLoss):
+    """A smooth loss, minimised over w: of the rows themselves, or of kernel values at centres (an RBF network).
+
+    The vectors of the first are the w of its outputs, so that f_t(x) = 1 k(w_t, x) + b_t with the linear kernel; those
+    of the second its centres.
+    """
+
+    network: bool = False
+
+    @property
+    def own_vectors(self) -> type[Kernel]:
+        """The kernel, whose vectors are no training rows."""
+        return RBF if self.network else Linear
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return what the certificate of a point is about; see :class:`LossRecipe`."""
+        assert point.vectors is not None
+        data = gram.data
+        vectors = point.vectors.like(data)
+        assert isinstance(data, Vectors)
+        assert isinstance(vectors, Vectors)
+        if self.network:
+            rows, w = gram_matrix(gram.kernel, data, vectors), point.beta
+        else:
+            rows, w = data.float64(), np.asarray(vectors.float64().T @ point.beta)
+        return LinearEvidence(self.objective(targets, weights), rows, w, point.bias)
+
+
+def _likelihood(targets: FloatArray, weights: FloatArray, variance: float, has_bias: bool) -> Objective:
+    """Minus the log-likelihood, and a Gaussian prior on w."""
+    n_outputs = targets.shape[1]
+    loss = Logistic(targets[:, 0]) if n_outputs == 1 else Softmax(targets.argmax(axis=1))
+    return Objective(loss, weights, np.full(n_outputs, 1.0 / variance), has_bias)
+
+
+def _class_probabilities(log_odds: FloatArray) -> FloatArray:
+    """Probabilities of classes, of one column of log-odds or of a score a class; the largest is of the largest score.
+
+    Log-odds have more digits than probabilities near 1/2: where these tie, the last digit says which class leads.
+    """
+    if log_odds.shape[1] == 1:
+        scores = log_odds[:, 0]
+        found = np.column_stack([expit(-scores), expit(scores)])
+    else:
+        scores, found = log_odds, np.asarray(softmax(log_odds, axis=1))
+    return made_largest(found, winners(scores))[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForKernelRidge(KernelLoss):
+    """Squared loss of numbers, without a bias."""
+
+    machine = "KernelRidge"
+    answers = "quantity"
+    alpha: float
+
+    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
+        """Return what is minimised; see :class:`KernelLoss`."""
+        return Objective(Squared(targets), weights, np.full(targets.shape[1], self.alpha), False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForLeastSquaresSVC(KernelLoss):
+    """Squared loss of signs, with a bias."""
+
+    machine = "LeastSquaresSVC"
+    C: float
+
+    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
+        """Return what is minimised; see :class:`KernelLoss`."""
+        return Objective(Squared(targets), weights, np.full(targets.shape[1], 1.0 / self.C), True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForKernelLogisticRegression(KernelLoss):
+    """Minus the log-likelihood, in a kernel's space."""
+
+    machine = "KernelLogisticRegression"
+    prior_variance: float
+    bias: bool = True
+
+    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
+        """Return what is minimised; see :class:`KernelLoss`."""
+        return _likelihood(targets, weights, self.prior_variance, self.bias)
+
+    def probabilities(self, values: FloatArray) -> FloatArray:
+        """Return the probability of each class; see :class:`Recipe`."""
+        return _class_probabilities(values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForLogisticRegression(LinearLoss):
+    """Minus the log-likelihood, in w."""
+
+    machine = "LogisticRegression"
+    endless = ("prior_variance",)
+    prior_variance: float
+    bias: bool = True
+
+    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
+        """Return what is minimised; see :class:`KernelLoss`."""
+        return _likelihood(targets, weights, self.prior_variance, self.bias)
+
+    def probabilities(self, values: FloatArray) -> FloatArray:
+        """Return the probability of each class; see :class:`Recipe`."""
+        return _class_probabilities(values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForLeastSquaresClassifier(LinearLoss):
+    """Squared loss of signs, in w, with a bias."""
+
+    machine = "LeastSquaresClassifier"
+    alpha: float
+
+    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
+        """Return what is minimised; see :class:`KernelLoss`."""
+        return Objective(Squared(targets), weights, np.full(targets.shape[1], self.alpha), True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForGradientKernelSVC(LossRecipe):
+    """Hinge loss, and a penalty on the squares of the coefficients alpha_i = beta_i y_i / weight_i."""
+
+    machine = "GradientKernelSVC"
+    schemes = BY_PAIRS_OR_CLASSES
+    is_whole = False
+    has_multipliers = True
+    penalty: float
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return what the certificate of a point is about; see :class:`LossRecipe`."""
+        y, multipliers = targets[:, 0], point.multipliers
+        assert multipliers is not None
+        alpha = point.beta[:, 0] * y / weights
+        if (alpha < 0.0).any():
+            raise ValueError("a coefficient has the sign of the other class")
+        inside = (multipliers >= 0.0) & (multipliers <= weights * (1.0 + _ROOM))
+        if not inside.all() or not abs(float(y @ multipliers)) <= _ROOM * float(multipliers.sum()):
+            raise ValueError("its multipliers are no dual point")
+        at = descent.Point(alpha, float(point.bias[0]), multipliers)
+        rows = gram.kernel, gram.data, gram.idx
+        return descent.CoefficientEvidence(*rows, y, weights, self.penalty, at, gram.n_threads, gram.memory_limit)
+
+
+_ROOM = 1e-9  # of the multipliers: more than rounding of their sum, less than any digit of a gap that is shown

@@ -1,0 +1,159 @@
+"""Machines whose dual is a quadratic problem with bounds: parameters, and the problem that they make of targets."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from mercer import problems
+from mercer.certificates.certificate import Certificate
+from mercer.gram import Gram
+from mercer.problems import Problem
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, FloatArray, Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualRecipe(Recipe):
+    """What a machine was asked to solve; one of several classes solves it for each part."""
+
+    claims = Certificate
+    is_whole = False
+    schemes = BY_PAIRS_OR_CLASSES
+
+    C: float = 1.0
+    """Penalty of a row of weight 1, where the machine has one."""
+
+    @abstractmethod
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n,)
+            Signs of classes, or numbers; of no account where there is no target. Of a machine that is whole, (n, T).
+        penalties : ndarray of shape (n,)
+            C times the weights of the rows.
+        gram : Gram
+            Of these rows.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForSVC(DualRecipe):
+    """Hinge loss, or its square; with or without a bias."""
+
+    machine = "SVC"
+    endless = ("C",)
+    squared: bool = False
+    bias: bool = True
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.c_svc_each(targets, penalties, [targets.size], squared=self.squared, bias=self.bias)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForJointSVC(DualRecipe):
+    """Hinge loss of the class that comes closest, of all classes in one problem: ``SVC(multi_class="joint")``."""
+
+    machine = "JointSVC"
+    schemes = JOINTLY
+    is_whole = True
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.joint(targets.argmax(axis=1), targets.shape[1], penalties)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForNuSVC(DualRecipe):
+    """Hinge loss against a margin that is found; the solution is divided by it to give the machine."""
+
+    machine = "NuSVC"
+    has_width = True
+    is_scaled = True
+    nu: float
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.nu_svc_each(targets, penalties, [targets.size], self.nu)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForSVR(DualRecipe):
+    """Epsilon-insensitive loss, or its square; with or without a bias."""
+
+    machine = "SVR"
+    answers = "quantity"
+    epsilon: float
+    squared: bool = False
+    bias: bool = True
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether a row has two variables, one of each sign."""
+        return self.epsilon > 0.0
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        made = problems.epsilon_svr(targets, penalties, self.epsilon, squared=self.squared)
+        return made if self.bias else made.without_bias()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForNuSVR(DualRecipe):
+    """Epsilon-insensitive loss whose epsilon is found."""
+
+    machine = "NuSVR"
+    answers = "quantity"
+    has_width = True
+    nu: float
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether a row has two variables, one of each sign."""
+        return True
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.nu_svr(targets, penalties, self.nu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForQuantileSVR(DualRecipe):
+    """Pinball loss."""
+
+    machine = "QuantileSVR"
+    answers = "quantity"
+    quantile: float
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.quantile(targets, penalties, self.quantile)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForOneClassSVM(DualRecipe):
+    """A half-space that holds most of the rows; with `contamination`, all but that share, down to the last row."""
+
+    machine = "OneClassSVM"
+    answers = "membership"
+    nu: float
+    contamination: float = 0.0
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.one_class(penalties, self.nu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForSVDD(DualRecipe):
+    """The smallest ball that leaves few rows outside."""
+
+    machine = "SVDD"
+    answers = "membership"
+    endless = ("C",)
+
+    def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem; see :class:`DualRecipe`."""
+        return problems.svdd(gram.diag(), penalties, self.C)

@@ -1,0 +1,1 @@
+"""A whole study on a table: its protocol, search, report and command line."""

@@ -1,0 +1,106 @@
+"""The results that the command line prints on stdout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from mercer.persistence import Model
+from mercer.persistence.verification import Verification
+from mercer.specs import MemoryRecipe
+from mercer.study.cli.messages import in_options, printable
+from mercer.study.protocol import Study
+from mercer.study.report import numbers as words
+from mercer.study.report import prose
+
+_COMPARED = (
+    ("primal objective", "primal", ".10g"),
+    ("dual objective", "dual", ".10g"),
+    ("duality gap", "gap", ".3g"),
+    ("relative gap", "relative_gap", ".3g"),
+    ("KKT violation", "kkt_violation", ".3g"),
+    ("violation", "violation", ".3g"),
+    ("dual infeasibility", "dual_infeasibility", ".3g"),
+    ("support vectors", "n_support", ",d"),
+)
+
+
+class _Console(Console):
+    """Stdout, on which no cell of a table can play tricks."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(printable(one) if isinstance(one, str) else one for one in objects), **options)
+
+
+def _data() -> Console:
+    return _Console(highlight=False, markup=False, emoji=False)
+
+
+def print_study(study: Study) -> None:
+    """The summary of a study."""
+    out = _data()
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column("")
+    voice = prose.voice_of(study)
+    for heading in voice.headings:
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for one in study.contenders:
+        grid.add_row(Text(f"{one.name}\n{one.setting}"), *voice.cells(one))
+    first, *others = prose.summary(study)
+    for paragraph in (
+        first,
+        grid,
+        *others,
+        voice.details(study),
+        prose.numbers(study.model),
+        *map(in_options, prose.cautions(study)),
+    ):
+        out.print(paragraph)
+        if isinstance(paragraph, str):
+            out.print()
+    for reason, columns in prose.left_out(study.intake, study.model).items():
+        out.print(f"{words.capitalised(prose.why_left_out(reason, columns))}.")
+
+
+def print_fit(model: Model) -> None:
+    """The machine and what is certified of it."""
+    out = _data()
+    numbers = {name: value for name, value in model.recipe.to_dict().items() if isinstance(value, float)}
+    setting = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
+    out.print(f"{model.kernel!r}, {setting}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True)
+    for reason in model.kernel.reasons:
+        out.print(reason, soft_wrap=True)
+    for paragraph in (prose.support(model), prose.certainty(model), prose.numbers(model)):
+        out.print()
+        out.print(paragraph)
+
+
+def print_verification(model: Model, verification: Verification) -> None:
+    """Stored and recomputed numbers side by side, and what does not agree."""
+    out = _data()
+    stored, recomputed = verification.stored, verification.recomputed
+    if stored is not None and recomputed is not None:
+        grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("", "in the file", "recomputed"):
+            grid.add_column(heading, justify="right" if heading else "left")
+        for name, attribute, form in _COMPARED:
+            if not hasattr(stored, attribute):
+                continue
+            several = len(stored.parts) > 1 and attribute == "n_support"
+            grid.add_row(
+                f"{name}, sum of all machines" if several else name,
+                *(format(getattr(one, attribute), form) for one in (stored, recomputed)),
+            )
+        grid.add_row("tolerance", f"{stored.tol:g}", "")
+        grid.add_row("status", str(stored.status), str(recomputed.status))
+        out.print(grid)
+    if model.seal is not None:
+        out.print(str(model.seal), soft_wrap=True)
+    if verification.ok:
+        if isinstance(model.recipe, MemoryRecipe):
+            out.print(f"This machine claims no optimum. What was checked: {model.recipe.checked}.")
+        out.print("verified: the model is what it says it is, on the table that it was trained on")

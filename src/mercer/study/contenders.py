@@ -1,0 +1,95 @@
+"""The machines that a support vector machine is compared with, each chosen by the same folds: what they share."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from mercer.tables.encoding import Missing, TableEncoder
+from mercer.tables.table import Table
+
+Matrix: TypeAlias = Any
+"""An encoded table: ndarray or csr_array."""
+
+N_NEIGHBOURS = (1, 3, 5, 7, 11, 15, 21, 31)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """All rows, encoded by what was learnt from this fold's training rows alone, and which rows are for what.
+
+    `truth` is what all rows say: class numbers, or numbers.
+    """
+
+    X: Matrix
+    truth: np.ndarray
+    train: np.ndarray
+    validation: np.ndarray
+
+
+def encoded_folds(
+    table: Table, truth: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], missing: Missing
+) -> list[Fold]:
+    """Encode the table anew for each fold."""
+    return [
+        Fold(TableEncoder(missing=missing).fit(table.take(train)).transform(table), truth, train, validation)
+        for train, validation in splits
+    ]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A contender after its own small search: the best setting, and what its answers cost in each fold."""
+
+    name: str
+    setting: str
+    estimator: Any
+    errors: tuple[float, ...]
+    seconds: float
+
+
+def fit_quietly(estimator: Any, X: Matrix, truth: np.ndarray) -> Any:
+    """Fit; a machine that stopped at its iteration limit is judged by its answers like any other."""
+    # One thread: the matrices are small, and several threads have been seen to take twenty times as long.
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, truth)
+
+
+def best_of(per_fold: Iterable[Iterator[float]]) -> tuple[int, tuple[float, ...]]:
+    """Position of the best candidate, the first one among equals, and what its answers cost in each fold."""
+    table = np.array([list(fold) for fold in per_fold])
+    best = int(table.sum(axis=0).argmin())
+    return best, tuple(float(error) for error in table[:, best])
+
+
+def choose_neighbours_by(
+    folds: Sequence[Fold], machine: type, costs: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Chosen:
+    """Nearest neighbours; their number from `N_NEIGHBOURS`, ties to the smaller.
+
+    `costs` gets what the neighbours of each row say, the nearest first, and what is true; it returns what the answers
+    cost for every number of neighbours.
+    """
+    start = time.perf_counter()
+    most = min(len(fold.train) for fold in folds)
+    candidates = [k for k in N_NEIGHBOURS if k <= most]
+
+    def costs_in(fold: Fold) -> Iterator[float]:
+        # One search for the most neighbours serves every smaller number of them.
+        truth = fold.truth[fold.train]
+        found = machine(candidates[-1]).fit(fold.X[fold.train], truth)
+        nearest = found.kneighbors(fold.X[fold.validation], return_distance=False)
+        return iter(costs(truth[nearest], fold.truth[fold.validation])[np.array(candidates) - 1])
+
+    best, errors = best_of(costs_in(fold) for fold in folds)
+    k = candidates[best]
+    setting = "1 neighbour" if k == 1 else f"{k} neighbours"
+    return Chosen("nearest neighbours", setting, machine(k), errors, time.perf_counter() - start)

@@ -1,0 +1,127 @@
+"""What is learnt, and how answers are judged: the one place in which the search, the rivals and the study ask the task.
+
+Goals are :class:`mercer.study.classification.ToClassify` and :class:`mercer.study.regression.ToEstimate`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates.solution import Solution
+from mercer.certificates.status import Status
+from mercer.data import as_data
+from mercer.gram import Gram, Keep
+from mercer.kernels import Kernel
+from mercer.model_selection.metrics import Interval
+from mercer.solvers import Interruption, Limits
+from mercer.solvers.base import Callback
+from mercer.specs import DualRecipe
+from mercer.study.contenders import Chosen, Fold
+from mercer.tables.prediction_kind import Outcome
+
+Answer: TypeAlias = tuple[Any, ...]
+"""What a machine says of some rows, as its goal judges it."""
+
+
+class FoldTraining(ABC):
+    """One fold along one path of the search: its Gram matrix, and the last machines that were trained on it."""
+
+    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int) -> None:
+        self.fold = fold
+        # Validation rows are in the matrix too: their kernel values need no other one.
+        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep=Keep.SLOW)
+        self.view = self.gram.restrict(fold.train)
+        self.solutions: Sequence[Solution] = ()
+
+    @abstractmethod
+    def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
+        """Go on from the machines of the last C."""
+
+    @abstractmethod
+    def error(self) -> float:
+        """What the answers on the validation rows cost: wrong ones, or squared deviations."""
+
+    def unfinished(self) -> list[Status]:
+        """How the machines ended that are not optimal."""
+        return [one.status for one in self.solutions if one.status is not Status.OPTIMAL]
+
+
+class Goal(ABC):
+    """What is learnt, and how answers are judged."""
+
+    task: ClassVar[str]
+    figure_name: ClassVar[str]
+    """What :meth:`figure` is called."""
+
+    epsilons: ClassVar[tuple[float | None, ...]]
+    """Widths of the tube to try, the usual one first; None where there is no tube."""
+
+    rivals: tuple[Callable[[Sequence[Fold], Any], Chosen], ...]
+    """Choose the machines to compare with: two that one would try first, and the same answer for all."""
+
+    @abstractmethod
+    def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
+        """Begin with a fold."""
+
+    @abstractmethod
+    def figure(self, error: float) -> float:
+        """Figure of merit of answers to all rows that cost so much; larger is better."""
+
+    @abstractmethod
+    def learn(self, column: str, cells: npt.NDArray[Any]) -> Outcome:
+        """The outcome of the training rows, from their target."""
+
+    @abstractmethod
+    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
+        """The machine of a setting."""
+
+    @abstractmethod
+    def solve(
+        self,
+        gram: Gram,
+        truth: npt.NDArray[Any],
+        recipe: DualRecipe,
+        *,
+        limits: Limits,
+        callback: Callback,
+        interruption: Interruption,
+    ) -> list[Solution]:
+        """Train the machine on what the rows say, as its outcome reads it."""
+
+    @abstractmethod
+    def class_weight(self) -> npt.NDArray[np.float64] | None:
+        """Weights of the classes, where there are some."""
+
+    @abstractmethod
+    def answer(self, outcome: Outcome, values: npt.NDArray[np.float64]) -> Answer:
+        """What a model with these decision values says."""
+
+    @abstractmethod
+    def answer_of(self, estimator: Any, X: Any) -> Answer:
+        """What an estimator of scikit-learn says."""
+
+    @abstractmethod
+    def same_for_all(self, truth: npt.NDArray[Any], n: int) -> Answer:
+        """The best answer that is the same for all of n rows, by what training rows say."""
+
+    @abstractmethod
+    def judge(self, truth: npt.NDArray[Any], answer: Answer) -> Any:
+        """Figures of answers to rows of which this is true: an `Evaluation` or `Deviations`."""
+
+    @abstractmethod
+    def compare(self, first: Any, second: Any) -> Any:
+        """Two machines on the same rows, from their figures: a `PairedTest` or an `Interval`."""
+
+    @abstractmethod
+    def sign(self, comparison: Any) -> int:
+        """1 where the first is better beyond what chance explains, -1 where the second is, else 0."""
+
+    @staticmethod
+    def main(evaluation: Any) -> Interval:
+        """The figure of merit on some rows, with its interval."""
+        return evaluation.main

@@ -1,0 +1,415 @@
+"""A whole study on a table: one protocol, from sealing a test part to opening it once."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+import mercer
+from mercer import solvers
+from mercer.certificates.certificate import Certificate
+from mercer.data import as_data
+from mercer.data.arguments import check_number
+from mercer.gram import Gram, Keep
+from mercer.model_selection.seal import Opening, SealedTest
+from mercer.model_selection.splits import (
+    MIN_ROWS_A_FOLD,
+    MIN_TEST_ROWS,
+    check_class_counts,
+    check_judging_numbers,
+    check_row_count,
+    check_share,
+    rows_enough,
+    stratified_folds,
+)
+from mercer.persistence import Model, TrainingSet, training_set
+from mercer.solvers.progress import Progress, fit_progress
+from mercer.study.classification import ToClassify
+from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
+from mercer.study.goal import Answer, Goal
+from mercer.study.regression import ToEstimate
+from mercer.study.search import SearchResult, search
+from mercer.tables.columns import Intake, MissingPolicy, take_in
+from mercer.tables.encoding import Missing, TableEncoder
+from mercer.tables.table import Table, TableError, as_table
+from mercer.tables.target import Labels, Task, Truth, read_target
+
+SVM = "support vector machine"
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """One machine of the comparison: how it was set, and what it scored under the common protocol.
+
+    `cv` is the cross-validated figure of merit of the chosen setting (that of the best of several, so a little too
+    high), `train` and `test` hold all figures: an `Evaluation` of classes, or `Deviations` of numbers.
+    `search_seconds` is what choosing its setting took, `fit_seconds` the final fit on all rows that are not sealed.
+    """
+
+    name: str
+    setting: str
+    errors: tuple[float, ...]
+    cv: float
+    train: Any
+    test: Any
+    search_seconds: float
+    fit_seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that a study found out, as values.
+
+    Attributes
+    ----------
+    target : str
+    intake : Intake
+        Which rows and columns were used, and why not the others.
+    n_folds, test_size, seed
+        The protocol.
+    search : SearchResult
+        Every cell of the search.
+    model : Model
+        The chosen machine, refitted on all rows that are not sealed.
+    goal : Goal
+        What was learnt, and how answers are judged.
+    contenders : tuple of Contender
+        The support vector machine first, then logistic or ridge regression, nearest neighbours, and the same answer for
+        all.
+    test_rows : ndarray of int64
+        The sealed rows, as the table numbers them.
+    sealed : SealedTest
+        The test part. It has been opened once; opening it again is recorded.
+    opening : Opening
+        The opening that the test figures come from.
+    seconds : dict
+        Wall-clock time of each stage.
+    started : datetime
+    versions : dict
+        Of the programs involved.
+    """
+
+    target: str
+    intake: Intake
+    n_folds: int
+    test_size: float
+    seed: int
+    search: SearchResult
+    model: Model
+    goal: Goal
+    contenders: tuple[Contender, ...]
+    test_rows: np.ndarray = field(repr=False)
+    sealed: SealedTest
+    opening: Opening
+    seconds: dict[str, float]
+    started: datetime
+    versions: dict[str, str]
+
+    @property
+    def svm(self) -> Contender:
+        """The support vector machine among the contenders."""
+        return self.contenders[0]
+
+    @property
+    def certificate(self) -> Certificate:
+        """Certificate of the chosen machine."""
+        return self.model.certificate
+
+    def against(self, other: Contender) -> Any:
+        """The support vector machine and another contender on the same test rows: a `PairedTest` or an `Interval`."""
+        return self.goal.compare(self.svm.test, other.test)
+
+    def __repr__(self) -> str:
+        main = self.goal.main(self.svm.test)
+        return (
+            f"Study({self.target}: {self.model.kernel!r}, C={self.search.best.C:g}, test {self.goal.figure_name} "
+            f"{main.value:.3f} [{main.low:.3f}, {main.high:.3f}], {self.certificate.status})"
+        )
+
+
+def study(
+    table: Any,
+    target: str,
+    *,
+    task: Task = "auto",
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    missing: MissingPolicy | None = None,
+    test_size: float = 0.25,
+    n_folds: int = 5,
+    seed: int = 0,
+    tol: float = 1e-4,
+    max_seconds: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Study:
+    """Find, certify and honestly evaluate a support vector machine for a table.
+
+    A test part is sealed first. On the rest, kernel, gamma and C (and for numbers epsilon) are chosen by
+    cross-validation, with everything that is learnt from data (imputation, scaling, levels, the target's scale) learnt
+    inside the folds; the winner is refitted and certified, and logistic regression (for numbers ridge regression) and
+    nearest neighbours go through the same folds. Then the seal is opened, once, for all.
+
+    What is known of the sealed rows before: that they exist, which columns the table has, and their targets, by which
+    the classes are named and the split is stratified (for numbers by ranges of them; they are refused where they are
+    one number in all rows but one, which nothing can be judged by). Besides, their cells are checked
+    for whether they can be used at all, and a table with one that cannot is refused at the start. Nothing else about
+    them has a part in any choice.
+
+    Parameters
+    ----------
+    table : Table or data frame
+    target : str
+        Column of classes or numbers. Rows in which it is missing are left out.
+    task : {"auto", "classification", "regression"}, default="auto"
+        "auto" takes text and few different numbers for classes, many for a quantity; `intake.truth.reading` of the
+        result says what was taken and why.
+    drop : iterable of str
+        Columns not to use.
+    keep : iterable of str
+        Columns to use although they look like row identifiers or dates.
+    missing : {"impute", "drop"}, optional
+        What to do about missing cells: fill them in, or leave these rows out. None (default) refuses them.
+    test_size : float, default=0.25
+        Share of the rows to seal.
+    n_folds : int, default=5
+        Folds of the cross-validation.
+    seed : int, default=0
+        Of the splits; all else is deterministic.
+    tol : float, default=1e-4
+        KKT violation to which the final machine is solved.
+    max_seconds : float, optional
+        The search ends then, and the study goes on with the best cell finished so far.
+    progress : callable, optional
+        Called with a `Progress` now and then.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    TableError
+        For a table or target that cannot be studied; the messages say why and what to do.
+    SearchStopped
+        If the search ended before one cell was finished.
+    KeyboardInterrupt
+        On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
+    """
+    began, started = time.perf_counter(), datetime.now(UTC)
+    clock, tell = _Clock(), progress or (lambda _: None)
+    table = as_table(table)
+    check_share(test_size)
+    check_number("tol", tol, above=0.0, finite=True)
+    known = read_target(table, target, task)
+    _check_enough(known, table.is_numeric(target), test_size, n_folds)
+    sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
+    intake = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
+    sealed = _complete_rows(sealed, known, intake, n_folds)
+
+    used = table.select(intake.features).take(intake.rows)
+    rest_rows = intake.rows[sealed.rest]
+    rest, known_rest = used.take(sealed.rest), intake.truth.of(table, rest_rows)
+    truth = intake.truth.values[sealed.rest]
+    goal = _goal(known_rest)
+    policy: Missing = "impute" if missing == "impute" else "error"
+    training = training_set(
+        table.select([*intake.features, target]), target, goal.learn, rows=rest_rows, missing=policy
+    )
+    if not isinstance(known, Labels):
+        sealed.check(lambda rows: check_judging_numbers(target, intake.truth.values[rows]))
+    sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
+    tell(Progress("comparison with simpler methods"))
+    folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
+    others = [choose(folds, goal) for choose in goal.rivals]
+    clock.lap("choosing the machines to compare with")
+
+    left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
+    found = _searched(folds, goal, left, progress)
+    clock.lap("search")
+
+    model = _refit(goal, training, found, tol, tell)
+    clock.lap("final fit and certificate")
+
+    trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
+    trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
+    tell(Progress("sealed rows"))
+    contenders, test_rows, opening = _opened(sealed, intake, used, goal, trained)
+    clock.lap("comparison and test")
+    return Study(
+        target=target,
+        intake=intake,
+        n_folds=n_folds,
+        test_size=test_size,
+        seed=seed,
+        search=found,
+        model=replace(model, seal=sealed.seal),
+        goal=goal,
+        contenders=contenders,
+        test_rows=test_rows,
+        sealed=sealed,
+        opening=opening,
+        seconds=clock.seconds,
+        started=started,
+        versions=versions(),
+    )
+
+
+def _goal(truth: Truth) -> Goal:
+    """What is to be learnt of rows that are not sealed."""
+    if isinstance(truth, Labels):
+        return ToClassify(truth.names, len(truth.rows))
+    return ToEstimate(truth.target, truth.values)
+
+
+def _check_enough(truth: Truth, are_numbers: bool, test_size: float, n_folds: int) -> None:
+    """Raise a TableError where there are too few rows for the protocol."""
+    if isinstance(truth, Labels):
+        check_class_counts(truth.names, truth.counts, test_size, n_folds, are_numbers=are_numbers)
+    else:
+        check_row_count(len(truth.rows), test_size, n_folds)
+
+
+def _complete_rows(sealed: SealedTest, truth: Truth, intake: Intake, n_folds: int) -> SealedTest:
+    """The seal over the rows that are used, where those with missing cells are left out on either side of it."""
+    kept = np.searchsorted(truth.rows, intake.rows)
+    sealed = sealed.restrict(kept)
+    if not isinstance(truth, Labels):
+        if len(sealed.rest) < MIN_ROWS_A_FOLD * n_folds or sealed.n_test < MIN_TEST_ROWS:
+            raise TableError(
+                f"missing=drop leaves {len(sealed.rest)} rows to choose from and {sealed.n_test} sealed ones, and "
+                f"regression needs {MIN_ROWS_A_FOLD * n_folds} and {MIN_TEST_ROWS}",
+                _TOO_FEW_COMPLETE,
+            )
+        return sealed
+    labels = truth
+    codes = labels.codes[kept]
+    n_open = np.bincount(codes[sealed.rest], minlength=len(labels.names))
+    n_sealed = np.bincount(codes, minlength=len(labels.names)) - n_open
+    for name, ours, theirs in zip(labels.names, n_open, n_sealed, strict=True):
+        if ours < n_folds or not theirs:
+            raise TableError(
+                f"missing=drop leaves the class {name!r} with {ours} rows to choose from and {theirs} sealed ones, and "
+                f"it needs {n_folds} and 1",
+                _TOO_FEW_COMPLETE,
+            )
+    return sealed
+
+
+_TOO_FEW_COMPLETE = "fill cells in with missing=impute, or leave out columns with many missing cells"
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers may depend on."""
+    packages = {"mercer": mercer, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return {"python": platform.python_version()} | {name: package.__version__ for name, package in packages.items()}
+
+
+def _searched(
+    folds: list[Fold], goal: Goal, max_seconds: float | None, progress: Callable[[Progress], None] | None
+) -> SearchResult:
+    """The search. A first Ctrl-C ends it with what it has found, a second one the study."""
+    interruption = solvers.Interruption()
+    found = search(folds, goal, max_seconds=max_seconds, interruption=interruption, progress=progress)
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    return found
+
+
+def _refit(
+    goal: Goal, training: TrainingSet, found: SearchResult, tol: float, tell: Callable[[Progress], None]
+) -> Model:
+    """The best cell's machine on all rows that are not sealed, certified.
+
+    A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
+    """
+    tell(Progress("final fit"))
+    best, keep = found.best, Keep.SLOW if training.outcome.n_parts > 1 else Keep.NOTHING
+    kernel, recipe = best.choice.kernel(training.X), goal.recipe(best.C, best.epsilon)
+    with solvers.Interruption() as interruption:
+        solutions = goal.solve(
+            Gram(kernel, as_data(training.X), keep=keep),
+            training.truth,
+            recipe,
+            limits=solvers.Limits(tol=tol),
+            callback=lambda progress: tell(fit_progress("final fit", progress)),
+            interruption=interruption,
+        )
+        model = training.model(recipe, kernel, solutions, goal.class_weight())
+    if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
+        raise KeyboardInterrupt
+    return model
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A machine ready to be judged."""
+
+    name: str
+    setting: str
+    errors: tuple[float, ...]
+    search_seconds: float
+    fit_seconds: float
+    answer: Callable[[Table], Answer]
+
+    def judged(self, goal: Goal, train: Any, test: Any) -> Contender:
+        """The contender that it is, with its figures."""
+        cv, seconds = goal.figure(sum(self.errors)), (self.search_seconds, self.fit_seconds)
+        return Contender(self.name, self.setting, self.errors, cv, train, test, *seconds)
+
+
+def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
+    def answer(part: Table) -> Answer:
+        return goal.answer(model.outcome, model.decision_values(part))
+
+    best = found.best
+    return _Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer)
+
+
+def _trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Table, truth: np.ndarray) -> _Trained:
+    """A machine of scikit-learn on the same encoding, or the same answer for all where there is no estimator."""
+    start = time.perf_counter()
+    estimator = chosen.estimator
+    if estimator is not None:
+        fit_quietly(estimator, encoder.transform(rest), truth)
+
+    def answer(part: Table) -> Answer:
+        if estimator is None:
+            return goal.same_for_all(truth, part.n_rows)
+        return goal.answer_of(estimator, encoder.transform(part))
+
+    return _Trained(chosen.name, chosen.setting, chosen.errors, chosen.seconds, time.perf_counter() - start, answer)
+
+
+def _opened(
+    sealed: SealedTest, intake: Intake, used: Table, goal: Goal, trained: Sequence[_Trained]
+) -> tuple[tuple[Contender, ...], np.ndarray, Opening]:
+    """All machines judged on either side of the seal, which is opened once; the table's sealed rows; the opening."""
+
+    def judged(rows: np.ndarray) -> list[Any]:
+        part, true = used.take(rows), intake.truth.values[rows]
+        return [goal.judge(true, one.answer(part)) for one in trained]
+
+    unsealed = sealed.open(lambda rows: (intake.rows[rows], judged(rows)), "final estimate of the study")
+    test_rows, on_test = unsealed.value
+    sides = zip(trained, judged(sealed.rest), on_test, strict=True)
+    return tuple(one.judged(goal, train, test) for one, train, test in sides), test_rows, unsealed.opening
+
+
+class _Clock:
+    """Wall-clock time of each stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage], self._last = now - self._last, now

@@ -1,0 +1,179 @@
+"""What a report says of classes: accuracy, the classes that are mixed up, margins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.model_selection.metrics import Evaluation, margin_losses
+from mercer.study.protocol import Contender, Study
+from mercer.study.report.numbers import count, interval, p_value, percent
+from mercer.study.report.phrasing import Voice
+from mercer.tables.target import Labels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ON_THE_MARGIN = 1e-3
+"""Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
+
+
+class OfClasses(Voice):
+    """What a report says of classes."""
+
+    template = "classes.html.j2"
+    headings = ("cross-\nvalid.", "test accuracy\n95% interval", "area under ROC\n95% interval")
+
+    def figure(self, value: float) -> str:
+        """A percentage."""
+        return percent(value)
+
+    def short_figure(self, value: float) -> str:
+        """A percentage without its sign."""
+        return f"{100 * value:.1f}"
+
+    def headline(self, study: Study) -> str:
+        """The main result in one sentence."""
+        test = study.svm.test
+        return (
+            f"On {count(len(test.codes), 'row')} that were sealed away before anything was learnt, the support vector "
+            f"machine predicted {study.target} correctly in {int(test.right.sum()):,}: {percent(test.accuracy.value)} "
+            f"(95% confidence interval {interval(test.accuracy)})."
+        )
+
+    def comparison(self, study: Study) -> str:
+        """How the other machines did on the same rows."""
+        logistic, neighbours, majority = study.contenders[1:]
+        usual = labels_of(study).names[int(majority.test.predicted[0])]
+        return (
+            f"On the same rows logistic regression was right in {percent(logistic.test.accuracy.value)}, nearest "
+            f"neighbours in {percent(neighbours.test.accuracy.value)}, and always answering “{usual}” would be right "
+            f"in {percent(majority.test.accuracy.value)}."
+        )
+
+    def same_answer(self, study: Study) -> str:
+        """Always giving the same answer, in words."""
+        return f"always answering “{labels_of(study).names[int(study.contenders[3].test.predicted[0])]}”"
+
+    def compared(self, comparisons: dict[str, Any]) -> str:
+        """Rows that only one of two got right."""
+        counts = "; ".join(
+            f"{test.only_first:,} to {test.only_second:,} against {name}, p {p_value(test.p_value)}"
+            for name, test in comparisons.items()
+        )
+        return f"Rows that only one of two got right: {counts}; McNemar’s exact test."
+
+    def cautions(self, study: Study) -> list[str]:
+        """What a careful reader should know of these figures."""
+        notes, svm, counts = [], study.svm, labels_of(study).counts
+        width = svm.test.accuracy.high - svm.test.accuracy.low
+        if width > 0.1:
+            notes.append(
+                f"The test part is small: its interval is {100 * width:.0f} percentage points wide, so differences of "
+                "a few points mean nothing."
+            )
+        share = counts.max() / counts.sum()
+        if share > 0.75:
+            notes.append(
+                f"{percent(share)} of the rows are of one class, so accuracy flatters everybody; look at the balanced "
+                f"accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
+            )
+        if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
+            notes.append(
+                f"Accuracy on the training rows ({percent(svm.train.accuracy.value)}) is well above that on the test "
+                "rows: the machine fits its training rows closely."
+            )
+        return notes
+
+    def cells(self, one: Contender) -> list[str]:
+        """Cross-validated and test accuracy, and the area under the ROC curve."""
+        accuracy = one.test.accuracy
+        return [percent(one.cv), f"{percent(accuracy.value)}\n{interval(accuracy)}", _area(one.test)]
+
+    def details(self, study: Study) -> str:
+        """Counts of wrong answers, or in words that there are none."""
+        labels, counts = labels_of(study).names, study.svm.test.confusion
+        wrong = [
+            (int(counts[i, j]), f"“{labels[i]}” taken for “{labels[j]}” {counts[i, j]:,}")
+            for i in range(len(labels))
+            for j in range(len(labels))
+            if i != j and counts[i, j]
+        ]
+        if not wrong:
+            return "Every sealed row was classified correctly."
+        shown = [text for _, text in sorted(wrong, reverse=True)[:6]]
+        more = f" and {len(wrong) - 6} more pairs" if len(wrong) > 6 else ""
+        return f"Confusion on the sealed rows: {', '.join(shown)}{more}."
+
+    def pictures(self, study: Study) -> dict[str, tuple[Figure, str]]:
+        """Confusion matrix, margins, and ROC curves where there are scores."""
+        from mercer import plot
+
+        svm, logistic = study.contenders[:2]
+        accuracy = percent(svm.test.accuracy.value)
+        found = {
+            "confusion": (
+                plot.confusion_matrix(svm.test.confusion, labels_of(study).names),
+                f"Confusion matrix on the test rows; {accuracy} of them are on the diagonal.",
+            ),
+            "margins": (
+                plot.margin_distribution(svm.train.margins, svm.test.margins),
+                "Histograms of the margins on training and on test rows.",
+            ),
+        }
+        if svm.test.curves:
+            found["roc"] = (
+                plot.roc_curves(svm.test.curves, svm.train.curves, (logistic.name, logistic.test.curves)),
+                f"ROC curves; area {svm.test.auc:.3f} on test rows and {svm.train.auc:.3f} on training rows.",
+            )
+        return found
+
+
+def labels_of(study: Study) -> Labels:
+    """The classes of the rows that were used."""
+    assert isinstance(study.intake.truth, Labels)
+    return study.intake.truth
+
+
+def _area(test: Evaluation) -> str:
+    """The area under the ROC curve, and its interval; a mean over classes has none."""
+    if test.auc is None:
+        return ""
+    below = "mean over classes,\nwhich has no interval" if test.auc_interval is None else interval(test.auc_interval, 3)
+    return f"{test.auc:.3f}\n{below}"
+
+
+def margins(study: Study) -> str:
+    """What the margins are, and how many rows have a small one."""
+    below, inside = (
+        " and ".join(
+            f"{percent(float(np.mean((low <= values) & (values < high))))} of the {name} rows"
+            for name, values in (("training", study.svm.train.margins), ("test", study.svm.test.margins))
+        )
+        for low, high in ((-np.inf, 0.0), (0.0, 1.0 - ON_THE_MARGIN))
+    )
+    if len(study.model.parts) == 1:
+        return (
+            "How far each row lies on the right side of the boundary, in units of the margin’s half-width. Below 0 "
+            f"(solid line) a row is misclassified: {below}. From there to 1 (dashed line) it is right, but inside the "
+            f"margin: {inside}."
+        )
+    return (
+        "How far each row lies on the right side of a boundary, in units of the margin’s half-width: the smallest such "
+        f"margin over the pairs that its class is in. Below 0 (solid line) at least one pair decides against the row: "
+        f"{below}. That is no count of errors, as the vote of all pairs may still be right. From there to 1 (dashed "
+        f"line) every pair is right, but the row is inside a margin: {inside}."
+    )
+
+
+def losses(study: Study) -> list[tuple[str, float, float]]:
+    """Name of each loss with its mean on training and on test rows; none unless there is one machine for two classes.
+
+    Of several machines, a row's smallest margin is none that anything minimises.
+    """
+    train, test = study.svm.train, study.svm.test
+    if not isinstance(test, Evaluation) or test.margins is None or len(study.model.parts) > 1:
+        return []
+    found = (margin_losses(train.margins), margin_losses(test.margins))
+    return list(zip(("0/1", "hinge", "squared", "cross-entropy"), *found, strict=True))

@@ -1,0 +1,161 @@
+"""The report as one HTML page: no scripts, no references to anything outside it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mercer.persistence.atomic_write import written_whole
+from mercer.study.protocol import Study
+from mercer.study.report import classification, numbers, prose, regression
+from mercer.study.report.numbers import quantity
+from mercer.study.search import times_usual
+from mercer.tables.encoding import CategoricalRule, NumericRule
+from mercer.tables.prediction_kind import Classes
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    from mercer.plot.classification import MAX_CURVES
+    from mercer.plot.regression import MAX_POINTS
+    from mercer.study.report.heat_map import search_heat_map
+    from mercer.study.report.svg import inline_svg
+except ImportError as error:
+    raise ImportError(
+        f"writing reports needs jinja2 and matplotlib ({error}); install them with: pip install jinja2 matplotlib"
+    ) from error
+
+MAX_PARTS = 60
+"""Most sub-problems that are listed one by one."""
+
+MAX_LEVELS_SHOWN = 8
+
+
+def render(study: Study, *, source: str = "", command: str = "") -> str:
+    """The page as text.
+
+    Parameters
+    ----------
+    study : Study
+    source : str, optional
+        Where the table came from, for the title.
+    command : str, optional
+        The command that ran the study, for whoever wants to run it again.
+    """
+    environment = Environment(
+        loader=PackageLoader("mercer.study.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    voice = prose.voice_of(study)
+    environment.filters |= {
+        "percent": numbers.percent,
+        "interval": numbers.interval,
+        "rounded": numbers.rounded,
+        "duration": numbers.duration,
+        "number": numbers.quantity,
+        "quantities": numbers.quantities,
+        "small": numbers.small,
+        "moment": _moment,
+    }
+    return environment.get_template(voice.template).render(
+        study=study,
+        source=_utf8(source),
+        command=_utf8(command),
+        prose=prose,
+        voice=voice,
+        numbers=regression,
+        margins=classification.margins,
+        losses=classification.losses(study),
+        figures=_figures(study),
+        certificate=study.certificate,
+        gamma=_gamma(study),
+        parts=_parts(study),
+        columns=_columns(study),
+        unfinished=any(cell.unfinished for cell in study.search.cells),
+        max_curves=MAX_CURVES,
+        max_points=MAX_POINTS,
+    )
+
+
+def _utf8(name: str) -> str:
+    """A file name as text in UTF-8: bytes that are not are spelt out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def write_report(path: str | Path, study: Study, *, source: str = "", command: str = "") -> None:
+    """Write the page to a file, all of it or nothing."""
+    text = render(study, source=source, command=command)
+    with written_whole(path, "w") as file:
+        file.write(text)
+
+
+def _figures(study: Study) -> dict[str, Markup]:
+    voice = prose.voice_of(study)
+    best = voice.figure(study.search.best.figure)
+    pictures = {
+        "search": (
+            search_heat_map(study.search, voice.short_figure),
+            f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
+            f"{study.svm.setting} with {best}.",
+        )
+    } | voice.pictures(study)
+    return {name: inline_svg(figure, name, text) for name, (figure, text) in pictures.items()}
+
+
+def _gamma(study: Study) -> str:
+    """The chosen gamma, and how it compares with the usual one; "" for a kernel that has none."""
+    value, factor = prose.gamma(study), study.search.best.choice.gamma_factor
+    if value is None:
+        return ""
+    return f"gamma = {value:.3g} is {times_usual(factor)}"
+
+
+def _parts(study: Study) -> list[dict[str, Any]]:
+    """Rows of the table of sub-problems; empty for two classes."""
+    outcome = study.model.outcome
+    if not isinstance(outcome, Classes) or len(study.model.parts) == 1:
+        return []
+    labels = outcome.names
+    return [
+        {
+            "name": f"{labels[positive]} against {'the rest' if negative is None else labels[negative]}",
+            "certificate": part.certificate,
+        }
+        for part, (positive, negative) in zip(study.model.parts[:MAX_PARTS], outcome.sides, strict=False)
+    ]
+
+
+def _columns(study: Study) -> list[tuple[str, str, str, str]]:
+    """Name, kind, what became of it, and what stands in for missing cells, of each column used."""
+    impute = study.intake.missing == "impute"
+    rows = []
+    for rule in study.model.encoder.rules_:
+        missing = study.intake.missing_cells.get(rule.name, 0)
+        if isinstance(rule, NumericRule):
+            made = f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
+            kind, fill = "numbers", f"median {quantity(rule.fill)}"
+        else:
+            made, kind, fill = _levels(rule), "categories", f"most frequent, “{rule.levels[0]}”"
+        rows.append(
+            (rule.name, kind, made, f"{missing:,}, taken as the {fill}" if impute and missing else f"{missing:,}")
+        )
+    return rows
+
+
+def _levels(rule: CategoricalRule) -> str:
+    shown = ", ".join(rule.levels[:MAX_LEVELS_SHOWN]) + (", …" if len(rule.levels) > MAX_LEVELS_SHOWN else "")
+    if rule.n_levels > len(rule.levels):
+        return (
+            f"an indicator for each of the {len(rule.levels)} most frequent of {rule.n_levels:,} values, none for the "
+            f"others: {shown}"
+        )
+    return f"one indicator each: {shown}"
+
+
+def _moment(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,288 @@
+"""What a study found, in sentences: the same ones on the command line and in the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+
+from mercer.certificates.certificate import LARGE_GAP, Certificate
+from mercer.certificates.status import Status
+from mercer.data.phrasing import listing
+from mercer.model_selection.seal import Opening
+from mercer.persistence import Model
+from mercer.study.protocol import Contender, Study
+from mercer.study.report.classification import OfClasses
+from mercer.study.report.numbers import capitalised
+from mercer.study.report.numbers import count as count
+from mercer.study.report.numbers import duration as duration
+from mercer.study.report.numbers import interval as interval
+from mercer.study.report.numbers import percent as percent
+from mercer.study.report.numbers import small as small
+from mercer.study.report.phrasing import Voice
+from mercer.study.report.regression import OfNumbers
+from mercer.study.search import Cell, gamma_of
+from mercer.tables.column_checks import DATES
+from mercer.tables.columns import Intake
+
+ROUNDING = 1e-12
+"""Relative duality gaps below are what rounding leaves of none."""
+
+MAX_UNFINISHED = 6
+"""Candidates that are named where they ended before the optimum was reached."""
+
+
+VOICES: dict[str, Voice] = {"classification": OfClasses(), "regression": OfNumbers()}
+"""What there is to say of each task."""
+
+
+def voice_of(study: Study) -> Voice:
+    """What there is to say of a study's task."""
+    return VOICES[study.goal.task]
+
+
+def worth(study: Study) -> str:
+    """Whether a support vector machine was worth it, by paired comparisons on the sealed rows.
+
+    First against the same answer for all, then against the two machines that one would try first.
+    """
+    voice, goal, constant = voice_of(study), study.goal, study.contenders[3]
+    rivals, usual = study.contenders[1:3], voice_of(study).same_answer(study)
+
+    def sign(one: Contender, other: Contender) -> int:
+        return goal.sign(goal.compare(one.test, other.test))
+
+    useful = [one.name for one in study.contenders[:3] if sign(one, constant) > 0]
+    signs = {rival.name: sign(study.svm, rival) for rival in rivals}
+    better, worse, equal = ([name for name, one in signs.items() if one == wanted] for wanted in (-1, 1, 0))
+    if not useful:
+        verdict = (
+            f"No: nothing here did better than {usual} beyond what chance explains, neither it nor "
+            f"{' nor '.join(rival.name for rival in rivals)}"
+        )
+    elif study.svm.name not in useful:
+        verdict = f"No: it did not do better than {usual} beyond what chance explains, as {' and '.join(useful)} did"
+    elif better:
+        verdict = f"No: {' and '.join(better)} did better, beyond what chance explains"
+    elif not equal:
+        verdict = "Yes: it did better than both, beyond what chance explains"
+    elif worse:
+        verdict = f"It did better than {worse[0]}, but not clearly better than {equal[0]}, which may serve as well"
+    else:
+        verdict = (
+            "The sealed rows do not show it: neither difference is beyond what chance explains, so the simpler "
+            f"{equal[0]} may serve as well"
+        )
+    compared = {rival.name: study.against(rival) for rival in rivals}
+    if study.svm.name not in useful:
+        compared = {usual: study.against(constant)} | compared
+    return f"Was a support vector machine worth it? {verdict}. ({voice.compared(compared)})"
+
+
+def choice(study: Study) -> str:
+    """Which machine was chosen, and why."""
+    found, best, shown = study.search, study.search.best, voice_of(study).figure
+    ties = sum(cell.error == best.error for cell in found.cells) - 1
+    others = [
+        f"the best {cell.choice.name} {shown(cell.figure)}"
+        for cell in best_by_family(study)
+        if cell.choice.family != best.choice.family
+    ]
+    value = gamma(study)
+    setting = [f"C = {best.C:g}"]
+    setting += [] if value is None else [f"gamma = {value:.3g}"]
+    setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
+    sentence = (
+        f"The {best.choice.name} with {_and(setting)} had the highest cross-validated {study.goal.figure_name} of "
+        f"{count(len(found.cells), 'candidate')}: {shown(best.figure)} over {study.n_folds} folds of the "
+        f"{count(len(study.model.training.rows), 'row')} that were not sealed"
+    )
+    sentence += f" ({', '.join(others)})." if others else "."
+    if ties == 1:
+        sentence += " Another candidate did equally well; the simpler of the two was taken."
+    elif ties:
+        sentence += f" {ties} others did equally well; the simplest of them all was taken."
+    return sentence
+
+
+def _and(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def gamma(study: Study) -> float | None:
+    """Gamma of the chosen kernel, None if it has none."""
+    return gamma_of(study.model.kernel)
+
+
+def support(model: Model) -> str:
+    """How many of the training rows are support vectors, each counted once."""
+    n, n_rows = len(model.support_rows), len(model.training.rows)
+    of_what, own = "", [len(part.support) for part in model.parts]
+    if len(own) > 1 and not model.recipe.is_whole:
+        of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
+    # Of a machine that is not optimal, other rows than the support vectors may be what another fit would need.
+    rest = n < n_rows and model.certificate.status is Status.OPTIMAL
+    others = "; the others could be deleted without changing the machine" if rest else ""
+    return f"{n:,} of {n_rows:,} training rows ({percent(n / n_rows)}) are support vectors{of_what}{others}."
+
+
+def _range(numbers: list[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def best_by_family(study: Study) -> list[Cell]:
+    """The best cell of each kernel, the simplest kernel first."""
+    cells = sorted(study.search.cells, key=lambda cell: cell.choice.simplicity)
+    groups = groupby(cells, key=lambda cell: cell.choice.simplicity)
+    return [min(group, key=lambda cell: cell.rank) for _, group in groups]
+
+
+def certainty(model: Model) -> str:
+    """What a model's certificate says, and what it does not."""
+    certificate, recipe = model.certificate, model.recipe
+    fixed = _and(["this kernel", *(f"this {name}" for name, one in recipe.to_dict().items() if isinstance(one, float))])
+    gap = abs(certificate.relative_gap)
+    if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
+        return (
+            "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
+            f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
+            f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
+            f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or a "
+            f"tolerance for the gap (tol_gap of mercer.{recipe.machine}, --tol-gap of mercer fit), makes it small, too."
+        )
+    if certificate.status is Status.OPTIMAL:
+        how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
+        return (
+            f"The machine is certified optimal: no other machine with {fixed} can lower its training objective "
+            f"{how_much}."
+        )
+    advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
+    return (
+        f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
+        f"{small(beyond_rounding(certificate, certificate.relative_gap))}, violation "
+        f"{small(certificate.kkt_violation)}). {advice}"
+    )
+
+
+def _stalled(certificate: Certificate) -> str:
+    """Why a fit went no further: what it reached cannot be told from rounding, or rounding lets it reach no more."""
+    if certificate.kkt_violation > certificate.tol:
+        why = (
+            f"Rounding in float64 lets the violation come no further down towards the {small(certificate.tol)} allowed"
+        )
+    elif certificate.tol_gap is not None and certificate.relative_gap > certificate.tol_gap:
+        why = (
+            f"The violation is within the {small(certificate.tol)} allowed, but rounding in float64 lets the gap come "
+            f"no further down towards the {small(certificate.tol_gap)} allowed"
+        )
+    else:
+        why = (
+            f"The violation is within the {small(certificate.tol)} allowed as far as it can be told, but rounding in "
+            f"float64 may hide as much as {small(certificate.rounding)}"
+        )
+    return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
+
+
+def beyond_rounding(certificate: Certificate, gap: float) -> float:
+    """A gap of the certificate, 0 where it is no more than rounding."""
+    rounding = abs(certificate.relative_gap) < ROUNDING
+    return 0.0 if rounding else gap
+
+
+def numbers(model: Model) -> str:
+    """The certificate's numbers in a line."""
+    certificate = model.certificate
+    return (
+        f"Certificate: {certificate.status}; duality gap {beyond_rounding(certificate, certificate.gap):.3g} "
+        f"(relative {beyond_rounding(certificate, certificate.relative_gap):.3g}), KKT violation "
+        f"{certificate.kkt_violation:.3g} (tolerance {certificate.tol:g}); {len(model.support_rows):,} support vectors "
+        f"of {len(model.training.rows):,} training rows."
+    )
+
+
+def cautions(study: Study) -> list[str]:
+    """What a careful reader should know before trusting the figures."""
+    notes = []
+    found, intake = study.search, study.intake
+    if intake.truth.reading:
+        notes.append(capitalised(intake.truth.reading))
+    if found.stopped:
+        why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
+        notes.append(
+            f"The search was {why} after {len(found.cells)} of {count(found.n_planned, 'candidate')}; "
+            "a full one may find a better machine."
+        )
+    unfinished = [cell for cell in found.cells if cell.unfinished]
+    if unfinished:
+        judged = "was judged as it stood" if len(unfinished) == 1 else "were judged as they stood"
+        notes.append(
+            f"{count(len(unfinished), 'candidate')} ended before the optimum was reached and {judged}: "
+            f"{_unfinished(unfinished)}."
+        )
+    dates = [name for name, reason in intake.left_out.items() if reason == DATES]
+    if dates:
+        notes.append(
+            f"What the dates in {listing(dates)} may tell was not used; numbers derived from them, such as year or "
+            "month, can be."
+        )
+    if found.extended:
+        notes.append(
+            f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
+            "value was tried there, and none beyond it."
+        )
+    notes += voice_of(study).cautions(study)
+    if not study.opening.clean:
+        notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
+    return notes
+
+
+def _unfinished(cells: list[Cell]) -> str:
+    """Which candidates did not reach the optimum, and why: how many of their machines, and how these ended."""
+    shown = []
+    for cell in cells[:MAX_UNFINISHED]:
+        kinds = Counter(cell.unfinished).most_common()
+        machines = ", ".join(f"{count(number, 'machine')} ended as “{status}”" for status, number in kinds)
+        shown.append(f"{cell.place} ({machines})")
+    more = len(cells) - MAX_UNFINISHED
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def left_out(intake: Intake, model: Model) -> dict[str, list[str]]:
+    """Columns that are not used, by reason; of pictures there are hundreds."""
+    constant = dict.fromkeys(model.encoder.constant_, "one value only in the training rows")
+    columns: dict[str, list[str]] = {}
+    for column, reason in (intake.left_out | constant).items():
+        columns.setdefault(reason, []).append(column)
+    return columns
+
+
+def why_left_out(reason: str, columns: list[str]) -> str:
+    """A clause about columns that are not used."""
+    if len(columns) == 1:
+        return f"column {columns[0]!r} was left out: {reason}"
+    return f"{len(columns)} columns were left out ({listing(columns, most=5)}): {reason}"
+
+
+def looked_at(opening: Opening) -> str:
+    """A look at the sealed rows, as a step of the protocol."""
+    if opening.clean:
+        return (
+            f"the sealed rows were opened for the first time ({opening.purpose}). Nothing had been chosen with "
+            "knowledge of them."
+        )
+    return (
+        f"the sealed rows were looked at once more, for look number {opening.number} ({opening.purpose}). They had "
+        "been seen before, so what came of this look is no clean test."
+    )
+
+
+def summary(study: Study) -> list[str]:
+    """The paragraphs at the top of the report."""
+    voice = voice_of(study)
+    return [
+        voice.headline(study),
+        voice.comparison(study),
+        worth(study),
+        choice(study),
+        certainty(study.model),
+    ]

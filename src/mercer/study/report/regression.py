@@ -1,0 +1,164 @@
+"""What a report says of numbers: R², how far predictions are off, the tube, and the rows that are off most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.model_selection.regression_metrics import Deviations
+from mercer.study.protocol import Contender, Study
+from mercer.study.report.numbers import count, decimals_of, interval, percent, quantities, quantity, rounded
+from mercer.study.report.phrasing import Voice
+from mercer.tables.prediction_kind import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_LARGEST = 10
+"""Rows that are named because their predictions are off most."""
+
+ON_THE_EDGE = 1e-3
+"""Rows beyond the tube by less than this share of the target's spread are on its edge: a solver puts them there."""
+
+
+class OfNumbers(Voice):
+    """What a report says of numbers."""
+
+    template = "numbers.html.j2"
+    headings = ("cross-\nvalid. R²", "test R²\n95% interval", "mean absolute error\n95% interval")
+
+    def figure(self, value: float) -> str:
+        """R² with three decimals."""
+        return rounded(value)
+
+    def short_figure(self, value: float) -> str:
+        """R² with two decimals; far below 0 it does not matter how far."""
+        return rounded(value, 2) if value > -1.0 else "< −1"
+
+    def headline(self, study: Study) -> str:
+        """The main result in two sentences."""
+        test = study.svm.test
+        r2, mae, _ = test.intervals
+        return (
+            f"On {count(test.n, 'row')} that were sealed away before anything was learnt, the support vector machine "
+            f"predicted {study.target} with R² {rounded(r2.value)} (95% confidence interval {interval(r2, 3)}). Its "
+            f"predictions were off by {quantity(mae.value)} on average ({quantities(mae)})."
+        )
+
+    def comparison(self, study: Study) -> str:
+        """How the other machines did on the same rows."""
+        ridge, neighbours, mean = study.contenders[1:]
+        return (
+            f"On the same rows ridge regression had R² {rounded(ridge.test.r2)} and was off by "
+            f"{quantity(ridge.test.mae)} on average, nearest neighbours R² {rounded(neighbours.test.r2)} and "
+            f"{quantity(neighbours.test.mae)}, and always answering "
+            f"{quantity(float(mean.test.predicted[0]))} would be off by {quantity(mean.test.mae)}."
+        )
+
+    def same_answer(self, study: Study) -> str:
+        """Always giving the same answer, in words."""
+        return f"always answering {quantity(float(study.contenders[3].test.predicted[0]))}"
+
+    def compared(self, comparisons: dict[str, Any]) -> str:
+        """By how much its R² is larger."""
+        differences = "; ".join(
+            f"{one.value:+z.{decimals_of(one)}f} against {name}, 95% interval {interval(one, decimals_of(one))}"
+            for name, one in comparisons.items()
+        )
+        return f"By how much its R² is larger: {differences}; bootstrap of the sealed rows."
+
+    def cautions(self, study: Study) -> list[str]:
+        """What a careful reader should know of these figures."""
+        notes, svm = [], study.svm
+        r2 = svm.test.main
+        if r2.high - r2.low > 0.2:
+            notes.append(
+                f"The test part is small or uneven: the interval of its R² is {r2.high - r2.low:.2f} wide, so smaller "
+                "differences mean nothing."
+            )
+        if svm.train.r2 - r2.high > 0.05:
+            notes.append(
+                f"R² on the training rows ({rounded(svm.train.r2)}) is well above that on the test rows: the machine "
+                "fits its training rows closely."
+            )
+        share = _share_of_largest(svm.test)
+        if share > 0.5:
+            notes.append(
+                f"One row in a hundred makes up {percent(share)} of all squared deviations on the sealed rows, so a "
+                "few unusual rows decide about R²; the mean absolute error says more of the usual ones."
+            )
+        return notes
+
+    def cells(self, one: Contender) -> list[str]:
+        """Cross-validated and test R², and the mean absolute error."""
+        r2, mae, _ = one.test.intervals
+        return [rounded(one.cv), f"{rounded(r2.value)}\n{interval(r2, 3)}", f"{quantity(mae.value)}\n{quantities(mae)}"]
+
+    def details(self, study: Study) -> str:
+        """The tube, and the rows that are off most."""
+        shown = "; ".join(
+            f"row {row}, {quantity(true)} instead of {quantity(predicted)}"
+            for row, true, predicted, _ in largest(study)[:3]
+        )
+        return f"{in_tube(study)} Farthest off on the sealed rows (true instead of predicted): {shown}."
+
+    def pictures(self, study: Study) -> dict[str, tuple[Figure, str]]:
+        """The tube, residuals, and their distribution."""
+        from mercer import plot
+
+        svm, epsilon = study.svm, half_width(study)
+        return {
+            "tube": (
+                plot.tube(svm.test, epsilon),
+                f"True against predicted numbers on the test rows, and the tube of ±{quantity(epsilon)}.",
+            ),
+            "residuals": (plot.residuals(svm.test, epsilon), "Residuals against predictions on the test rows."),
+            "distribution": (
+                plot.residual_distribution(svm.train, svm.test, epsilon),
+                "Histograms of the residuals on training and on test rows.",
+            ),
+        }
+
+
+def half_width(study: Study) -> float:
+    """Epsilon in the target's unit."""
+    outcome, epsilon = study.model.outcome, study.search.best.epsilon
+    assert isinstance(outcome, Quantity)
+    assert epsilon is not None
+    return epsilon * outcome.scale
+
+
+def spread(study: Study) -> float:
+    """Standard deviation of the target on the training rows: the unit of C, epsilon and the certificate."""
+    assert isinstance(study.model.outcome, Quantity)
+    return study.model.outcome.scale
+
+
+def in_tube(study: Study) -> str:
+    """How many rows lie in the tube."""
+    epsilon = half_width(study)
+    edge = epsilon + ON_THE_EDGE * spread(study)
+    inside, sealed = (float(np.mean(np.abs(one.residuals) <= edge)) for one in (study.svm.train, study.svm.test))
+    return (
+        f"{percent(inside)} of the training rows and {percent(sealed)} of the sealed ones lie in the tube: their "
+        f"predictions are off by no more than epsilon, {quantity(epsilon)}, which training does not count; a narrow "
+        "tube holds few rows and is no worse for it."
+    )
+
+
+def largest(study: Study) -> list[tuple[int, float, float, float]]:
+    """Row number, true and predicted number and residual of the sealed rows that are off most."""
+    test = study.svm.test
+    order = np.argsort(-np.abs(test.residuals), kind="stable")[:MAX_LARGEST]
+    return [
+        (int(study.test_rows[row]) + 1, float(test.truth[row]), float(test.predicted[row]), float(test.residuals[row]))
+        for row in order
+    ]
+
+
+def _share_of_largest(test: Deviations) -> float:
+    """Share that the largest hundredth of the rows has in the squared deviations; 0 where that is no row."""
+    squares = np.sort(test.residuals**2)[::-1]
+    total = float(squares.sum())
+    return float(squares[: test.n // 100].sum()) / total if total > 0.0 else 0.0

@@ -1,0 +1,183 @@
+"""What becomes of a table before anything is learnt from it: which rows and columns are used, and why not others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mercer.tables.column_checks import DATES, IDENTIFIER, doubtful_columns, examine_text, holds_dates
+from mercer.tables.missing import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite
+from mercer.tables.table import Table, TableError, TableWarning
+from mercer.tables.target import Truth
+
+MissingPolicy = Literal["impute", "drop"]
+
+
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """Which rows and columns are used, and why not the others.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the table as it came.
+    rows : ndarray of int64
+        Indices of the rows that are used.
+    features : tuple of str
+        Columns that are used (those that turn out constant on the training rows drop out later).
+    left_out : dict
+        Columns that are not used, each with the reason.
+    rows_dropped : dict
+        Reasons for which rows were left out, with their number.
+    missing : {"none", "impute", "drop"}
+        What is done about missing cells.
+    missing_cells : dict
+        Missing cells of each used column that has any, in the table as it came.
+    truth : Labels or Quantities
+        What the target says of each used row.
+    """
+
+    n_rows: int
+    rows: np.ndarray
+    features: tuple[str, ...]
+    left_out: dict[str, str]
+    rows_dropped: dict[str, int]
+    missing: Literal["none", "impute", "drop"]
+    missing_cells: dict[str, int]
+    truth: Truth
+
+
+def take_in(
+    table: Table,
+    truth: Truth,
+    *,
+    open_rows: np.ndarray | None = None,
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    missing: MissingPolicy | None = None,
+) -> Intake:
+    """Decide what is used of a table.
+
+    Which columns are used, and which of them hold numbers, is decided by the open rows alone. Of the others, which are
+    sealed, no more is learnt than whether their cells can be used at all: those that cannot (infinite, text among
+    numbers, or missing where nothing was said about that) are refused with the number of their row, so that nobody
+    learns of them only when the seal is opened. That accepts or refuses the table, and chooses nothing.
+
+    Parameters
+    ----------
+    table : Table
+    truth : Labels or Quantities
+        See `read_target`.
+    open_rows : ndarray of int, optional
+        Indices of the rows that may decide; all of `truth.rows` by default.
+    drop, keep : iterable of str
+        Columns not to use; columns to use although they look like row identifiers or dates.
+    missing : {"impute", "drop"}, optional
+        What to do about missing cells; None refuses them.
+
+    Raises
+    ------
+    TableError
+        If a column does not exist, no column is left, cells are infinite or text among numbers, or cells are missing
+        and nothing was said about them.
+
+    Warns
+    -----
+    TableWarning
+        If rows are left out as their target is missing, a column of text looks like numbers, or one of dates is left
+        out.
+    """
+    drop, keep, target = list(drop), list(keep), truth.target
+    deciding = table.take(truth.rows if open_rows is None else open_rows)
+    left_out = _left_out(deciding, target, drop, keep)
+    _warn_of_dates(left_out)
+    for name in table.names:
+        if name != target and name not in drop and not holds_dates(deciding, name):
+            examine_text(table, deciding, name)
+    features = tuple(name for name in table.names if name != target and name not in left_out)
+    if not features and table.sparse is None:
+        raise _nothing_left(left_out)
+    refuse_infinite(table.select(features))
+    rows, dropped = truth.rows, {}
+    if len(rows) < table.n_rows:
+        dropped[f"target {target!r} missing"] = table.n_rows - len(rows)
+        _warn_of_missing_target(table, target)
+    used = table.select(features).take(rows)
+    cells, complete = missing_counts(used), rows[complete_rows(used)]
+    if cells and missing is None:
+        raise _undecided(cells, len(rows) - len(complete), len(rows))
+    if cells and missing == "drop":
+        dropped["cells missing"] = len(rows) - len(complete)
+        rows = complete
+    if not len(rows):
+        raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
+    return Intake(
+        n_rows=table.n_rows,
+        rows=rows,
+        features=features,
+        left_out=left_out,
+        rows_dropped=dropped,
+        missing=missing if cells and missing is not None else "none",
+        missing_cells=cells,
+        truth=truth.of(table, rows),
+    )
+
+
+def _warn_of_dates(left_out: dict[str, str]) -> None:
+    for name in (name for name, reason in left_out.items() if reason == DATES):
+        warnings.warn(
+            f"column {name!r} was left out: {DATES}; derive numbers from it, such as year or month, or say keep={name} "
+            "to take its values as categories",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_missing_target(table: Table, target: str) -> None:
+    rows = np.flatnonzero(table.missing(target))
+    were = "1 of {} rows was" if len(rows) == 1 else f"{len(rows)} of {{}} rows were"
+    warnings.warn(
+        f"{were.format(table.n_rows)} left out because the target {target!r} is missing there: "
+        f"{name_rows(table, rows)}",
+        TableWarning,
+        stacklevel=3,
+    )
+
+
+def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:
+    for name in (*drop, *keep):
+        table[name]  # raises where there is no such column
+    if target in drop:
+        raise TableError(f"the target {target!r} cannot be dropped")
+    left_out = dict.fromkeys(drop, "as asked")
+    candidates = table.without({target, *drop, *keep})
+    left_out |= doubtful_columns(candidates)
+    empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
+    return left_out | dict.fromkeys(empty, "every cell is missing")
+
+
+def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableError:
+    return TableError(
+        f"{name_missing(cells)}, and nothing was said about them",
+        hint=f"missing=impute fills them in (median or most frequent value, learnt on training rows only); "
+        f"missing=drop leaves out {n_incomplete} of {n_rows} rows",
+    )
+
+
+def _nothing_left(left_out: dict[str, str]) -> TableError:
+    if not left_out:
+        return TableError("the target is the only column")
+    kept = next((name for name, reason in left_out.items() if reason.startswith((IDENTIFIER, DATES))), None)
+    return TableError(
+        f"no column is left to learn from: {_reasons(left_out)}",
+        None if kept is None else f"keep={kept} uses the column all the same",
+    )
+
+
+def _reasons(left_out: dict[str, str]) -> str:
+    first = list(left_out.items())[:3]
+    return "; ".join(f"{name!r} {why}" for name, why in first) + ("; ..." if len(left_out) > 3 else "")

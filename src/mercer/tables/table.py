@@ -1,0 +1,249 @@
+"""Tables: named columns of numbers and text, before anything is learnt from them.
+
+A :class:`Table` is what a file or a data frame becomes: numbers as float64 with NaN for a missing cell, everything
+else as text with None for a missing cell. Files whose columns have no names (svmlight) keep theirs in one sparse block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.data.phrasing import listing, nearest_names
+
+MAX_FEATURES = 10**8
+"""Most columns of a sparse block: what is kept of each takes a few bytes, whether or not it holds anything."""
+
+
+class TableError(ValueError):
+    """A table that cannot be used as asked.
+
+    Parameters
+    ----------
+    message : str
+        One line: what is wrong, where, and with which value.
+    hint : str, optional
+        One line: what to do about it, which Python shows below the message.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        if hint is not None:
+            self.add_note(hint)
+
+
+class TableWarning(UserWarning):
+    """Cells of a table are not taken for what they may have been meant to be."""
+
+
+def cell_text(value: Any) -> str:
+    """A cell as text; whole numbers lose their decimal point, so that a class read as 1.0 is called 1."""
+    if _is_number(value) and not isinstance(value, numbers.Integral):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return str(value)
+
+
+def text_cells(column: np.ndarray) -> np.ndarray:
+    """A column as text: object array of str, None as missing."""
+    if column.dtype == object:
+        return column
+    return _text_column([None if np.isnan(value) else value for value in column])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length, and at most one block of unnamed sparse ones.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Column names, all different.
+    columns : tuple of ndarray of shape (n,)
+        float64 with NaN as missing for numbers; object holding str, or None as missing, for text.
+    sparse : csr_array of shape (n, p), optional
+        Further numeric columns, called "0", "1", ... after their position.
+    origin : ndarray of shape (n,), int64, optional
+        Positions of the rows in the table that they were taken from, by which messages call them.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[np.ndarray, ...]
+    sparse: sp.csr_array | None = None
+    origin: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+        if repeated:
+            raise TableError(
+                f"column names must differ, but {listing(repeated)} {'occurs' if len(repeated) == 1 else 'occur'} "
+                "more than once",
+                hint="rename the columns",
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        if self.sparse is not None:
+            return int(self.sparse.shape[0])
+        return len(self.columns[0]) if self.columns else 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The column called `name`; a wrong name is answered with the nearest right ones."""
+        if name not in self.names:
+            near = nearest_names(name, self.names)
+            hint = f"did you mean {listing(near, 'or')}?" if near else f"the columns are {listing(self.names, most=12)}"
+            raise TableError(f"there is no column {name!r}", hint)
+        return self.columns[self.names.index(name)]
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether the column holds numbers (float64) rather than text."""
+        return self[name].dtype != object
+
+    def missing(self, name: str) -> np.ndarray:
+        """Boolean mask of the rows in which the column is missing."""
+        column = self[name]
+        if column.dtype != object:
+            return np.isnan(column)
+        return np.array([cell is None for cell in column], dtype=bool)
+
+    def take(self, rows: np.ndarray) -> Table:
+        """The given rows, in the given order."""
+        sparse = None if self.sparse is None else self.sparse[rows]
+        return Table(self.names, tuple(column[rows] for column in self.columns), sparse, self._positions(rows))
+
+    def row_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int]:
+        """What people call the rows at these positions: counted from 1, in the table that they were taken from."""
+        return [int(row) + 1 for row in self._positions(np.asarray(rows, dtype=np.int64))]
+
+    def _positions(self, rows: np.ndarray) -> np.ndarray:
+        return np.arange(self.n_rows)[rows] if self.origin is None else self.origin[rows]
+
+    def select(self, names: Sequence[str]) -> Table:
+        """The given columns, in the given order, and the sparse block."""
+        return replace(self, names=tuple(names), columns=tuple(self[name] for name in names))
+
+    def without(self, names: Iterable[str]) -> Table:
+        """All columns but the given ones, which must exist."""
+        gone = {name for name in names if self[name] is not None}
+        return self.select([name for name in self.names if name not in gone])
+
+    def densified(self, n_columns: int | None = None) -> Table:
+        """The sparse block as ordinary columns "0", "1", ...; `n_columns` cuts it or fills it up with zeros."""
+        if self.sparse is None:
+            return self
+        p = self.sparse.shape[1] if n_columns is None else n_columns
+        dense = np.zeros((self.n_rows, p))
+        dense[:, : min(p, self.sparse.shape[1])] = self.sparse[:, :p].toarray()
+        names = (*self.names, *(str(j) for j in range(p)))
+        return Table(names, (*self.columns, *dense.T), origin=self.origin)
+
+    def checksum(self) -> str:
+        """SHA-256 of all names and cells, which changes with any cell and with the order of rows or columns.
+
+        Every way of writing a missing cell, and both zeros, count as the same value.
+        """
+        digest = hashlib.sha256(f"{self.n_rows} rows".encode())
+        for name, column in zip(self.names, self.columns, strict=True):
+            digest.update(f"\0column {len(name.encode())} {name}".encode())
+            if column.dtype == object:
+                digest.update(b"\0text")
+                for cell in column:
+                    encoded = b"-" if cell is None else cell.encode()
+                    digest.update(b"%d" % (-1 if cell is None else len(encoded)) + b":" + encoded)
+            else:
+                digest.update(b"\0numbers")
+                canonical = np.where(np.isnan(column), np.nan, column + 0.0)
+                digest.update(canonical.astype("<f8").tobytes())
+        if self.sparse is not None:
+            entries = self.sparse.copy()
+            entries.sum_duplicates()
+            entries.eliminate_zeros()
+            entries = entries.tocoo()
+            digest.update(f"\0sparse {entries.nnz}".encode())
+            for part, dtype in ((entries.row, "<i8"), (entries.col, "<i8"), (entries.data, "<f8")):
+                digest.update(part.astype(dtype).tobytes())
+        return digest.hexdigest()
+
+
+def target_column(labels: Any) -> np.ndarray:
+    """A list or array of labels as a column: numbers as float64, all else as text."""
+    values = np.asarray(labels)
+    if values.dtype.kind in "iuf":
+        return values.astype(np.float64)
+    return _text_column(values.tolist())
+
+
+def as_table(frame: Any) -> Table:
+    """A Table from a Table, from any eager data frame that narwhals knows (pandas, polars, pyarrow, ...), or a matrix.
+
+    Numbers become float64; text, categories, booleans and dates become text; null and NaN become missing. The columns
+    of a NumPy array are called "0", "1", ...; a sparse matrix becomes the sparse block.
+
+    Raises
+    ------
+    TableError
+        If it is not a data frame, has no rows, has repeated column names, or has a column of lists or structs.
+    """
+    if isinstance(frame, Table):
+        return frame
+    if sp.issparse(frame):
+        return Table((), (), sp.csr_array(frame, dtype=np.float64))
+    if isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype.kind in "biuf":
+        return Table(tuple(map(str, range(frame.shape[1]))), tuple(np.asarray(frame, dtype=np.float64).T))
+    try:
+        native = nw.from_native(frame, eager_only=True)
+        names = [str(name) for name in native.columns]
+        columns = tuple(_column(native[name]) for name in native.columns)
+    except nw.exceptions.DuplicateError as error:
+        raise TableError("column names must differ, but some occur more than once", "rename the columns") from error
+    except TypeError as error:
+        raise TableError(
+            f"table must be a mercer Table or a pandas, polars or pyarrow data frame, got {type(frame).__name__}",
+            hint="call .collect() first"
+            if hasattr(frame, "collect")
+            else "read a file with mercer.persistence.table_files.read_table",
+        ) from error
+    if not columns or not len(columns[0]):
+        raise TableError("the table has no rows")
+    return Table(tuple(names), columns)
+
+
+def _column(series: Any) -> np.ndarray:
+    dtype = series.dtype
+    if dtype.is_nested() or dtype == nw.Binary:
+        raise TableError(f"column {series.name!r} must hold numbers or text, got {dtype}", "drop or unpack it")
+    if dtype.is_numeric():
+        missing = series.is_null().to_numpy()
+        values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
+        values[missing] = np.nan
+        return values
+    missing = series.is_null().to_list()
+    cells = [
+        None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
+        for cell, gone in zip(series.to_list(), missing, strict=True)
+    ]
+    if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
+        return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    return _text_column(cells)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, numbers.Real) and not isinstance(cell, (bool, np.bool_))
+
+
+def _text_column(cells: Sequence[Any]) -> np.ndarray:
+    column = np.empty(len(cells), dtype=object)
+    column[:] = [None if cell is None else cell_text(cell) for cell in cells]
+    return column
