@@ -219,7 +219,7 @@ def solve_machines(
     stop: Callable[[], bool] | None = None,
 ) -> _Float: ...
 
-# Of working sets: native/include/mercer/block.hpp says what each is.
+# Of working sets: native/qp/block.hpp says what each is.
 BLOCK_LIMIT: int
 INNER_SHARE: float
 FEW_FREE: int

@@ -28,7 +28,7 @@ IndexArray = npt.NDArray[np.int64]
 
 
 class Conditions(NamedTuple):
-    """Numbers that K beta settles: see native/include/mercer/conditions.hpp."""
+    """Numbers that K beta settles: see native/qp/conditions.hpp."""
 
     quadratic: float
     linear: float

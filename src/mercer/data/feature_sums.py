@@ -1,6 +1,6 @@
 """Sums over features of two rows that are no inner products: other distances, minima.
 
-The definitions that native passes are tested against (native/include/mercer/pairings.hpp). Sparse rows go by what two
+The definitions that native passes are tested against (native/kernels/feature_sums.hpp). Sparse rows go by what two
 entries share, which is 0 where one of them is: a distance is norm + norm - 2 shared.
 """
 

@@ -101,7 +101,7 @@ class Layout:
 
         None where there is nothing to gain. Differences |x - z| keep all digits in double precision without a centre,
         and lose some with it. Where all passes are such, single precision has a centre, and double has none (see
-        native/src/tiles.cpp). Where other passes look at the same columns, these columns have no centre.
+        native/kernels/tiles.cpp). Where other passes look at the same columns, these columns have no centre.
         """
         passes = {op for op, _ in self.program if op in PASSES}
         if not isinstance(self._rows, Dense) or not passes & {Op.SQDIST, Op.L1}:

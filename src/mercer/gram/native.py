@@ -17,10 +17,10 @@ from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.program import PASSES, Op, Program, Step
 
 MAX_STACK, MAX_PROGRAM = 8, 256
-"""Tiles and steps of the longest program that the native core takes (see native/include/mercer/program.hpp)."""
+"""Tiles and steps of the longest program that the native core takes (see native/kernels/program.hpp)."""
 
 
-_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/include/mercer/run_dense.hpp)
+_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/kernels/run_dense.hpp)
 _LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
 _COLUMN_BYTES, _HEAD_BYTES = 16, 4  # for each column of a CSR table: in the table, and in each thread
 _NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up

@@ -21,7 +21,7 @@ Norms = TypeVar("Norms", float, FloatArray)
 Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Least value, largest value, and bound on the error, of a tile on the stack."""
 
-_TERMS_PER_SUM = 64  # of dense rows (native/include/mercer/dense_panels.hpp)
+_TERMS_PER_SUM = 64  # of dense rows (native/kernels/dense_panels.hpp)
 _OF_INTEGERS = 8  # roundings of a distance, at least 4; the fewer they are, the more counts how far 0 is
 _U = 1.01 * 2.0**-24  # unit roundoff of float32, with a hundredth for the double precision beside it
 _TINY = 2.0**-147  # more than any product or conversion loses below the normal range of float32

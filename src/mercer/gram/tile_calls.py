@@ -15,7 +15,7 @@ from mercer.gram.threads import n_threads, threads_that_pay
 from mercer.kernels.instruction_set import select_isa
 
 PANEL_BYTES = 4 << 20
-"""Bytes of packed columns that tiles handle at a time (native/include/mercer/tile_sink.hpp)."""
+"""Bytes of packed columns that tiles handle at a time (native/kernels/tile_sink.hpp)."""
 
 _SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
 _ONE_THREAD_WORK = 3e6  # multiplications and the like: 0.03 to 0.1 ms, as long as to wake another thread

@@ -316,7 +316,7 @@ class Problem:
         most exactly. Where no other is free, those that only the drift or rounding keeps from their bounds go there;
         any other group without such a variable stays as it is, for its variables are at bounds that mean something. So
         do the groups of machines with several outputs, a row each, whose sums are put right by every step. An optimum
-        is one afterwards: see native/include/mercer/conditions.hpp.
+        is one afterwards: see native/qp/conditions.hpp.
         """
         if self.n_outputs > 1:
             return

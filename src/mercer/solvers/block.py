@@ -30,7 +30,7 @@ _SMALL_BLOCK = 500
 def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
     """Return the most that a native call of Newton steps takes which begins with up to `n_free` free variables.
 
-    To a few per cent, by native/include/mercer/newton_steps.hpp: of more than ``FEW_FREE`` in single precision a call
+    To a few per cent, by native/qp/newton_steps.hpp: of more than ``FEW_FREE`` in single precision a call
     has a factor, of as many or fewer an inverse, or the factor in double precision in its place.
     """
     few = _newton_capacity(min(n_free, FEW_FREE) if single else n_free, size)

@@ -260,7 +260,7 @@ class Solved:
     matrix_sizes : tuple of three int
         See :func:`_matrix_sizes`.
     numbers : ndarray of shape (n_solved, 17)
-        A row for each problem, `_COLUMNS`; see native/src/machines_module.cpp.
+        A row for each problem, `_COLUMNS`; see native/bindings/qp_batch_module.cpp.
     held_bytes : int
         Most memory for kernel values at a time.
     n_begun : int, optional

@@ -20,14 +20,14 @@ from mercer.kernels.views import View
 Words = npt.NDArray[np.uint64]
 TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 
-_MOST_BITS = 4095  # see native/include/mercer/bit_tile.hpp
+_MOST_BITS = 4095  # see native/kernels/bit_tile.hpp
 _MEMORY_SHARE = 4  # of the limit's bytes, at least, for each byte of bits
 _LEAST_ENTRIES = 50_000  # of a dense table that is worth the look
 _SAMPLE = 65  # of its rows that are looked at first
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
 _DOUBLE = 2.0**-52  # of one multiplication and addition in float64
-_THREAD_ROWS = 192  # packed at a time: 16 groups of 12 (native/include/mercer/tile_sink.hpp)
+_THREAD_ROWS = 192  # packed at a time: 16 groups of 12 (native/kernels/tile_sink.hpp)
 
 
 @final

@@ -1,0 +1,63 @@
+// Bindings of what is read and written at lists of places, where NumPy would go over them once for each array.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings/binding.hpp"
+#include "kernels/index_lists.hpp"
+
+namespace mercer {
+namespace {
+
+// out[places] += values; of a place that is named twice both count.
+void add_at(Doubles out, ConstIndices places, ConstDoubles values) {
+    const auto count = static_cast<int64_t>(places.shape(0));
+    require(values.shape(0) == places.shape(0), "values must have one number per place");
+    check_indices(places.data(), count, static_cast<int64_t>(out.shape(0)));
+    for (int64_t k = 0; k < count; ++k) out.data()[places.data()[k]] += values.data()[k];
+}
+
+// Those of `places`, or of 0 to n - 1, that are not among `own`, rising.
+nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::optional<ConstIndices> places, int64_t n) {
+    require(n >= 0, "n must not be negative");
+    check_indices(own.data(), static_cast<int64_t>(own.shape(0)), n);
+    if (places) check_indices(places->data(), static_cast<int64_t>(places->shape(0)), n);
+    return owned(places_without(own.data(), static_cast<int64_t>(own.shape(0)), places ? places->data() : nullptr,
+                                places ? static_cast<int64_t>(places->shape(0)) : 0, n));
+}
+
+// Each number of `idx` once, in the order of where each is last, and where each of `idx` is among these.
+std::tuple<nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>, nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>> fold(
+    ConstIndices idx, int64_t n) {
+    require(n >= 0, "n must not be negative");
+    const std::size_t count = idx.shape(0);
+    check_indices(idx.data(), static_cast<int64_t>(count), n);
+    std::vector<std::size_t> last(static_cast<std::size_t>(n));
+    for (std::size_t k = 0; k < count; ++k) last[static_cast<std::size_t>(idx.data()[k])] = k;
+    std::vector<int64_t> once(count + 1), places(count);  // with a place for what is not wanted
+    std::size_t size = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+        once[size] = idx.data()[k];
+        places[k] = static_cast<int64_t>(size);  // true of the last ones
+        size += last[static_cast<std::size_t>(idx.data()[k])] == k ? 1 : 0;
+    }
+    for (std::size_t k = 0; k < count; ++k) places[k] = places[last[static_cast<std::size_t>(idx.data()[k])]];
+    once.resize(size);
+    return {owned(std::move(once)), owned(std::move(places))};
+}
+
+}  // namespace
+
+void bind_lists(nb::module_& m) {
+    m.def("add_at", &add_at, nb::arg("out").noconvert(), nb::arg("places").noconvert(), nb::arg("values").noconvert());
+    m.def("fold", &fold, nb::arg("idx").noconvert(), nb::arg("n"));
+    m.def("without", &without, nb::arg("own").noconvert(), nb::arg("places").noconvert().none(), nb::arg("n"));
+}
+
+}  // namespace mercer

@@ -1,0 +1,104 @@
+// Bindings of the search for solutions without a row.
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "bindings/binding.hpp"
+#include "qp/loo_update.hpp"
+
+namespace mercer {
+namespace {
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Ends = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Places = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
+
+constexpr std::size_t kNumbers = 5;
+
+Places without_repeats(const std::vector<LeaveOutResult>& results) {
+    std::vector<int64_t> places;
+    for (const LeaveOutResult& result : results) places.insert(places.end(), result.needs.begin(), result.needs.end());
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    return owned(std::move(places));
+}
+
+Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, ConstDoubles lower, ConstDoubles upper,
+                      Matrix rows, ConstIndices slots, Matrix own, ConstIndices own_slots, ConstDoubles corner,
+                      ConstDoubles gradient, ConstIndices main, ConstIndices partner, ConstDoubles amount,
+                      ConstDoubles drift, ConstDoubles own_drift, ConstDoubles total, double size, double tol_beta,
+                      double tol_gradient, Ends ends, Numbers numbers, int n_threads) {
+    const std::size_t n = values.shape(0), count = main.shape(0);
+    for (const ConstDoubles& array : {point, lower, upper, drift})
+        require(array.shape(0) == n, "every place must have its numbers");
+    for (const ConstDoubles& array : {corner, gradient, amount, own_drift, total})
+        require(array.shape(0) == count, "every variable must have its numbers");
+    require(slots.shape(0) == n && rows.shape(1) == n && own.shape(1) == n, "rows must be of all places");
+    require(own_slots.shape(0) == count && partner.shape(0) == count && ends.shape(0) == count &&
+                numbers.shape(0) == count && numbers.shape(1) == kNumbers,
+            "every variable must have its row, its partner, and room for what is found");
+    require(n_basic >= 0 && n_basic <= static_cast<int64_t>(n), "basic variables must have places");
+    for (std::size_t a = 0; a < n; ++a)
+        require(slots.data()[a] >= -1 && slots.data()[a] < static_cast<int64_t>(rows.shape(0)),
+                "slots must be of rows");
+    for (std::size_t k = 0; k < count; ++k)
+        require(own_slots.data()[k] >= 0 && own_slots.data()[k] < static_cast<int64_t>(own.shape(0)),
+                "every variable must have a row of its own");
+    for (std::size_t k = 0; k < count; ++k)
+        require(std::min(main.data()[k], partner.data()[k]) >= -1 &&
+                    std::max(main.data()[k], partner.data()[k]) < static_cast<int64_t>(n),
+                "variables must be at places, or at none");
+    const LeaveOutBatch batch{n_basic,
+                              static_cast<int64_t>(n),
+                              values.data(),
+                              point.data(),
+                              lower.data(),
+                              upper.data(),
+                              rows.data(),
+                              slots.data(),
+                              static_cast<int64_t>(count),
+                              own.data(),
+                              own_slots.data(),
+                              corner.data(),
+                              gradient.data(),
+                              main.data(),
+                              partner.data(),
+                              amount.data(),
+                              drift.data(),
+                              own_drift.data(),
+                              total.data(),
+                              size,
+                              tol_beta,
+                              tol_gradient};
+    std::vector<LeaveOutResult> results(count);
+    {
+        const ReleasedGil released;
+        leave_out(batch, results.data(), std::max(1, n_threads));
+    }
+    for (std::size_t k = 0; k < count; ++k) {
+        const LeaveOutResult& r = results[k];
+        ends.data()[k] = static_cast<int64_t>(r.end);
+        double* out = numbers.data() + k * kNumbers;
+        const double found[kNumbers] = {r.gradient, static_cast<double>(r.n_pivots), r.squared, r.gradients,
+                                        r.violation};
+        std::copy(found, found + kNumbers, out);
+    }
+    return without_repeats(results);
+}
+
+}  // namespace
+
+void bind_leave_out(nb::module_& m) {
+    m.def("leave_out", &leave_each_out, nb::arg("n_basic"), nb::arg("values").noconvert(), nb::arg("point").noconvert(),
+          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("slots").noconvert(), nb::arg("own").noconvert(), nb::arg("own_slots").noconvert(),
+          nb::arg("corner").noconvert(), nb::arg("gradient").noconvert(), nb::arg("main").noconvert(),
+          nb::arg("partner").noconvert(), nb::arg("amount").noconvert(), nb::arg("drift").noconvert(),
+          nb::arg("own_drift").noconvert(), nb::arg("total").noconvert(), nb::arg("size"), nb::arg("tol_beta"),
+          nb::arg("tol_gradient"), nb::arg("ends").noconvert(), nb::arg("numbers").noconvert(), nb::arg("n_threads"));
+}
+
+}  // namespace mercer

@@ -1,0 +1,149 @@
+// Bindings of small machines, many at a time.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/binding.hpp"
+#include "bindings/stop.hpp"
+#include "kernels/tile_request.hpp"
+#include "qp/qp_batch.hpp"
+
+namespace mercer {
+namespace {
+
+using Pairs = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// The machines of a batch, with their variables one after the other.
+std::vector<Machine> make_machines(const ConstIndices& part_starts, const Pairs& pairs) {
+    const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
+    require(n_parts >= 0 && pairs.shape(1) == 2 && part_starts.data()[0] == 0 &&
+                std::is_sorted(part_starts.data(), part_starts.data() + n_parts + 1),
+            "part_starts must rise from 0, and a machine must have two parts or one and -1");
+    auto size = [&](int64_t part) { return part_starts.data()[part + 1] - part_starts.data()[part]; };
+    std::vector<Machine> machines;
+    int64_t offset = 0;
+    for (std::size_t m = 0; m < pairs.shape(0); ++m) {
+        const int64_t first = pairs.data()[2 * m], second = pairs.data()[2 * m + 1];
+        require(first >= 0 && first < n_parts && second >= -1 && second < n_parts, "parts must exist");
+        machines.push_back({offset, size(first) + (second < 0 ? 0 : size(second)), first, second});
+        offset += machines.back().size;
+    }
+    return machines;
+}
+
+int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t exact_size, int64_t double_size,
+                           int64_t whole_size, int n_threads) {
+    const std::vector<Machine> machines = make_machines(part_starts, pairs);
+    return machine_workspace(machines.data(), static_cast<int64_t>(machines.size()),
+                             {exact_size, double_size, whole_size}, std::max(1, n_threads));
+}
+
+// A row a machine: end, n_iter, n_values, seconds (that add up to those of the call), longest, spread, largest,
+// multiplier, primal, then the conditions, and newton_free.
+constexpr std::size_t kMachineNumbers = 17;
+using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
+
+MachineTable machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
+                      std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
+                      std::optional<Doubles> shared, bool fill_shared, Pairs pairs,
+                      std::optional<ConstDoubles> diagonal, ConstDoubles start, ConstDoubles linear, ConstDoubles lower,
+                      ConstDoubles upper, Doubles beta, Doubles values, bool grouped, double tol, int64_t max_iter,
+                      int64_t exact_size, int64_t double_size, int64_t whole_size, double value_work, double work_limit,
+                      Doubles workspace, int n_threads, nb::object stop) {
+    const std::vector<Machine> list = make_machines(part_starts, pairs);
+    const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
+    const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
+    for (const auto& array : {start, linear, lower, upper, ConstDoubles(beta), ConstDoubles(values)})
+        require(static_cast<int64_t>(array.shape(0)) == size, "every machine must have its variables");
+    require(!diagonal || static_cast<int64_t>(diagonal->shape(0)) >= part_starts.data()[n_parts],
+            "the diagonal must have a number for each row");
+    require(double_size <= whole_size, "double_size must be at most whole_size");
+    require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
+    // Several machines are one thread's work each; the values of a single one are evaluated by all of them.
+    const int n_within = list.size() == 1 ? n_threads : 1;
+    n_threads = std::max(1, std::min(n_threads, static_cast<int>(list.size())));
+    const Implementation& native = implementation(isa);
+    MachineBatch batch{make_request(native, kernel, table, rows, table, rows, centre, n_within),
+                       rows.data(),
+                       part_starts.data(),
+                       n_parts,
+                       shared ? shared->data() : nullptr,
+                       fill_shared,
+                       list.data(),
+                       static_cast<int64_t>(list.size()),
+                       diagonal ? diagonal->data() : nullptr,
+                       start.data(),
+                       linear.data(),
+                       lower.data(),
+                       upper.data(),
+                       beta.data(),
+                       values.data(),
+                       grouped,
+                       tol,
+                       max_iter,
+                       {exact_size, diagonal ? double_size : std::numeric_limits<int64_t>::max(),
+                        diagonal ? whole_size : std::numeric_limits<int64_t>::max()},
+                       value_work,
+                       work_limit};
+    Stop stopping{std::move(stop)};
+    if (list.size() == 1) batch.stop = stopping.function(), batch.stop_context = &stopping;
+    int64_t shared_size = 0;
+    for (int64_t part = 0; part < n_parts; ++part) {
+        const int64_t rows_of_part = part_starts.data()[part + 1] - part_starts.data()[part];
+        shared_size += rows_of_part * rows_of_part;
+    }
+    require(!shared || static_cast<int64_t>(shared->shape(0)) >= shared_size, "shared must hold every part's matrix");
+    require(static_cast<int64_t>(workspace.shape(0)) >=
+                machine_workspace(list.data(), batch.n_machines, batch.sizes, n_threads),
+            "the workspace is too small");
+    std::vector<MachineResult> results(list.size());
+    {
+        const ReleasedGil released;
+        const auto began = std::chrono::steady_clock::now();
+        results.resize(
+            static_cast<std::size_t>(solve_machines(native, batch, workspace.data(), n_threads, results.data())));
+        const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - began;
+        double sum = 0.0;
+        for (const MachineResult& r : results) sum += r.seconds;
+        for (MachineResult& r : results) r.seconds *= sum > 0.0 ? whole.count() / sum : 1.0;  // several run at a time
+    }
+    stopping.rethrow();
+    auto* found = new std::vector<double>;
+    nb::capsule owner(found, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    found->reserve(results.size() * kMachineNumbers);
+    for (const MachineResult& r : results) {
+        const Conditions& c = r.conditions;
+        const auto end = static_cast<double>(static_cast<int>(r.end)), n_iter = static_cast<double>(r.n_iter),
+                   n_values = static_cast<double>(r.n_values);
+        const auto n_free = static_cast<double>(c.n_free), n_bounded = static_cast<double>(c.n_bounded);
+        found->insert(found->end(), {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier,
+                                     r.primal, c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free,
+                                     n_bounded, static_cast<double>(r.newton_free)});
+    }
+    return MachineTable(found->data(), {results.size(), kMachineNumbers}, owner);
+}
+
+}  // namespace
+
+void bind_machines(nb::module_& m) {
+    m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
+          nb::arg("exact_size"), nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
+    m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"),
+          nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
+          nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
+          nb::arg("diagonal").noconvert().none(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(),
+          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("beta").noconvert(),
+          nb::arg("values").noconvert(), nb::arg("grouped"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"),
+          nb::arg("double_size"), nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"),
+          nb::arg("workspace").noconvert(), nb::arg("n_threads"), nb::arg("stop").none() = nb::none());
+}
+
+}  // namespace mercer

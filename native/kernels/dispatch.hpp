@@ -1,0 +1,66 @@
+// Chooses, once per call, the functions compiled for the best instruction set that this machine has.
+#pragma once
+
+#include "kernels/integer_tile.hpp"
+#include "kernels/row_sums.hpp"
+#include "kernels/strings.hpp"
+#include "kernels/tiles.hpp"
+#include "qp/crammer_singer_problem.hpp"
+
+namespace mercer {
+
+template <class Real>
+using JointSolver = BlockResult (*)(const JointProblem<Real>&, bool conjugate, double tol, int64_t max_iter,
+                                    double max_work);
+
+struct Implementation {
+    const char* name;  // "avx512", "avx2" or "baseline"
+    BlockFunction block;
+    MatvecFunction matvec, matvec_single;
+    BlockSingleFunction block_single, block_rounded;
+    void (*block_values)(const BlockProblem<double>&, double* values);
+    BlockSolver<double> pair_steps, newton_steps;
+    BlockSolver<float> pair_steps_single, newton_steps_single;
+    JointSolver<double> joint_steps;
+    JointSolver<float> joint_steps_single;
+    EditDistances edit_distances;
+    Subsequences subsequences;
+    Combine<double> combine;
+    Combine<float> combine_single;
+    BitTile bit_tile;
+    bool counts_bits = false;            // of all lanes at once: rows of bits are worth it
+    IntegerTile integer_tile = nullptr;  // null where it would be no faster than numbers
+    IntegerRow integer_row = nullptr;
+};
+
+// The sums of rows that are kept in this precision.
+template <class Kept>
+Combine<Kept> combine_of(const Implementation& native) {
+    if constexpr (sizeof(Kept) == sizeof(float))
+        return native.combine_single;
+    else
+        return native.combine;
+}
+
+template <class Real>
+BlockSolver<Real> pair_steps_of(const Implementation& native) {
+    if constexpr (sizeof(Real) == sizeof(float))
+        return native.pair_steps_single;
+    else
+        return native.pair_steps;
+}
+
+template <class Real>
+BlockSolver<Real> newton_steps_of(const Implementation& native) {
+    if constexpr (sizeof(Real) == sizeof(float))
+        return native.newton_steps_single;
+    else
+        return native.newton_steps;
+}
+
+// The implementation of that name, or null where this machine or this build has none.
+const Implementation* find_implementation(const char* name);
+
+const Implementation& best_implementation();
+
+}  // namespace mercer

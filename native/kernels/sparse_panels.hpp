@@ -1,0 +1,250 @@
+// CSR rows against blocks of CSR columns. Features that many rows have are held dense: every such entry of a row costs
+// one fused multiply-add per vector of columns. Of the others there are lists of the columns that have them.
+// Products and norms add up the common features first, then the rare ones, each in the order of the features.
+#pragma once
+
+#include "kernels/feature_sums.hpp"
+#include "kernels/simd.hpp"
+#include "kernels/view.hpp"
+#include "parallel/scratch.hpp"
+
+namespace mercer::MERCER_ISA {
+
+constexpr int kSparseVectors = 8;          // sums of a panel of columns, in registers
+constexpr int kSparsePanels = 4;           // of a block: a list of columns is looked up once for so many
+constexpr int kRowsPerPanel = 16;          // a panel is used for so many rows in turn
+constexpr int32_t kFeaturesAtATime = 128;  // for those rows: this part of the panel stays near
+template <class Real>
+constexpr int kPanelColumns = kSparseVectors * kLanesOf<Real>;
+template <class Real>
+constexpr int kBlockColumns = kSparsePanels * kPanelColumns<Real>;
+
+template <class S, class I, class P>
+struct CsrRows {
+    const S* data;
+    const I* indices;
+    const P* indptr;
+    const int32_t* places;
+    const int64_t* rows;
+
+    explicit CsrRows(const RowsView& view, const int32_t* feature_places)
+        : data(static_cast<const S*>(view.csr.data)),
+          indices(static_cast<const I*>(view.csr.indices)),
+          indptr(static_cast<const P*>(view.csr.indptr)),
+          places(feature_places),
+          rows(view.rows) {}
+
+    int64_t length(int64_t i) const {
+        const int64_t row = rows ? rows[i] : i;
+        return static_cast<int64_t>(indptr[row + 1] - indptr[row]);
+    }
+
+    // Calls use(place, value) for each entry of the i-th row, in the order of features; of all features, or of those
+    // that `taken` says.
+    template <class Use>
+    MERCER_INLINE void for_each(int64_t i, const bool* taken, Use use) const {
+        const int64_t row = rows ? rows[i] : i;
+        for (auto e = indptr[row]; e < indptr[row + 1]; ++e)
+            if (taken == nullptr || taken[indices[e]]) use(places[indices[e]], data[e]);
+    }
+};
+
+// Calls use(CsrRows) with the types that the view holds.
+template <class Use>
+MERCER_INLINE void with_csr(const RowsView& view, const int32_t* places, Use use) {
+    auto pointers = [&]<class S, class I>() {
+        if (view.csr.wide_indptr)
+            use(CsrRows<S, I, int64_t>(view, places));
+        else
+            use(CsrRows<S, I, int32_t>(view, places));
+    };
+    auto indices = [&]<class S>() {
+        if (view.csr.wide_indices)
+            pointers.template operator()<S, int64_t>();
+        else
+            pointers.template operator()<S, int32_t>();
+    };
+    if (view.csr.scalar == Scalar::f32)
+        indices.template operator()<float>();
+    else
+        indices.template operator()<double>();
+}
+
+template <class Real>
+struct ListEntry {
+    int32_t column;  // -1 after the last one
+    Real value;
+};
+
+// Up to kBlockColumns columns, as the tiles read them.
+template <class Real>
+struct SparseBlock {
+    Real* common;              // [panel][place][column of the panel]
+    Real* norms;               // [pass][column]
+    int32_t* features;         // the rare ones that occur, from 0 on
+    int32_t* starts;           // of their lists
+    ListEntry<Real>* entries;  // of all lists, one after the other
+    int32_t n_features;
+};
+
+// `heads` holds -1 for each rare feature, before and after.
+template <class Real, class Rows>
+MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_t n_common, int32_t* heads,
+                              SparseBlock<Real>& block) {
+    constexpr int kColumns = kPanelColumns<Real>;
+    for (int64_t i = 0; i < int64_t{n_common} * kBlockColumns<Real>; ++i) block.common[i] = 0;
+    int32_t n_features = 0;
+    for (int c = 0; c < count; ++c) {
+        Real* panel = block.common + int64_t{c / kColumns} * n_common * kColumns + c % kColumns;
+        rows.for_each(first + c, nullptr, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if (place < n_common) {
+                panel[int64_t{place} * kColumns] = static_cast<Real>(entry);
+                return;
+            }
+            int32_t& head = heads[place - n_common];
+            if (head < 0) {
+                head = n_features++;
+                block.features[head] = place - n_common;
+                block.starts[head] = 1;  // in this pass how long the list is, its end included: then where it begins
+            }
+            ++block.starts[head];
+        });
+    }
+    block.n_features = n_features;
+    int32_t total = 0;
+    for (int32_t f = 0; f < n_features; ++f) {  // lists are filled from their ends
+        total += block.starts[f];
+        block.starts[f] = total - 1;
+        block.entries[total - 1] = {-1, 0};
+    }
+    for (int c = count - 1; c >= 0; --c)
+        rows.for_each(first + c, nullptr, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if (place >= n_common)
+                block.entries[--block.starts[heads[place - n_common]]] = {c, static_cast<Real>(entry)};
+        });
+    for (int32_t f = 0; f < n_features; ++f) heads[block.features[f]] = -1;
+}
+
+// The norm of a row for one pass, added up in the order in which tiles add: the distance of equal rows is 0.
+template <class Real, Pairing kPairing, class Rows>
+MERCER_INLINE Real measure_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken) {
+    Real norm = 0;
+    for (const bool rare : {false, true})
+        rows.for_each(i, taken, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+            if ((place >= n_common) == rare) norm = add_to_norm<Real, kPairing>(norm, static_cast<Real>(entry));
+        });
+    return norm;
+}
+
+// Rows on the left, of the features that a pass takes, sorted into common and rare ones.
+template <class Real>
+struct SparseRow {
+    const int32_t *common, *rare;
+    const Real *common_values, *rare_values;
+    int32_t n_common, n_rare;
+};
+
+// Needs room for the row's entries, and one more, in each array.
+template <class Real, class Rows>
+MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken,
+                                       int32_t* common, int32_t* rare, Real* common_values, Real* rare_values) {
+    SparseRow<Real> row{common, rare, common_values, rare_values, 0, 0};
+    rows.for_each(i, taken, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+        const auto value = static_cast<Real>(entry);
+        common[row.n_common] = place;
+        common_values[row.n_common] = value;
+        rare[row.n_rare] = place - n_common;
+        rare_values[row.n_rare] = value;
+        row.n_common += place < n_common;
+        row.n_rare += place >= n_common;
+    });
+    return row;
+}
+
+// The norm of a row that has been packed, added up in the same order.
+template <class Real, Pairing kPairing>
+MERCER_INLINE Real measure_row(const SparseRow<Real>& row) {
+    Real norm = 0;
+    for (int32_t e = 0; e < row.n_common; ++e) norm = add_to_norm<Real, kPairing>(norm, row.common_values[e]);
+    for (int32_t e = 0; e < row.n_rare; ++e) norm = add_to_norm<Real, kPairing>(norm, row.rare_values[e]);
+    return norm;
+}
+
+// sum + what two features share.
+template <class Real, Pairing kPairing, class V>
+MERCER_INLINE V add_shared(V sum, Real left, V right) {
+    if constexpr (kPairing != Pairing::product)
+        return sum + shared_term<kPairing>(V{} + left, right);
+    else if constexpr (sizeof(V) == sizeof(Real))
+        return multiply_add(left, right, sum);
+    else
+        return sum + left * right;
+}
+
+// shared[c] = what the row and column c of the panel share, of the common features, for several rows. Some features
+// after the other: their part of the panel stays in the nearest cache.
+template <class Real, Pairing kPairing>
+MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Real* panel, int32_t n_common,
+                              Real* shared, int64_t stride) {
+    constexpr int kLane = kLanesOf<Real>;
+    int32_t entry[kRowsPerPanel] = {};
+    for (int32_t end = 0; end == 0 || end < n_common;) {
+        const bool begins = end == 0;
+        end = n_common - end > kFeaturesAtATime ? end + kFeaturesAtATime : n_common + 1;
+        for (int r = 0; r < n_rows; ++r) {
+            const SparseRow<Real>& row = rows[r];
+            Real* out = shared + r * stride;
+            VecOf<Real> sums[kSparseVectors];
+#pragma GCC unroll 8
+            for (int v = 0; v < kSparseVectors; ++v) sums[v] = begins ? VecOf<Real>{} : load_vector(out + v * kLane);
+            int32_t e = entry[r];
+            for (; e < row.n_common && row.common[e] < end; ++e) {
+                const Real value = row.common_values[e];
+                const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
+                __asm__("" : "+r"(columns));  // or eight addresses would be kept, and spilled, for eight vectors
+#pragma GCC unroll 8
+                for (int v = 0; v < kSparseVectors; ++v)
+                    sums[v] = add_shared<Real, kPairing>(sums[v], value, load_vector(columns + v * kLane));
+            }
+            entry[r] = e;
+#pragma GCC unroll 8
+            for (int v = 0; v < kSparseVectors; ++v) store(out + v * kLane, sums[v]);
+        }
+    }
+}
+
+// A rare feature of a row, which some column of the block has, too.
+template <class Real>
+struct RareMatch {
+    int32_t start;  // of its list
+    Real value;
+};
+
+// The rare features of a row that some column of the block has; heads[feature] says where its list begins. Lists lie
+// all over the block, which no processor foresees: they are asked for here, and read when other sums have been made.
+// Needs room for the row's rare features; returns how many there are.
+template <class Real>
+MERCER_INLINE int32_t match_rare(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
+                                 RareMatch<Real>* matches) {
+    int32_t n = 0;
+    for (int32_t e = 0; e < row.n_rare; ++e) {
+        const int32_t start = heads[row.rare[e]];
+        matches[n] = {start, row.rare_values[e]};
+        n += start >= 0;
+    }
+    for (int32_t m = 0; m < n; ++m) __builtin_prefetch(entries + matches[m].start);
+    return n;
+}
+
+// shared[c] += what the row and column c of the block share, of the rare features.
+template <class Real, Pairing kPairing>
+MERCER_INLINE void add_rare(const RareMatch<Real>* matches, int32_t n_matches, const ListEntry<Real>* entries,
+                            Real* shared) {
+    for (int32_t m = 0; m < n_matches; ++m) {
+        const Real value = matches[m].value;
+        for (const ListEntry<Real>* at = entries + matches[m].start; at->column >= 0; ++at)
+            shared[at->column] = add_shared<Real, kPairing>(shared[at->column], value, at->value);
+    }
+}
+
+}  // namespace mercer::MERCER_ISA

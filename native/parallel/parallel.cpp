@@ -1,0 +1,181 @@
+#include "parallel/parallel.hpp"
+
+#include <atomic>
+#include <cfenv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
+namespace mercer {
+namespace {
+
+// What caller and helpers share of a loop. A helper that comes late may outlive it: it then finds nothing to do.
+struct Loop {
+    Loop(int64_t n_tasks, int helpers, Task what, void* where)
+        : count(n_tasks), wanted(helpers), task(what), context(where) {
+        std::fegetenv(&environment);
+    }
+
+    void work() noexcept {
+        n_at_work.fetch_add(1);
+        try {
+            for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
+        } catch (...) {
+            std::lock_guard lock(failure_mutex);
+            failure = std::current_exception();
+            next.store(count);
+        }
+        n_at_work.fetch_sub(1);
+        n_at_work.notify_all();
+    }
+
+    // Lets nobody begin any more, and waits for those who have.
+    void finish() {
+        next.store(count);
+        for (int n = n_at_work.load(); n > 0; n = n_at_work.load()) n_at_work.wait(n);
+    }
+
+    const int64_t count;
+    int wanted;  // helpers that it has room for yet; the board's
+    const Task task;
+    void* const context;
+    std::fenv_t environment;  // of the caller: helpers round as it does, and do with subnormals what it does
+    std::atomic<int64_t> next{0};
+    std::atomic<int> n_at_work{0};
+    std::exception_ptr failure;
+    std::mutex failure_mutex;
+};
+
+// Where callers put up their loops and helpers look for one.
+class Board {
+  public:
+    void put_up(const std::shared_ptr<Loop>& loop) {
+        const int helpers = loop->wanted;
+        {
+            std::lock_guard lock(mutex_);
+            loops_.push_back(loop);
+            n_put_up_.fetch_add(1);
+            int wanted = 0;
+            for (const auto& open : loops_) wanted += open->wanted;
+            try {
+                for (; n_idle_ < wanted; ++n_idle_) std::thread([this] { help(); }).detach();
+            } catch (const std::exception&) {
+                // The system grants no more threads, or no memory for them: the ones that exist do the work.
+            }
+        }
+        for (int i = 0; i < helpers; ++i) has_loops_.notify_one();
+    }
+
+    void take_down(const std::shared_ptr<Loop>& loop) {
+        std::lock_guard lock(mutex_);
+        std::erase(loops_, loop);
+    }
+
+  private:
+    void help() noexcept {
+        for (std::unique_lock lock(mutex_);;) {
+            const auto loop = next_loop();
+            if (loop == nullptr) {
+                rest(lock);
+                continue;
+            }
+            --loop->wanted, --n_idle_;
+            lock.unlock();
+            std::fesetenv(&loop->environment);
+            loop->work();
+            lock.lock();
+            ++n_idle_;
+        }
+    }
+
+    // Until another loop is put up: the next one of a fit mostly comes sooner than a sleeping thread would wake.
+    void rest(std::unique_lock<std::mutex>& lock) {
+        using Clock = std::chrono::steady_clock;
+        const int64_t seen = n_put_up_.load();
+        lock.unlock();
+        for (const auto until = Clock::now() + kLook; n_put_up_.load() == seen && Clock::now() < until;)
+            std::this_thread::yield();
+        lock.lock();
+        if (n_put_up_.load() == seen) has_loops_.wait(lock);
+    }
+
+    std::shared_ptr<Loop> next_loop() const {
+        for (const auto& loop : loops_)
+            if (loop->wanted > 0 && loop->next.load() < loop->count) return loop;
+        return nullptr;
+    }
+
+    static constexpr std::chrono::microseconds kLook{100};  // before they sleep; whoever needs the processor has it
+
+    std::mutex mutex_;
+    std::condition_variable has_loops_;
+    std::atomic<int64_t> n_put_up_{0};
+    std::vector<std::shared_ptr<Loop>> loops_;
+    int n_idle_ = 0;  // helpers without a loop
+};
+
+// Never destroyed: helpers sleep at it until the process ends. A process that was forked has none of them, and puts up
+// another.
+std::atomic<Board*> the_board{nullptr};
+
+#if defined(__unix__) || defined(__APPLE__)
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { the_board.store(nullptr); });
+#endif
+
+Board& board() {
+    Board* found = the_board.load();
+    if (found != nullptr) return *found;
+    auto fresh = std::make_unique<Board>();
+    return *(the_board.compare_exchange_strong(found, fresh.get()) ? fresh.release() : found);
+}
+
+}  // namespace
+
+void parallel_for(int64_t count, int n_threads, Task task, void* context) {
+    if (n_threads > count) n_threads = static_cast<int>(count);
+    if (n_threads <= 1) {
+        for (int64_t i = 0; i < count; ++i) task(context, i);
+        return;
+    }
+    const auto loop = std::make_shared<Loop>(count, n_threads - 1, task, context);
+    Board& place = board();
+    place.put_up(loop);
+    loop->work();
+    place.take_down(loop);
+    loop->finish();
+    if (loop->failure) std::rethrow_exception(loop->failure);
+}
+
+struct Aside::State {
+    Board& place;
+    std::shared_ptr<Loop> loop;
+};
+
+Aside::Aside(Task task, void* context) : state_(new State{board(), std::make_shared<Loop>(1, 1, task, context)}) {
+    state_->place.put_up(state_->loop);
+}
+
+Aside::~Aside() {
+    state_->place.take_down(state_->loop);
+    state_->loop->finish();
+}
+
+}  // namespace mercer
+
+namespace {
+// threadpoolctl's protocol is a number for the whole process.
+std::atomic<int> thread_limit{0};
+}  // namespace
+
+int mercer_get_num_threads() { return thread_limit.load(); }
+
+void mercer_set_num_threads(int n_threads) { thread_limit.store(n_threads > 0 ? n_threads : 0); }

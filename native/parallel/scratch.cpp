@@ -1,0 +1,22 @@
+#include "parallel/scratch.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace mercer {
+
+// Aligned by hand: glibc's aligned_alloc (2.36, for one) asks for more than it gives, so that a piece that was freed is
+// too small for the next one of its size, and the process grows with every call.
+void* allocate_aligned(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 64;
+    void* whole = std::malloc(bytes + kAlignment + sizeof(void*));
+    if (whole == nullptr) throw std::bad_alloc();
+    const auto first = reinterpret_cast<std::uintptr_t>(whole) + sizeof(void*);
+    void* memory = reinterpret_cast<void*>((first + kAlignment - 1) / kAlignment * kAlignment);
+    static_cast<void**>(memory)[-1] = whole;
+    return memory;
+}
+
+void release_aligned(void* memory) noexcept { std::free(static_cast<void**>(memory)[-1]); }
+
+}  // namespace mercer

@@ -1,0 +1,41 @@
+// A small quadratic programme whose variables are matrices, all of whose kernel values are at hand:
+//     min 1/2 sum_k beta_k' K beta_k + sum_ik q_ik beta_ik   s.t.   sum_k beta_ik = 0,
+//     beta_ik <= 0, and beta_ik <= C_i for the class k = y_i of example i.
+// So beta_i = C_i e_{y_i} - t_i with t_i >= 0 that add up to C_i. It is held by its gradient g = K beta + q.
+#pragma once
+
+#include "qp/block_problem.hpp"
+
+namespace mercer {
+
+template <class Real>
+struct JointProblem {
+    int64_t size, n_classes;
+    const Real* matrix;  // row-major, symmetric; rows padded to a multiple of kBlockPadding
+    int64_t stride;
+    double *beta, *gradient;        // (size, n_classes), row-major
+    const int64_t* own;             // y_i
+    const double* penalty;          // C_i
+    bool (*stop)(void*) = nullptr;  // asked now and then by conjugate gradients: whether to leave it at that
+    void* stop_context = nullptr;
+};
+
+// Examples one after the other, the subproblem of each solved exactly; ends after max_iter of them, or max_work
+// multiplications. Or conjugate gradients on the face that the point is on, once, whose iterations count as steps.
+namespace baseline {
+BlockResult joint_steps(const JointProblem<double>&, bool conjugate, double tol, int64_t max_iter, double max_work);
+BlockResult joint_steps_single(const JointProblem<float>&, bool conjugate, double tol, int64_t max_iter,
+                               double max_work);
+}  // namespace baseline
+namespace avx2 {
+BlockResult joint_steps(const JointProblem<double>&, bool conjugate, double tol, int64_t max_iter, double max_work);
+BlockResult joint_steps_single(const JointProblem<float>&, bool conjugate, double tol, int64_t max_iter,
+                               double max_work);
+}  // namespace avx2
+namespace avx512 {
+BlockResult joint_steps(const JointProblem<double>&, bool conjugate, double tol, int64_t max_iter, double max_work);
+BlockResult joint_steps_single(const JointProblem<float>&, bool conjugate, double tol, int64_t max_iter,
+                               double max_work);
+}  // namespace avx512
+
+}  // namespace mercer

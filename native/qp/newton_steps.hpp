@@ -1,0 +1,531 @@
+// Active-set Newton on a block. The free variables F go to the minimiser of their face,
+//     K_FF d - sum_g nu_g 1_g = -g_F,   1_g' d = 0 for every group g,
+// as far as the box lets them: a variable that hits its bound leaves F, and the others turn to the minimiser of the
+// smaller face. At the minimiser of a face the worst violators among the bounded variables enter. The factor of K_FF
+// carries a ridge at the level of rounding, so a singular K_FF makes a step proximal instead of undefined; repeated
+// steps remove its effect.
+#pragma once
+
+#include "parallel/parallel.hpp"
+#include "parallel/scratch.hpp"
+#include "qp/cholesky.hpp"
+#include "qp/factored_inverse.hpp"
+#include "qp/inverse.hpp"
+#include "qp/kkt.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// Of the diagonal, per free variable: rounding in the entries of the matrix and of its inverse adds up over them.
+template <class Real>
+constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 2e-8;
+constexpr double kUndetermined = 1e-14;
+constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
+constexpr double kEntering = 0.2;  // of the worst violation: who violates as much enters with the worst
+constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
+constexpr double kRestless = 0.5;  // of the violation: free variables further than this from their mean are not at rest
+constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
+constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
+constexpr int64_t kAddedAlone = 1'000'000;  // multiplications that two threads share only at a loss
+constexpr int64_t kReadAlone = 40'000;      // the same of values that are read here and there
+constexpr int kMaxRefinements = 12;         // repeated steps on one face, each removing more of the ridge's effect
+
+template <class Real, class Factor>
+class NewtonSteps {
+  public:
+    static constexpr double kEnteringShare = Factor::kFollows ? kEntering : 1.0;  // one by one where a change is dear
+    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // and to the last digit
+
+    // capacity: the most variables that may be free at a time.
+    NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
+        : block_(block),
+          capacity_(capacity),
+          factor_(capacity, block.n_threads),
+          memory_(sizeof(double) *
+                  static_cast<std::size_t>(2 * factor_.stride() * (1 + block.n_groups) +
+                                           (block.n_groups + 1) * (block.n_groups + 1) + 3 * block.size)),
+          direction_(memory_.as<double>()),
+          right_sides_(direction_ + factor_.stride() * (1 + block.n_groups)),
+          system_(right_sides_ + factor_.stride() * (1 + block.n_groups)),
+          member_(system_ + (block.n_groups + 1) * (block.n_groups + 1)),
+          barred_(member_ + block.size),
+          change_(barred_ + block.size),
+          order_memory_(sizeof(int64_t) * static_cast<std::size_t>(capacity + Factor::kBatch + block.size)),
+          free_(order_memory_.as<int64_t>()),
+          moved_(free_ + capacity + Factor::kBatch) {
+        for (int64_t u = 0; u < block.size; ++u) {
+            member_[u] = barred_[u] = change_[u] = 0.0;
+            shift_ += row(u)[u] / static_cast<double>(block.size);
+        }
+    }
+
+    BlockResult run(double tol, int64_t max_iter) {
+        BlockResult result{BlockEnd::limit, 0, block_violation(block_)};
+        if (!begin()) {
+            result.is_stopped = stopped_;
+            return result;
+        }
+        double last_residual = kInfinity;
+        int refinements = 0;
+        while (result.n_iter < max_iter && rejected_ < kMaxRejections && !is_stopped()) {
+            double residual = find_direction();
+            result.violation = block_violation(block_);
+            if (result.violation <= tol) break;
+            const bool refine =
+                residual > __builtin_fmax(0.1 * tol, kAtRest * result.violation * (Factor::kFollows ? 1.0 : 0.0)) &&
+                refinements < kMaxRefinements && residual < 0.8 * last_residual;
+            if (free_count() == 0 || !refine) {
+                // The free variables cannot be brought to rest: entering more would not help, a fresh factor may.
+                const bool restless = residual >= kRestlessShare * result.violation;
+                if (restless ? !changed_ || !begin() : !enter_worst(tol)) break;
+                residual = find_direction();
+                refinements = 0;
+            }
+            const bool whole = follow_path(max_iter, result.n_iter);
+            last_residual = whole ? residual : kInfinity;
+            refinements = whole ? refinements + 1 : 0;
+        }
+        result.violation = block_violation(block_);
+        result.is_stopped = stopped_;
+        const bool full = free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has more room
+        result.end = result.violation <= tol                          ? BlockEnd::solved
+                     : result.n_iter < max_iter && !full && !stopped_ ? BlockEnd::stalled
+                                                                      : BlockEnd::limit;
+        return result;
+    }
+
+  private:
+    int64_t free_count() const { return factor_.size(); }
+
+    const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+
+    // Whether somebody wants to leave it at this point. A factor or an inverse takes long enough to ask.
+    bool is_stopped() {
+        if constexpr (Factor::kFollows) stopped_ = stopped_ || (block_.stop && block_.stop(block_.stop_context));
+        return stopped_;
+    }
+
+    // F is what is free and what has just entered; false if that is more than there is room for, or time.
+    bool begin() {
+        factor_.clear();
+        changed_ = false;
+        int64_t count = 0;
+        for (int64_t u = 0; u < block_.size; ++u) {
+            if (member_[u] == 0.0 && !is_free(block_, u)) continue;
+            if (factor_.size() + count == capacity_) return false;
+            free_[factor_.size() + count++] = u;
+            if (count < Factor::kBatch) continue;
+            if (is_stopped()) return false;
+            enter(count), count = 0;
+        }
+        enter(count);
+        return true;
+    }
+
+    // The variables that follow the others in free_ become members of F.
+    void enter(int64_t count) {
+        const int64_t size = free_count();
+        const double ridge = kRidge<Real> * static_cast<double>(size + count);
+        auto fill = [this, size](int64_t b) {
+            double* products = factor_.products(b);
+            const Real* matrix_row = row(free_[size + b]);
+            const int64_t* others = free_;  // by a name of their own, for the compiler: no product overwrites them
+            const double in_all = block_.n_groups == 1 ? shift_ : 0.0;
+            for (int64_t k = 0; k < size; ++k) products[k] = static_cast<double>(matrix_row[others[k]]) + in_all;
+            for (int64_t k = 0; k < size && block_.n_groups > 1; ++k) products[k] += shift(free_[size + b], others[k]);
+        };
+        share(count, Factor::kOnRequest && count * size > kReadAlone, fill);
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t u = free_[size + b];
+            double* own = factor_.own_products(b);
+            for (int64_t c = 0; c < count; ++c) own[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
+            own[b] += ridge * own[b] + 1e-300;
+            member_[u] = 1.0;
+        }
+        factor_.append(count, ridge);
+    }
+
+    // work(0 .. count - 1), on all threads where it is `much`.
+    template <class Work>
+    void share(int64_t count, bool much, const Work& work) const {
+        auto task = [](void* context, int64_t k) { (*static_cast<const Work*>(context))(k); };
+        parallel_for(count, much ? block_.n_threads : 1, task, const_cast<Work*>(&work));
+    }
+
+    // Closes the gaps that variables have left behind.
+    void tidy() {
+        factor_.tidy([this](int64_t from, int64_t to) {
+            free_[to] = free_[from];
+            for (int64_t g = 0; g <= block_.n_groups; ++g)
+                for (double* values : {direction_, right_sides_})
+                    values[g * factor_.stride() + to] = values[g * factor_.stride() + from];
+        });
+    }
+
+    // The inverse is that of K_FF + sum_g shift_ 1_g 1_g', which has the same d since 1_g' d = 0: without the shift,
+    // K_FF^-1 1_g is as large as the ridge lets it be where K_FF is singular, and d is lost in the difference of such.
+    double shift(int64_t u, int64_t v) const {
+        return block_.n_groups > 0 && group_of(u) == group_of(v) ? shift_ : 0.0;
+    }
+    double diagonal(int64_t u) const { return static_cast<double>(row(u)[u]) + shift(u, u); }
+
+    int64_t group_of(int64_t u) const {
+        int64_t g = 0;
+        while (u >= block_.group_starts[g + 1]) ++g;
+        return g;
+    }
+
+    double* group_column(int64_t g) const { return direction_ + (g + 1) * factor_.stride(); }
+    double* inside(int64_t g) const { return right_sides_ + (g + 1) * factor_.stride(); }  // 1.0 for members of F in g
+
+    // Fills direction_ and returns the largest deviation of the free gradients from their group's multiplier.
+    double find_direction() {
+        if constexpr (Factor::kOnRequest) {
+            if (!factor_.follows()) begin();
+        } else if constexpr (Factor::kFollows) {
+            tidy();
+        }
+        const int64_t size = free_count(), groups = block_.n_groups;
+        for (int64_t k = 0; k < size; ++k) {
+            const int64_t u = free_[k];
+            right_sides_[k] = member_[u] != 0.0 ? -block_.gradient[u] : 0.0;
+        }
+        // Taking the mean of each group out first leaves the solution as it is and much less to cancel.
+        for (int64_t g = 0; g < groups; ++g) {
+            double* in_group = inside(g);
+            const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
+            for (int64_t k = 0; k < size; ++k)
+                in_group[k] = first <= free_[k] && free_[k] < last ? member_[free_[k]] : 0.0;
+            subtract_mean(in_group, right_sides_);
+        }
+        factor_.apply(right_sides_, direction_, groups + 1);
+        subtract_multipliers();
+        return largest_size(right_sides_, size);
+    }
+
+    void subtract_mean(const double* in_group, double* values) const {
+        const int64_t size = free_count();
+        const double count = dot(in_group, in_group, size);  // of numbers 0 and 1
+        const double mean = count > 0.0 ? dot(in_group, values, size) / count : 0.0;
+        for (int64_t k = 0; k < size; ++k) values[k] -= mean * in_group[k];
+    }
+
+    // direction += sum_g nu_g K_FF^-1 1_g with nu such that every group's sum is 0 (Gaussian elimination, few groups).
+    void subtract_multipliers() {
+        const int64_t size = free_count(), groups = block_.n_groups, width = groups + 1;
+        for (int64_t g = 0; g < groups; ++g) {
+            for (int64_t h = 0; h < groups; ++h) system_[g * width + h] = dot(inside(g), group_column(h), size);
+            system_[g * width + groups] = -dot(inside(g), direction_, size);
+        }
+        for (int64_t g = 0; g < groups; ++g) {
+            // 0: no free variable in this group. Next to 0: its multiplier is not determined beyond rounding, and a
+            // bounded one will do, since the sums are restored below.
+            double& pivot = system_[g * width + g];
+            const double column_sum = sum_of_sizes(group_column(g), size);
+            if (!(pivot > kUndetermined * column_sum)) pivot = column_sum > 0.0 ? column_sum : 1.0;
+            for (int64_t r = g + 1; r < groups; ++r) {
+                const double factor = system_[r * width + g] / system_[g * width + g];
+                for (int64_t h = g; h <= groups; ++h) system_[r * width + h] -= factor * system_[g * width + h];
+            }
+        }
+        for (int64_t g = groups - 1; g >= 0; --g) {
+            double value = system_[g * width + groups];
+            for (int64_t h = g + 1; h < groups; ++h) value -= system_[g * width + h] * system_[h * width + groups];
+            const double nu = system_[g * width + groups] = value / system_[g * width + g];
+            const double* column = group_column(g);
+            for (int64_t k = 0; k < size; ++k) direction_[k] += nu * column[k];
+        }
+        // What an ill-conditioned matrix has left of the groups' sums is taken out, or it would add up over the steps.
+        for (int64_t g = 0; g < groups; ++g) subtract_mean(inside(g), direction_);
+    }
+
+    // Moves along direction_, and around every bound that it meets, to the minimiser of the face that is left; returns
+    // whether it met none. Each straight piece counts as a step.
+    bool follow_path(int64_t max_iter, int64_t& n_iter) {
+        bool whole = true;
+        for (; n_iter < max_iter; ++n_iter) {
+            double length = 1.0;
+            const int64_t blocking = move(length);
+            if (blocking < 0) {
+                ++n_iter;
+                break;
+            }
+            whole = false;
+            if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would only come straight back
+            turn(blocking, 1.0 - length);
+            if (!factor_.follows() || is_stopped()) {
+                ++n_iter;
+                break;
+            }
+        }
+        const bool moved = settle(whole);
+        if (moved || entering_ < 1.0)  // where those that entered together got nowhere, the worst may alone
+            for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
+        if (moved) rejected_ = 0;
+        if (!moved && changed_ && entering_ < 1.0) begin();
+        entering_ = moved ? kEnteringShare : 1.0;
+        return whole;
+    }
+
+    // Moves along direction_ as far as the box lets it, by `length`; returns the position of what blocks, or -1.
+    int64_t move(double& length) {
+        const int64_t size = free_count();
+        int64_t blocking = -1;
+        double far = 0.0;
+        for (int64_t k = 0; k < size; ++k) {
+            const int64_t u = free_[k];
+            const double d = direction_[k];
+            const double room = d > 0.0 ? block_.upper[u] - block_.beta[u] : block_.lower[u] - block_.beta[u];
+            if (d > 0.0 ? room < length * d : room > length * d) length = room / d, blocking = k;
+            far += __builtin_fabs(d);
+        }
+        if (!(length > 0.0)) length = 0.0;
+        if (!__builtin_isfinite(far)) {  // overflow: stay; the caller sees no progress
+            length = 0.0;
+            return -1;
+        }
+        for (int64_t k = 0; k < size; ++k) {
+            const int64_t u = free_[k];
+            const double old = block_.beta[u];
+            double next = old + length * direction_[k];
+            if (k == blocking) next = direction_[k] > 0.0 ? block_.upper[u] : block_.lower[u];
+            next = __builtin_fmin(__builtin_fmax(next, block_.lower[u]), block_.upper[u]);
+            block_.beta[u] = next;
+            change_[u] += next - old;
+        }
+        return blocking;
+    }
+
+    // A variable leaves; what is left of the way turns to the minimiser of the face of the others.
+    void turn(int64_t leaving, double left) {
+        const int64_t size = free_count(), u = free_[leaving];
+        if constexpr (Factor::kOnRequest) ask_for_columns(leaving, left);
+        member_[u] = 0.0;
+        for (int64_t g = 0; g < block_.n_groups; ++g) inside(g)[leaving] = 0.0;
+        changed_ = true;
+        if constexpr (Factor::kFollows) {
+            const double* column = factor_.remove(leaving, 1.0 / ((1.0 + kRidge<Real> * size) * diagonal(u)));
+            for (int64_t k = 0; k < size; ++k) direction_[k] *= left;
+            for (int64_t g = 0; g <= block_.n_groups; ++g) {
+                double* values = direction_ + g * factor_.stride();
+                const double share = values[leaving] / column[leaving];
+                for (int64_t k = 0; k < size; ++k) values[k] -= share * column[k];
+                values[leaving] = 0.0;
+            }
+            if constexpr (!Factor::kOnRequest)
+                if (factor_.must_tidy()) tidy();
+            subtract_multipliers();
+        } else {
+            factor_.remove(leaving, [this](int64_t from, int64_t to) { free_[to] = free_[from]; });
+        }
+    }
+
+    // Columns of the inverse for whom leaves now, and for those who come to their bounds next on what is left of the
+    // way.
+    void ask_for_columns(int64_t leaving, double left) {
+        if (factor_.knows(leaving)) return;
+        factor_.start_asking();
+        factor_.ask(leaving);
+        auto for_each_hit = [&](double length, auto see) {
+            for (int64_t k = 0; k < free_count(); ++k) {
+                const int64_t u = free_[k];
+                const double next = block_.beta[u] + length * direction_[k];
+                if (member_[u] != 0.0 && (next < block_.lower[u] || next > block_.upper[u])) see(k);
+            }
+        };
+        // (Where more than these are at a bound to the last digit, however near one looks, only the first is asked
+        // for.)
+        for (int64_t count = Factor::kBatch; count >= Factor::kBatch && left > kUndetermined; left *= kNearer) {
+            count = 0;
+            for_each_hit(left, [&](int64_t) { ++count; });
+            if (count < Factor::kBatch) for_each_hit(left, [&](int64_t k) { factor_.ask(k); });
+        }
+        factor_.answer();
+    }
+
+    // Brings the gradient up to date; returns whether the point has moved. Where rounding in the factor has led it
+    // uphill, it goes back to the best point on the way straight back. Where the ridge has kept a whole step short, it
+    // goes on to the best point straight ahead, or to the edge of the box.
+    bool settle(bool whole) {
+        double size = 0.0;  // what rounding in the slopes is relative to
+        const double before = slope(size);
+        update_gradient(1.0);
+        const double after = slope(size);
+        const bool uphill = before + after > kUndetermined * size;
+        bool moved = false;
+        for (int64_t u = 0; u < block_.size; ++u) moved = moved || change_[u] != 0.0;
+        double more = 0.0;
+        if (uphill) {
+            ++rejected_, more = before < 0.0 ? after / (before - after) : -1.0;
+            if (more != 0.0) update_gradient(more);
+        } else if (whole && before < -kUndetermined * size && after < kShort * before) {
+            more = go_straight_ahead(after - before);
+        }
+        for (int64_t u = 0; u < block_.size; ++u) {
+            if (change_[u] == 0.0) continue;
+            const double next = block_.beta[u] + more * change_[u];
+            block_.beta[u] = __builtin_fmin(__builtin_fmax(next, block_.lower[u]), block_.upper[u]);
+            change_[u] = 0.0;
+        }
+        return moved && !uphill;
+    }
+
+    // Has the gradient follow as the last change is made once more, as many times as it leads downhill; returns how
+    // many. Rounding has left something of the groups' sums in it, which as many changes would have as many times: that
+    // is taken out before, and what it has to do with the curvature shows in the end.
+    double go_straight_ahead(double curvature) {
+        for (int64_t g = 0; g < block_.n_groups; ++g) {
+            const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
+            double sum = 0.0, count = 0.0;
+            for (int64_t u = first; u < last; ++u)
+                if (change_[u] != 0.0) sum += change_[u], count += 1.0;
+            for (int64_t u = first; u < last; ++u)
+                if (change_[u] != 0.0) change_[u] -= sum / count;
+        }
+        double size = 0.0, size_there = 0.0;
+        const double ahead = slope(size);
+        if (!(ahead < -kUndetermined * size)) return 0.0;
+        const double most = reach(curvature > 0.0 ? -ahead / curvature : kInfinity);
+        if (most == 0.0) return most;
+        update_gradient(most);
+        const double beyond = slope(size_there);
+        if (!(beyond > kUndetermined * size_there)) return most;
+        const double best = most * ahead / (ahead - beyond);
+        update_gradient(best - most);
+        return best;
+    }
+
+    // How often the last change can be made once more, `most` at most; 0 if that has no end.
+    double reach(double most) const {
+        for (int64_t u = 0; u < block_.size; ++u) {
+            const double d = change_[u];
+            const double room = d > 0.0 ? block_.upper[u] - block_.beta[u] : block_.lower[u] - block_.beta[u];
+            if (d != 0.0 && room / d < most) most = room / d;
+        }
+        return __builtin_isfinite(most) ? most : 0.0;
+    }
+
+    double slope(double& size) const {
+        double total = 0.0;
+        for (int64_t u = 0; u < block_.size; ++u) {
+            total += change_[u] * block_.gradient[u];
+            if (change_[u] != 0.0)
+                size +=
+                    (__builtin_fabs(change_[u]) + __builtin_fabs(block_.beta[u])) * __builtin_fabs(block_.gradient[u]);
+        }
+        return total;
+    }
+
+    // gradient += factor K change.
+    void update_gradient(double factor) {
+        int64_t n_moved = 0;
+        for (int64_t u = 0; u < block_.size; ++u)
+            if (change_[u] != 0.0) moved_[n_moved++] = u;
+        const bool much = n_moved * block_.size > kAddedAlone;
+        const int64_t n_parts = much ? block_.n_threads : 1, width = padded((block_.size + n_parts - 1) / n_parts);
+        share(n_parts, much, [=, this](int64_t part) {
+            constexpr int kTogetherAdded = 8;  // rows, so that gradients are read and written an eighth as often
+            const int64_t first = part * width, end = first + width, last = end < block_.size ? end : block_.size;
+            int64_t m = 0;
+            for (; m + kTogetherAdded <= n_moved; m += kTogetherAdded)
+                add_rows<kTogetherAdded>(moved_ + m, factor, first, last);
+            for (; m < n_moved; ++m) add_rows<1>(moved_ + m, factor, first, last);
+        });
+    }
+
+    template <int count>
+    void add_rows(const int64_t* moved, double factor, int64_t first, int64_t last) const {
+        double* __restrict gradient = block_.gradient;
+        double changes[count];
+        const Real* rows[count];
+        for (int k = 0; k < count; ++k) changes[k] = factor * change_[moved[k]], rows[k] = row(moved[k]);
+        for (int64_t v = first; v < last; ++v) {
+            double value = gradient[v];
+#pragma GCC unroll 8
+            for (int k = 0; k < count; ++k) value += changes[k] * static_cast<double>(rows[k][v]);
+            gradient[v] = value;
+        }
+    }
+
+    // The bounded variables that violate most enter; in a group without free variables, the worst pair does.
+    bool enter_worst(double tol) {
+        double worst = 0.0;
+        each_violation([&](int64_t, int64_t, double violation) { worst = __builtin_fmax(worst, violation); });
+        // Two that deviate from their group's level to either side violate by twice as much.
+        const double enough = block_.n_groups > 0 && worst <= tol ? 0.5 * tol : tol;
+        const double least = __builtin_fmax(enough, entering_ * worst);
+        if constexpr (Factor::kOnRequest)
+            if (factor_.is_worn()) begin();
+        const int64_t size = free_count();
+        int64_t count = 0, revived = 0;
+        auto take = [&](int64_t u) {
+            if (Factor::kOnRequest && revive(u))
+                ++revived;
+            else
+                free_[size + count++] = u;
+        };
+        each_violation([&](int64_t u, int64_t partner, double violation) {
+            const int64_t more = count + (partner < 0 ? 1 : 2);
+            if (violation < least || !(violation > enough) || size + more > capacity_ || more > Factor::kBatch) return;
+            take(u);
+            if (partner >= 0) take(partner);
+        });
+        enter(count);
+        changed_ = changed_ || count + revived > 0;
+        return count + revived > 0;
+    }
+
+    // Whether the factor still knows a variable that has left; it is then back.
+    bool revive(int64_t u) {
+        if constexpr (Factor::kOnRequest)
+            for (int64_t k = 0; k < free_count(); ++k)
+                if (free_[k] == u) {
+                    factor_.revive(k);
+                    member_[u] = 1.0;
+                    return true;
+                }
+        return false;
+    }
+
+    // see(u, partner, violation) for every bounded variable that violates optimality and is not barred.
+    template <class See>
+    void each_violation(See see) const {
+        auto consider = [&](int64_t u, double violation) {
+            if (member_[u] == 0.0 && barred_[u] == 0.0 && violation > 0.0) see(u, int64_t{-1}, violation);
+        };
+        for (int64_t u = 0; block_.n_groups == 0 && u < block_.size; ++u) consider(u, lone_violation(block_, u));
+        for (int64_t g = 0; g < block_.n_groups; ++g) {
+            const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
+            double level = 0.0, count = 0.0;
+            for (int64_t u = first; u < last; ++u)
+                if (member_[u] != 0.0) level += block_.gradient[u], count += 1.0;
+            if (count == 0.0) {
+                const Extremes e = find_extremes(block_, first, last);
+                if (e.violation() > 0.0 && barred_[e.up] == 0.0) see(e.up, e.low, e.violation());
+                continue;
+            }
+            level /= count;
+            for (int64_t u = first; u < last; ++u) {
+                if (can_grow(block_, u)) consider(u, level - block_.gradient[u]);
+                if (can_shrink(block_, u)) consider(u, block_.gradient[u] - level);
+            }
+        }
+    }
+
+    const BlockProblem<Real>& block_;
+    int64_t capacity_;
+    Factor factor_;
+    Scratch memory_;
+    double *direction_, *right_sides_;  // with the inverse times 1_g of every group g after the direction
+    double* system_;
+    double *member_, *barred_;  // 1.0 where a variable is in F, or was found to be blocked at once
+    double* change_;            // of beta, that the gradient does not know of yet
+    double entering_ = kEnteringShare;
+    double shift_ = 0.0;  // mean of the diagonal
+    int rejected_ = 0;
+    bool changed_ = false;  // whether the inverse has been updated since it was made
+    bool stopped_ = false;  // by whom `is_stopped` asks
+    Scratch order_memory_;
+    int64_t *free_, *moved_;
+};
+
+}  // namespace mercer::MERCER_ISA

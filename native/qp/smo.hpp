@@ -1,0 +1,526 @@
+// Sequential minimal optimisation on a block: two variables of one group move against each other, so that
+// the group's sum stays; the first is the worst violator, the second promises the largest decrease
+// [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints single variables move.
+#pragma once
+
+#include "parallel/helper_thread.hpp"
+#include "parallel/scratch.hpp"
+#include "qp/flags.hpp"
+#include "qp/kkt.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// Curvature below this share of k(x,x) + k(z,z) is rounding; the step then goes as far as the box lets it.
+template <class Real>
+constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 : 1e-7);
+template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
+constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
+
+// Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
+// nearly solved those of free variables are next to 0, and rounding is relative to what is left of them. What it makes
+// of them in single precision shows when the caller looks at the true gradient. Points are always double.
+template <class Real>
+class PairSteps {
+    using V = VecOf<Real>;
+    static constexpr int kWidth = kLanesOf<Real>;
+    static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
+    static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
+    static constexpr int64_t kSharedBytes = 8192;  // of a row, from which on a companion may help: to trade takes time
+    static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
+    using Mask = typename Flags<Real>::Mask;
+
+    // The extremes of a group (kkt.hpp), without who has the largest: that is asked only where no partner is found, and
+    // to follow it would take one more choice a vector.
+    struct GroupExtremes {
+        int64_t up = -1;
+        double up_gradient = kInfinity, low_gradient = -kInfinity;
+        double violation() const { return up < 0 ? 0.0 : __builtin_fmax(0.0, low_gradient - up_gradient); }
+
+        void join(const GroupExtremes& other) {
+            if (other.up >= 0 &&
+                (up < 0 || other.up_gradient < up_gradient || (other.up_gradient == up_gradient && other.up < up)))
+                up = other.up, up_gradient = other.up_gradient;
+            low_gradient = __builtin_fmax(low_gradient, other.low_gradient);
+        }
+    };
+
+    // Variables from one to another.
+    struct Part {
+        int64_t first, last;
+        int64_t size() const { return last - first; }
+        bool has(int64_t u) const { return first <= u && u < last; }
+        Part within(const Part& other) const {
+            return {first > other.first ? first : other.first, last < other.last ? last : other.last};
+        }
+    };
+
+    struct Partner {
+        double decrease = 0.0;  // its negative
+        int64_t at = -1;
+        double gradient = 0.0, shared = 0.0;  // its own, and what it has in the other one's row
+    };
+
+    // Which way a variable may move from now on.
+    struct Sides {
+        int64_t variable;
+        bool grows, shrinks;
+    };
+
+    // Of variables that move alone: who promises the largest decrease, g^2 / curvature; and the largest violation.
+    struct Loner {
+        int64_t at = -1;
+        double violation = 0.0;
+    };
+
+    // Who goes through the steps: the caller and its companion, each with the same numbers before it.
+    struct Walker {
+        double* beta;
+        GroupExtremes* extremes;  // of each group, kept up to date: what the next step needs
+        bool is_companion;
+        bool has_other = false;  // to share the work with
+        int64_t n_iter = 0;
+        double violation = 0.0;
+    };
+
+    // What is as it was when a companion begins.
+    struct Beginning {
+        GroupExtremes extremes[2];
+        int64_t n_iter;
+    };
+
+    // What one finds after a step in the groups, each in its part.
+    struct Found {
+        GroupExtremes extremes[2];
+    };
+
+  public:
+    explicit PairSteps(const BlockProblem<Real>& block)
+        : block_(block),
+          padded_(padded(block.size)),
+          own_(own_part()),
+          memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
+          flag_memory_(2 * Flags<Real>::bytes(padded_)),
+          level_memory_((sizeof(double) + sizeof(GroupExtremes)) * static_cast<std::size_t>(block.n_groups)),
+          extremes_(level_memory_.as<GroupExtremes>()),
+          levels_(reinterpret_cast<double*>(extremes_ + block.n_groups)),
+          gradient_(memory_.as<Real>()),
+          diagonal_(gradient_ + padded_),
+          steepness_(diagonal_ + padded_),
+          grows_(flag_memory_.as<char>()),
+          shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)),
+          point_memory_(sizeof(double) * static_cast<std::size_t>(is_shared() ? block.size : 0)),
+          companion_(is_shared(), accompany, this) {
+        grows_.clear(padded_), shrinks_.clear(padded_);
+        for (int64_t u = 0; u < padded_; ++u) {
+            const bool real = u < block.size;
+            gradient_[u] = 0;
+            diagonal_[u] = !real        ? 1
+                           : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
+                                        : block.matrix[u * block.stride + u];
+            if (real) mark(sides_of(u, block.beta));
+            if (real && diagonal_[u] != diagonal_[0]) diagonal_positions_ = ~int64_t{0};
+        }
+        for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
+        each_with_level(
+            [this](int64_t u, double level) { gradient_[u] = static_cast<Real>(block_.gradient[u] - level); });
+        for (int64_t g = 0; g < block.n_groups; ++g)
+            extremes_[g] = scan(block.group_starts[g], block.group_starts[g + 1]);
+        if (block.n_groups > 0) return;
+        for (int64_t u = 0; u < padded_; ++u) {
+            steepness_[u] = static_cast<Real>(1.0 / __builtin_sqrt(curvature_of(u)));
+        }
+        loner_ = find_loner([this](int64_t u) MERCER_LAMBDA_INLINE { return load_vector(gradient_ + u); });
+    }
+
+    BlockResult run(double tol, int64_t max_iter) {
+        tol_ = tol, max_iter_ = max_iter;
+        Walker walker{.beta = block_.beta, .extremes = extremes_, .is_companion = false};
+        BlockResult result{walk(walker), walker.n_iter, walker.violation};
+        each_with_level(
+            [this](int64_t u, double level) { block_.gradient[u] = static_cast<double>(gradient_[u]) + level; });
+        if (result.end == BlockEnd::limit) {
+            result.violation = block_violation(block_);
+            if (result.violation <= tol) result.end = BlockEnd::solved;
+        }
+        return result;
+    }
+
+  private:
+    BlockEnd walk(Walker& walker) {
+        while (walker.n_iter < max_iter_) {
+            const bool moved = block_.n_groups == 0 ? lone_step(walker) : pair_step(walker);
+            if (walker.violation <= tol_) return BlockEnd::solved;
+            if (!moved) return BlockEnd::stalled;
+            ++walker.n_iter;
+        }
+        return BlockEnd::limit;
+    }
+
+    // The companion goes on beside the caller, whose point it copies.
+    static void accompany(void* context) {
+        auto& self = *static_cast<PairSteps*>(context);
+        const auto* told = static_cast<const Beginning*>(self.companion_.first_told());
+        if (told == nullptr) return;
+        Beginning beginning = *told;
+        double* beta = self.point_memory_.template as<double>();
+        for (int64_t u = 0; u < self.block_.size; ++u) beta[u] = self.block_.beta[u];
+        Walker walker{.beta = beta,
+                      .extremes = beginning.extremes,
+                      .is_companion = true,
+                      .has_other = true,
+                      .n_iter = beginning.n_iter};
+        self.walk(walker);
+    }
+
+    // Where a companion has come by now, it is told where the steps are.
+    void welcome(Walker& walker) {
+        if (!is_shared() || walker.is_companion || !companion_.joins(walker.n_iter)) return;
+        Beginning beginning{};
+        for (int64_t group = 0; group < block_.n_groups; ++group) beginning.extremes[group] = extremes_[group];
+        beginning.n_iter = walker.n_iter;
+        companion_.tell(&beginning, sizeof(beginning));
+        walker.has_other = true;
+    }
+
+    // What the other one has found, for what this one has. The companion's is null where the caller goes on alone.
+    template <class Result>
+    const Result* trade(Walker& walker, const Result& own) {
+        static_assert(sizeof(Result) <= Companion::kMessageBytes && sizeof(Beginning) <= Companion::kMessageBytes);
+        const void* other =
+            walker.is_companion ? companion_.trade_back(&own, sizeof(own)) : companion_.trade(&own, sizeof(own));
+        walker.has_other = walker.is_companion ? other != nullptr : companion_.is_here();
+        return static_cast<const Result*>(other);
+    }
+
+    // Where each has looked at variables of both, before anybody changes them.
+    bool wait_for_other(Walker& walker) { return trade(walker, Partner{}) != nullptr; }
+
+    // About where the gradients of a group's free variables will be.
+    double find_level(int64_t g) const {
+        const Extremes e = find_extremes(block_, block_.group_starts[g], block_.group_starts[g + 1]);
+        return e.up < 0 || e.low < 0 ? 0.0 : 0.5 * e.up_gradient + 0.5 * e.low_gradient;
+    }
+
+    template <class See>
+    void each_with_level(See see) const {
+        for (int64_t u = 0; block_.n_groups == 0 && u < block_.size; ++u) see(u, 0.0);
+        for (int64_t g = 0; g < block_.n_groups; ++g)
+            for (int64_t u = block_.group_starts[g]; u < block_.group_starts[g + 1]; ++u) see(u, levels_[g]);
+    }
+
+    Sides sides_of(int64_t u, const double* beta) const {
+        const bool grows = beta[u] < block_.upper[u], shrinks = block_.lower[u] < beta[u];
+        return {u, grows, shrinks};
+    }
+
+    void mark(const Sides& sides) {
+        grows_.set(sides.variable, sides.grows);
+        shrinks_.set(sides.variable, sides.shrinks);
+    }
+
+    const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
+
+    int64_t start_of(int64_t group) const { return block_.group_starts[group]; }
+
+    void ask_for(const Real* matrix_row, const Part& part) const {
+        constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Real));
+        const Part near = part.within({part.first, part.first + kAhead});
+        for (int64_t u = near.first; u < near.last; u += kLine) __builtin_prefetch(matrix_row + u, 0, 2);
+    }
+
+    // Beyond the row's end too, where no pointer may point: the address is a number.
+    MERCER_INLINE static void ask_ahead_of(const Real* place) {
+        const auto address = reinterpret_cast<std::uintptr_t>(place) + static_cast<std::uintptr_t>(kAheadBytes);
+        __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
+    }
+
+    void need(int64_t u) {
+        const LazyRows* lazy = block_.lazy;
+        if (lazy != nullptr && !lazy->held[u]) lazy->fetch(lazy->context, u);
+    }
+
+    // The same lane by lane. What is new comes first: where it is NaN, min and max keep the second, and no comparison
+    // holds.
+    struct LaneExtremes {
+        V up = fill(kInf), low = fill(-kInf);
+        V up_at = fill(Real{-1});
+
+        MERCER_INLINE void see(V g, Mask grows, Mask shrinks, V position) {
+            const V growing = choose(grows, g, fill(kInf)), shrinking = choose(shrinks, g, fill(-kInf));
+            up_at = growing < up ? position : up_at;
+            up = min(growing, up);
+            low = max(shrinking, low);
+        }
+
+        GroupExtremes reduce() const {
+            const Winner first = least_of<Real>(up, up_at);
+            return {first.at, first.value, -static_cast<double>(least_of<Real>(-low)[0])};
+        }
+    };
+
+    MERCER_INLINE static auto is_between(V position, int64_t first, int64_t last) {
+        return (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
+    }
+
+    // A vector that a group shares with its neighbours: what is beyond the group's edges counts as NaN, which is
+    // neither less nor more.
+    MERCER_INLINE void see_inside(LaneExtremes& lanes, int64_t u, int64_t first, int64_t last) const {
+        const V position = positions(u);
+        lanes.see(is_between(position, first, last) ? load_vector(gradient_ + u) : fill(kNoNumber), grows_.from(u),
+                  shrinks_.from(u), position);
+    }
+
+    GroupExtremes scan(int64_t first, int64_t last) const {
+        LaneExtremes lanes;
+        for (int64_t u = first / kWidth * kWidth; u < last; u += kWidth) see_inside(lanes, u, first, last);
+        return lanes.reduce();
+    }
+
+    // g += step (K_i - K_j) in a part, and the extremes there of each group of what comes out: one pass over memory. A
+    // vector with an edge inside is brought up to date by the first of its groups.
+    void update_and_scan(const Part& part, Real step, const Real* row_i, const Real* row_j, int64_t group,
+                         GroupExtremes* found) {
+        // Copies: a store through a vector may alias anything, so that members would be read again after each.
+        Real* const gradient = gradient_;
+        const Flags<Real> grows = grows_, shrinks = shrinks_;
+        int64_t u = 0;
+        V position{};
+        auto update = [&]() MERCER_LAMBDA_INLINE {
+            const V g = load_vector(gradient + u) + step * (load_vector(row_i + u) - load_vector(row_j + u));
+            store(gradient + u, g);
+            return g;
+        };
+        for (; group < block_.n_groups && start_of(group) < part.last; ++group, ++found) {
+            const int64_t end = group + 1 == block_.n_groups ? padded_ : start_of(group + 1);
+            const auto [first, last] = Part{start_of(group), end}.within(part);
+            LaneExtremes lanes;
+            auto advance = [&]() MERCER_LAMBDA_INLINE {
+                lanes.see(update(), grows.from(u), shrinks.from(u), position);
+                u += kWidth, position += kWidth;
+            };
+            u = first / kWidth * kWidth;
+            if (u < first) see_inside(lanes, u, first, last), u += kWidth;
+            position = positions(u);
+            while (u + 2 * kWidth <= last) {
+                ask_ahead_of(row_j + u), ask_ahead_of(row_j + u + kWidth);
+                advance(), advance();
+            }
+            while (u + kWidth <= last) advance();
+            if (u < last) update(), see_inside(lanes, u, first, last);
+            *found = lanes.reduce();
+        }
+    }
+
+    // Gradients, their extremes and who may move which way, after a step: of all variables, or of this one's part, for
+    // which it hears the other's.
+    void update_all(Walker& walker, Real step, const Sides& i, const Sides& j) {
+        const Real *row_i = row(i.variable), *row_j = row(j.variable);
+        auto update = [&](const Part& part, int64_t group, GroupExtremes* found) {
+            for (const Sides& sides : {i, j})
+                if (part.has(sides.variable)) mark(sides);
+            ask_for(row_j, part);
+            update_and_scan(part, step, row_i, row_j, group, found);
+        };
+        if (!walker.has_other) return update({0, padded_}, 0, walker.extremes);
+        Found found{};  // of empty parts
+        if (walker.is_companion) {
+            for (int64_t group = 0; group < block_.n_groups; ++group)
+                update(part_of(walker, group), group, found.extremes + group);
+        } else {
+            update(own_, 0, found.extremes);
+        }
+        const Found* other = trade(walker, found);
+        if (other == nullptr) return;
+        for (int64_t group = 0; group < block_.n_groups; ++group) {
+            walker.extremes[group] = found.extremes[group];
+            walker.extremes[group].join(other->extremes[group]);
+        }
+    }
+
+    MERCER_INLINE static V positions(int64_t u) {
+        V numbers{};
+        for (int lane = 0; lane < kWidth; ++lane) numbers[lane] = static_cast<Real>(lane);
+        return numbers + static_cast<Real>(u);
+    }
+
+    // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature;
+    // -1 where there is none.
+    Partner select_partner(Walker& walker, int64_t group, const GroupExtremes& worst) {
+        const Part all{start_of(group), start_of(group + 1)};
+        if (!walker.has_other) return select_in(all, worst);
+        const Partner found = select_in(all.within(part_of(walker, group)), worst);
+        const Partner* traded = trade(walker, found);
+        if (traded == nullptr) return {};
+        const Partner other = *traded;
+        const bool is_better =
+            other.decrease < found.decrease || (other.decrease == found.decrease && other.at < found.at);
+        return other.at >= 0 && (found.at < 0 || is_better) ? other : found;
+    }
+
+    Partner select_in(const Part& part, const GroupExtremes& worst) const {
+        const bool is_masked = part.first % kWidth != 0 || (part.last % kWidth != 0 && part.last != block_.size);
+        const Winner found = is_masked ? select_among<true>(part, worst) : select_among<false>(part, worst);
+        return found.at < 0 ? Partner{} : partner_at(found.at, worst.up, found.value);
+    }
+
+    Partner partner_at(int64_t j, int64_t i, double decrease) const {
+        return {decrease, j, static_cast<double>(gradient_[j]), static_cast<double>(row(i)[j])};
+    }
+
+    // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
+    // Differences are shares of the largest, so that squares neither overflow nor vanish. Curvature next to that of
+    // equal rows counts as theirs: where the kernel is positive semidefinite, only rows as long as row i come so close
+    // to it.
+    template <bool masked>
+    Winner select_among(const Part& part, const GroupExtremes& e) const {
+        const Real* const matrix_row = row(e.up);
+        ask_for(matrix_row, part);
+        const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
+        const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
+        V most{}, at = fill(Real{-1});
+        int64_t u = part.first / kWidth * kWidth;
+        V position = positions(u);
+        auto advance = [&]() MERCER_LAMBDA_INLINE {
+            V difference = max((load_vector(gradient_ + u) - level) * share, V{});
+            if constexpr (masked) difference = is_between(position, part.first, part.last) ? difference : V{};
+            difference = choose(shrinks_.from(u), difference, V{});
+            const V curvature = max(
+                own + load_vector(diagonal_ + (u & diagonal_positions_)) - 2 * load_vector(matrix_row + u), fill(flat));
+            const V decrease = difference * difference * about_one_over<Real>(curvature);
+            at = decrease > most ? position : at;
+            most = max(decrease, most);
+            u += kWidth, position += kWidth;
+        };
+        while (u + 2 * kWidth <= part.last) {
+            ask_ahead_of(matrix_row + u), ask_ahead_of(matrix_row + u + kWidth);
+            advance(), advance();
+        }
+        while (u < part.last) advance();
+        return least_of<Real>(-most, at);
+    }
+
+    // The part of all variables that the caller has where it has a companion, which has the rest: the start of the
+    // first group, and of two groups the end of the second, so that who meets in a vector has one owner.
+    Part own_part() const {
+        const bool is_large = padded_ * static_cast<int64_t>(sizeof(Real)) >= kSharedBytes;
+        if (!is_large || block_.n_threads < 2 || block_.lazy != nullptr || block_.n_groups < 1 || block_.n_groups > 2)
+            return {0, padded_};
+        const int64_t middle = start_of(1), after = block_.n_groups == 2 ? (padded_ - middle) / 2 : 0;
+        const int64_t first = middle / 2 / kBlockPadding * kBlockPadding;
+        const int64_t last = padded_ - after / kBlockPadding * kBlockPadding;
+        return {first, last};
+    }
+
+    bool is_shared() const { return own_.size() < padded_; }
+
+    // The caller has one part of both groups; the companion what is before it of the first, and after it of the second.
+    Part part_of(const Walker& walker, int64_t group) const {
+        if (!walker.is_companion) return own_;
+        return group == 0 ? Part{0, own_.first} : Part{own_.last, padded_};
+    }
+
+    int64_t worst_that_shrinks(int64_t first, int64_t last) const {
+        int64_t worst = first;
+        Real most = -kInf;
+        for (int64_t u = first; u < last; ++u)
+            if (shrinks_[u] && gradient_[u] > most) worst = u, most = gradient_[u];
+        return worst;
+    }
+
+    bool pair_step(Walker& walker) {
+        welcome(walker);
+        int64_t group = 0;
+        for (int64_t g = 1; g < block_.n_groups; ++g)
+            if (walker.extremes[g].violation() > walker.extremes[group].violation()) group = g;
+        const GroupExtremes worst = walker.extremes[group];
+        walker.violation = worst.violation();
+        if (!(walker.violation > tol_ && walker.violation > 0.0)) return false;  // a tolerance may be NaN, or negative
+        const int64_t i = worst.up;
+        need(i);
+        Partner partner = select_partner(walker, group, worst);
+        if (walker.is_companion && !walker.has_other) return false;
+        if (partner.at < 0) {  // no decrease is a number above 0: values are too large
+            partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i, 0.0);
+            if (walker.has_other && !wait_for_other(walker)) return false;
+        }
+        const int64_t j = partner.at;
+        double* beta = walker.beta;
+        const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
+        const double curvature =
+            __builtin_fmax(scale - 2.0 * partner.shared, kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
+        const double room_i = block_.upper[i] - beta[i], room_j = beta[j] - block_.lower[j];
+        double step = (partner.gradient - worst.up_gradient) / curvature;
+        if (!(step < room_i)) step = room_i;
+        if (!(step < room_j)) step = room_j;
+        if (!__builtin_isfinite(step)) return false;  // unbounded: there is no minimum along this line
+        const double old_i = beta[i], old_j = beta[j];
+        beta[i] = step == room_i ? block_.upper[i] : old_i + step;
+        beta[j] = step == room_j ? block_.lower[j] : old_j - step;
+        if (beta[i] == old_i && beta[j] == old_j) return false;
+        need(j);
+        update_all(walker, static_cast<Real>(step), sides_of(i, beta), sides_of(j, beta));
+        return walker.has_other || !walker.is_companion;
+    }
+
+    // One pass over gradients, which `gradient_at` may change before they are looked at.
+    template <class Read>
+    Loner find_loner(Read gradient_at) const {
+        V most{}, at = fill(Real{-1}), worst{};
+        V position = positions(0);
+        for (int64_t u = 0; u < padded_; u += kWidth, position += kWidth) {
+            const V g = gradient_at(u);
+            const V growing = choose(grows_.from(u), max(-g, V{}), V{});
+            const V wrong = max(choose(shrinks_.from(u), max(g, V{}), V{}), growing);
+            const V root = wrong * load_vector(steepness_ + u);  // of the decrease, which could overflow
+            at = root > most ? position : at;
+            most = max(root, most), worst = max(wrong, worst);
+        }
+        return {least_of<Real>(-most, at).at, -static_cast<double>(least_of<Real>(-worst)[0])};
+    }
+
+    bool lone_step(Walker& walker) {
+        const int64_t chosen = loner_.at;
+        walker.violation = loner_.violation;
+        if (walker.violation <= tol_ || chosen < 0) return false;
+        const double old = block_.beta[chosen];
+        double next = old - static_cast<double>(gradient_[chosen]) / curvature_of(chosen);
+        next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
+        if (next == old) return false;
+        block_.beta[chosen] = next;
+        need(chosen);
+        mark(sides_of(chosen, block_.beta));
+        const Real* matrix_row = row(chosen);
+        const Real step = static_cast<Real>(next - old);
+        Real* const gradient = gradient_;
+        loner_ = find_loner([=](int64_t u) MERCER_LAMBDA_INLINE {
+            const V g = load_vector(gradient + u) + step * load_vector(matrix_row + u);
+            store(gradient + u, g);
+            return g;
+        });
+        return true;
+    }
+
+    double curvature_of(int64_t u) const {
+        return static_cast<double>(diagonal_[u] > kTiny<Real> ? diagonal_[u] : kTiny<Real>);
+    }
+
+    const BlockProblem<Real>& block_;
+    int64_t padded_;
+    const Part own_;
+    Scratch memory_, flag_memory_, level_memory_;
+    GroupExtremes* extremes_;  // of each group
+    double* levels_;           // of each group, taken out of its gradients
+    Real *gradient_, *diagonal_;
+    Real* steepness_;  // of variables that move alone: 1 / the root of the curvature
+    Loner loner_;
+    Flags<Real> grows_, shrinks_;
+    // ANDed with positions: 0 where the diagonal is all one number, so that its first vector serves; otherwise all
+    // bits.
+    int64_t diagonal_positions_ = 0;
+    double tol_ = 0.0;
+    int64_t max_iter_ = 0;
+    Scratch point_memory_;  // the companion's point
+    Companion companion_;
+};
+
+}  // namespace mercer::MERCER_ISA
