@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import Evaluation, conditions_of, relative_gap
 from mercer.certificates.kkt import KKTCases
 from mercer.certificates.recomputation import recompute
@@ -20,10 +20,6 @@ from mercer.gram import Gram
 from mercer.gram.backends import Backend, BlockBackend
 from mercer.kernels import Kernel
 from mercer.problems import Hinge, Problem, inner
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-
 
 LARGE_GAP = 0.01
 """Relative gaps above leave open what the objective is, whatever the violation is."""

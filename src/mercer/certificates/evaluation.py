@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import conditions
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.roundoff import (
     is_feasible,
     rounding_of,
@@ -22,9 +22,6 @@ from mercer.gram import Gram
 from mercer.gram.backends import HeldRows
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 class Conditions(NamedTuple):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-TextArray = npt.NDArray[np.str_]
+from mercer._typing import FloatArray, IndexArray, TextArray
 
 
 @dataclass(frozen=True, eq=False)

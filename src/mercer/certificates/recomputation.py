@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.certificates.evaluation import Conditions, Evaluation, by_rows
 from mercer.certificates.roundoff import rounding_of
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem
 
-FloatArray = npt.NDArray[np.float64]
 LongArray = npt.NDArray[Any]  # of longdouble: 64 bits of significand on x86, 113 or 53 elsewhere
 
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.gram import Gram
 from mercer.problems import inner
 
-FloatArray = npt.NDArray[np.float64]
 Some = TypeVar("Some", float, npt.NDArray[np.float64])
 
 _EPS = float(np.finfo(np.float64).eps)

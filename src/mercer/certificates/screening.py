@@ -6,15 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import find_settled
+from mercer._typing import BoolArray, FloatArray
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
@@ -38,7 +35,7 @@ class Plan(NamedTuple):
     """
 
     n_values: int
-    followed: Flags
+    followed: BoolArray
     run: Callable[[Callable[[], None] | None], FloatArray]
 
 
@@ -57,7 +54,7 @@ class Kept(NamedTuple):
 
     travelled: FloatArray
     n_terms: int
-    plan: Callable[[Flags], Plan]
+    plan: Callable[[BoolArray], Plan]
 
 
 def values_of(
@@ -102,7 +99,7 @@ def values_of(
     return finite(gram.kernel, values), doubt
 
 
-def in_double(problem: Problem, beta: FloatArray, *, by_side: bool) -> Flags:
+def in_double(problem: Problem, beta: FloatArray, *, by_side: bool) -> BoolArray:
     """Which variables are evaluated in double precision whatever side they are on; see :func:`values_of`."""
     free = (problem.lower < beta) & (beta < problem.upper)
     return free if by_side else free | (beta != 0.0)
@@ -116,7 +113,7 @@ def _from_kept(
     check: Callable[[], None] | None,
     hint: FloatArray,
     kept: Kept,
-    exact: Flags,
+    exact: BoolArray,
 ) -> tuple[FloatArray, FloatArray] | None:
     """What :func:`values_of` returns, with kept values for what is not evaluated in double precision.
 
@@ -168,7 +165,7 @@ def settle(
     values: FloatArray,
     doubt: FloatArray,
     check: Callable[[], None] | None,
-    exact: Flags,
+    exact: BoolArray,
 ) -> None:
     """Evaluate values in double, in place, until `exact` has no doubt, and no doubt elsewhere leaves a side open."""
     while doubt.any():
@@ -179,7 +176,9 @@ def settle(
         values[chosen], doubt[chosen] = gram.matvec(beta, chosen, check), 0.0
 
 
-def _settled(problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0) -> Flags:
+def _settled(
+    problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
+) -> BoolArray:
     """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
     bounds = problem.lower, problem.upper
     return find_settled(beta, *bounds, gradient, doubt, margin, problem.groups, problem.n_groups)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate, Evidence, certify, combine
 from mercer.certificates.evaluation import Evaluation, at_bias, evaluate
 from mercer.certificates.status import Status
@@ -16,9 +16,6 @@ from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.gram.backends import HeldRows
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _EFFORT = ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")  # that a certificate names, too
 

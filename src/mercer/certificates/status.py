@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-import numpy as np
-import numpy.typing as npt
-
-FloatArray = npt.NDArray[np.float64]
+from mercer._typing import FloatArray
 
 
 class Status(StrEnum):

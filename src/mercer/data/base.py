@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mercer.data.checks import MAX_SHOWN, Array, FloatArray, Rows, not_finite_message
-
-IndexArray = npt.NDArray[np.int64]
+from mercer._typing import FloatArray, IndexArray
+from mercer.data.checks import MAX_SHOWN, Array, Rows, not_finite_message
 
 _BLOCK_ENTRIES = 1 << 18  # entries of a temporary: 2 MiB in float64
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 Array: TypeAlias = npt.NDArray[Any]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = slice | npt.ArrayLike
 """What chooses rows: their indices, a boolean mask, or a slice."""
 

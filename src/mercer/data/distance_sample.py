@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer._typing import FloatArray
 from mercer.data.base import Vectors, parts
-from mercer.data.checks import FloatArray
 from mercer.data.vectors import CSR, as_data
 
 MAX_PAIRS = 1 << 16

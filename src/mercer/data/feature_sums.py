@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._typing import FloatArray
 from mercer.data.base import Vectors
-from mercer.data.checks import FloatArray
 from mercer.data.vectors import CSR, Dense, same_features, without_empty_columns
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer._typing import FloatArray
 from mercer.data.base import Data, dense_problem
-from mercer.data.checks import FloatArray, Rows, bounded_index, float_table, row_index
+from mercer.data.checks import Rows, bounded_index, float_table, row_index
 from mercer.data.vectors import CSR
 
 _UNKNOWN = -1  # a row of which only its column is known

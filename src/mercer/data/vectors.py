@@ -11,11 +11,10 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from mercer._core import column_means, sparse_sq_norms, sq_norms
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.base import Data, Vectors, dense_problem, parts
-from mercer.data.checks import MAX_SHOWN, FloatArray, Rows, float_table, float_values, not_finite_message, row_index
+from mercer.data.checks import MAX_SHOWN, Rows, float_table, float_values, not_finite_message, row_index
 from mercer.data.lazy import lazy_property
-
-IndexArray = npt.NDArray[np.int64]
 
 _CANCELLATION = 2.0**-10  # below this share of |x|^2 + |z|^2, the expansion has lost ten bits of |x - z|^2
 _WIDE_COLUMNS = 1 << 20  # columns; narrower tables are never renumbered: a number a column takes 8 MiB at most

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from mercer._typing import FloatArray
 from mercer.estimators.by_scores import ByScores
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.labels import Labels
 from mercer.estimators.probabilities import Check, HasProbabilities
 from mercer.gram import Gram
 from mercer.multiclass.training import Task, Tasks, class_scores
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ByPairs(ByScores, HasProbabilities, EveryRowMachine):

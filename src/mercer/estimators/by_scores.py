@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
+from mercer._typing import FloatArray
 from mercer.estimators.labels import one_column_for_two
 from mercer.multiclass.training import winners
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ByScores(ClassifierMixin):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice
@@ -23,8 +24,6 @@ from mercer.multiclass.coefficients import PairCoefficients
 from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.solvers import Interruption
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class MarginClassifier(HasProbabilities, DualMachine):

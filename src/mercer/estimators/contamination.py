@@ -8,13 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Precomputed, Structured, Vectors
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_learning_rate, check_number
@@ -25,8 +25,6 @@ from mercer.losses.certificate import LossCertificate, combine
 from mercer.multiclass import training
 from mercer.solvers import Interruption, Progress
 from mercer.specs import ForGradientKernelSVC
-
-FloatArray = npt.NDArray[np.float64]
 
 _LOOKED_AT = 200  # rows: a function that is not symmetric shows it soon
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status, StoppedError
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.data.arguments import check_seconds
@@ -23,9 +23,6 @@ from mercer.kernels.base import finite
 from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.decision import decision_values
 from mercer.solvers import Interruption
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 class EveryRowMachine(KernelMachine):

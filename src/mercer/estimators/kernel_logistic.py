@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer.data.arguments import check_number
 from mercer.estimators.every_row import EveryRowMachine
@@ -16,8 +15,6 @@ from mercer.kernels import Gamma, Kernel
 from mercer.losses import kernel_newton
 from mercer.solvers import Progress
 from mercer.specs import ForKernelLogisticRegression
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):

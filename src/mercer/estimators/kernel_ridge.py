@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.data.arguments import check_number
 from mercer.estimators.every_row import EveryRowMachine
@@ -28,8 +28,6 @@ from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.losses import ridge
 from mercer.losses.certificate import LossCertificate
 from mercer.specs import ForKernelRidge
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):

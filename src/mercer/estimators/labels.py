@@ -12,11 +12,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
 from mercer.estimators.told import check_sample_weight, has_plain_labels
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _LARGEST_INTEGER = np.iinfo(np.int64).max
 

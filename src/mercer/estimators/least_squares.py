@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificates.status import Status
@@ -19,8 +18,6 @@ from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.rows import check_table
 from mercer.losses import least_squares
 from mercer.specs import ForLeastSquaresClassifier
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):

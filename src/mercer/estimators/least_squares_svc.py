@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_number
 from mercer.estimators.by_scores import ByScores, known_accuracy
 from mercer.estimators.every_row import EveryRowMachine
@@ -20,8 +20,6 @@ from mercer.kernels import Gamma, Kernel
 from mercer.losses import ridge
 from mercer.losses.certificate import LossCertificate
 from mercer.specs import ForLeastSquaresSVC
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.estimators.by_scores import ByScores
 from mercer.estimators.labels import Labels
 from mercer.losses.objective import Logistic, Objective, Softmax
 from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ByLikelihood(ByScores):

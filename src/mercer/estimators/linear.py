@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.estimators.rows import check_table
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class LinearMachine(BaseEstimator):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators.base import KernelMachine
@@ -17,9 +18,6 @@ from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.losses.neighbours import counted_shares, nearest, nearest_by_values
 from mercer.specs import ForKernelNeighborsClassifier
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 PROTOTYPES = ("all", "support_vectors")
 

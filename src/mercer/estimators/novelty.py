@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Dense
 from mercer.estimators.base import SingleMachine
-
-FloatArray = npt.NDArray[np.float64]
 
 _LOOKED_AT, _LEAST_ROWS = 512, 3  # training rows whose scores are compared, at most and at least
 _TOLD_APART = 100.0  # roundings of a score by which the scores of the training rows differ, at least

@@ -9,17 +9,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer import problems, specs
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_share
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass.training import Duals, Machines
 from mercer.solvers import Progress
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class NuSVC(MarginClassifier):

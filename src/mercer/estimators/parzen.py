@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer.data.arguments import check_whole
 from mercer.estimators.by_scores import ByScores
@@ -16,9 +15,6 @@ from mercer.kernels import Gamma, Kernel
 from mercer.kernels.base import finite
 from mercer.multiclass.training import JOINT
 from mercer.specs import ForParzenClassifier
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray
 from mercer.data import Vectors
 from mercer.data.arguments import check_callback, check_choice, check_count, check_seconds
 from mercer.estimators.by_pairs import ByPairs
@@ -21,8 +21,6 @@ from mercer.losses import perceptron
 from mercer.multiclass import training
 from mercer.solvers import Interruption, Progress
 from mercer.specs import ForKernelPerceptron
-
-FloatArray = npt.NDArray[np.float64]
 
 FORMS = ("dual", "primal")
 

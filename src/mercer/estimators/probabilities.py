@@ -16,13 +16,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_choice, check_flag
 from mercer.estimators.labels import Labels
 from mercer.multiclass.calibration import CALIBRATIONS, Calibration, calibrate
 from mercer.multiclass.training import class_scores
 from mercer.solvers.interruption import in_time
-
-FloatArray = npt.NDArray[np.float64]
 
 Check = Callable[[], None]
 """Called between pieces of work; what it raises ends it."""

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.data import Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
 from mercer.estimators.labels import read_labels
@@ -21,8 +22,6 @@ from mercer.estimators.rows import check_table
 from mercer.geometry import gram_matrix
 from mercer.kernels import RBF, Gamma
 from mercer.kernels.parameters import gamma_or_rule
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def _can(method: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors
 from mercer.estimators.base import DualMachine, SingleMachine
 from mercer.estimators.classifier import MarginClassifier
@@ -14,8 +15,6 @@ from mercer.estimators.novelty import NoveltyDetector
 from mercer.kernels import Kernel
 from mercer.multiclass.coefficients import Coefficients
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 Single = TypeVar("Single", bound=SingleMachine)
 Classifier = TypeVar("Classifier", bound=MarginClassifier)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import Evaluation
 from mercer.certificates.solution import Solutions
 from mercer.data import Data, Precomputed
@@ -22,9 +23,6 @@ from mercer.kernels.evaluated import Held
 from mercer.problems import Problem
 from mercer.solvers import Interruption, Limits
 from mercer.solvers.incremental import Solved, solve_nearby
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

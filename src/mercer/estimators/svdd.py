@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer import specs
+from mercer._typing import FloatArray
 from mercer.data import Data, Precomputed
-from mercer.estimators.novelty import FloatArray, NoveltyDetector
+from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.parameters import check_penalty
 from mercer.gram.backends import HeldRows
 from mercer.kernels import Gamma, Kernel, Linear

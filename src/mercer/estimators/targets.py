@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_array, column_or_1d
 
-FloatArray = npt.NDArray[np.float64]
+from mercer._typing import FloatArray
 
 
 def check_targets(y: Any) -> FloatArray:

@@ -7,13 +7,11 @@ from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
+from mercer._typing import FloatArray
 from mercer.data.checks import FLOATS, refuse_mask
-
-FloatArray = npt.NDArray[np.float64]
 
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"

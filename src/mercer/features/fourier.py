@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.data.arguments import check_count
 from mercer.estimators.kernel_parameters import HoldsKernel
@@ -16,7 +17,6 @@ from mercer.features.base import DenseMap
 from mercer.kernels import RBF, Gamma, Kernel, Laplacian, Matern, RationalQuadratic, as_kernel
 from mercer.kernels.parameters import number
 
-FloatArray = npt.NDArray[np.float64]
 Random: TypeAlias = np.random.RandomState
 
 _BLOCK_ENTRIES = 1 << 20  # of a temporary: 8 MiB; less would not be worth the threads of a matrix product

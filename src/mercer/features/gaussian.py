@@ -7,20 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
 from mercer.features.base import DenseMap
 from mercer.geometry import blocks
 from mercer.kernels import RBF, Gamma
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class GaussianBasis(DenseMap):

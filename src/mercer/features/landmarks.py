@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.gram import Gram
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 Random: TypeAlias = np.random.RandomState
 
 _PROPOSALS = 128  # drawn together: many share one pass over the rows; what is proposed in vain costs 128² values

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
+from mercer._typing import FloatArray
+
 Rule = Literal["repeated", "distinct", "ordered"]
 
 _BLOCK_ENTRIES = 1 << 18  # of a temporary: 2 MiB, so that a level and the one below stay in the cache

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.certificates.status import IndefiniteKernelWarning
 from mercer.data import Data, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
@@ -23,8 +24,6 @@ from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 from mercer.kernels.diagnosis import value_roundoff
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Nystroem(HoldsKernel, DenseMap):

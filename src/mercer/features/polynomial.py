@@ -10,14 +10,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.data.arguments import check_choice
 from mercer.features.base import FeatureMap
 from mercer.features.monomials import Monomials, Rule
 from mercer.kernels import Gamma, Polynomial
 from mercer.kernels.parameters import number, whole
-
-FloatArray = npt.NDArray[np.float64]
 
 _RULES: dict[str, Rule] = {"monomials": "repeated", "ordered": "ordered", "harmonic": "repeated"}
 

@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.multiclass import type_of_target
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.data import Precomputed as GivenValues
 from mercer.geometry.matrices import BLOCK_VALUES, KernelLike
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Precomputed, as_kernel, as_rows
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None, *, n_jobs: int | None = None) -> float:

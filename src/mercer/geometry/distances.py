@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.geometry.matrices import KernelLike, blocks, kernel_and_rows
 from mercer.kernels import Kernel, as_rows
 from mercer.kernels.base import finite
-
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDING = 1e-12
 """What rounding does to a sum of kernel values, relative to them: some thousand roundoffs, for long rows add up."""

@@ -7,14 +7,13 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Vectors
 from mercer.geometry.distances import ROUNDING
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel, as_rows
 from mercer.kernels.base import finite
 from mercer.kernels.parameters import real
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @final

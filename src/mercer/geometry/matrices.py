@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 
-FloatArray = npt.NDArray[np.float64]
 KernelLike = str | Kernel | Callable[[Any, Any], Any]
 """What `mercer.kernels.as_kernel` takes."""
 

@@ -5,15 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from mercer._core import CompiledKernel, Table
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data
-
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 class Tiles(NamedTuple):
@@ -66,7 +60,7 @@ class Backend(ABC):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

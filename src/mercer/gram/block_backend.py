@@ -8,8 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Dense, Vectors
-from mercer.gram.backend import Array, Backend, FloatArray, IndexArray
+from mercer.gram.backend import Backend
 from mercer.gram.layout import Layout
 from mercer.gram.native import exponent_reach, roundoff_of
 from mercer.gram.threads import n_threads
@@ -73,7 +74,7 @@ class BlockBackend(Backend):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

@@ -6,15 +6,11 @@ from collections.abc import Callable
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import add_at, combine_rows
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.gram.memory_pool import claimed
 from mercer.kernels.instruction_set import select_isa
-
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
 
@@ -79,7 +75,7 @@ class KeptRows:
 
 
 def combined(
-    kept: Array, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
+    kept: RealArray, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
 ) -> FloatArray:
     """Return the sums of rows of `kept`, at chosen columns, with weights: (m,), or (m, t) for weights in t columns."""
     n_columns = kept.shape[1] if columns is None else columns.size

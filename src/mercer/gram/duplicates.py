@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import add_at
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
+from mercer._typing import FloatArray, IndexArray
 
 
 def sums_of(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:

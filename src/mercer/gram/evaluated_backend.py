@@ -6,9 +6,10 @@ from typing import final
 
 import numpy as np
 
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Precomputed
 from mercer.data.lazy import lazy_property
-from mercer.gram.backend import Array, Backend, FloatArray, IndexArray
+from mercer.gram.backend import Backend
 from mercer.gram.block_backend import BlockBackend
 from mercer.gram.in_memory import HeldValues
 from mercer.kernels import Kernel
@@ -61,7 +62,7 @@ class EvaluatedBackend(Backend):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
+from mercer._typing import FloatArray, IndexArray, RealArray
+
 Check = Callable[[], None]
 """Called between blocks of work; what it raises ends the work."""
 
@@ -32,7 +30,7 @@ def no_check() -> None:
     """Let the work go on to its end."""
 
 
-def cholesky(matrix: Array, check: Check = no_check) -> bool:
+def cholesky(matrix: RealArray, check: Check = no_check) -> bool:
     """Replace the lower triangle of a symmetric matrix by its Cholesky factor L, with matrix = L L'.
 
     Parameters
@@ -102,7 +100,7 @@ def independent(matrix: FloatArray, tol: float, check: Check = no_check) -> tupl
     return order[is_chosen], matrix
 
 
-def solve_lower(factor: Array, right: Array, check: Check = no_check) -> None:
+def solve_lower(factor: RealArray, right: RealArray, check: Check = no_check) -> None:
     """Replace `right`, (n, m), by the solution x of L x = right; L is the lower triangle of `factor`."""
     for columns in _columns(right):
         for first, last in _blocks(factor.shape[0]):
@@ -113,7 +111,7 @@ def solve_lower(factor: Array, right: Array, check: Check = no_check) -> None:
             check()
 
 
-def solve_upper(factor: Array, right: Array, check: Check = no_check) -> None:
+def solve_upper(factor: RealArray, right: RealArray, check: Check = no_check) -> None:
     """Replace `right`, (n, m), by the solution x of L' x = right; L is the lower triangle of `factor`."""
     n = factor.shape[0]
     for columns in _columns(right):
@@ -125,7 +123,7 @@ def solve_upper(factor: Array, right: Array, check: Check = no_check) -> None:
             check()
 
 
-def inverse_columns(factor: Array, check: Check = no_check) -> Iterator[tuple[int, Array]]:
+def inverse_columns(factor: RealArray, check: Check = no_check) -> Iterator[tuple[int, RealArray]]:
     """Yield L^-1 in pieces of its columns, each without the zeros above: (j, L^-1[j:, j : j + width])."""
     n = factor.shape[0]
     for first, last in _blocks(n):
@@ -164,13 +162,13 @@ def _blocks(n: int) -> list[tuple[int, int]]:
     return [(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK)]
 
 
-def _columns(right: Array) -> list[slice]:
+def _columns(right: RealArray) -> list[slice]:
     """Pieces of columns, so that a block of rows takes no more than `WORK`."""
     width = max(1, WORK // (BLOCK * max(1, right.shape[0])))
     return [slice(first, first + width) for first in range(0, right.shape[1], width)]
 
 
-def _updated_blocks(matrix: Array, check: Check) -> Iterator[tuple[int, int]]:
+def _updated_blocks(matrix: RealArray, check: Check) -> Iterator[tuple[int, int]]:
     """Yield blocks of columns (first, last), from the diagonal down less the products of the columns before."""
     n = matrix.shape[0]
     for first, last in _blocks(n):
@@ -182,7 +180,7 @@ def _updated_blocks(matrix: Array, check: Check) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def _solve_below(matrix: Array, first: int, middle: int, last: int, check: Check) -> None:
+def _solve_below(matrix: RealArray, first: int, middle: int, last: int, check: Check) -> None:
     """Solve X L' = what is below a factorised block, (first, middle), from row `last` on."""
     triangle = matrix[first:middle, first:middle]
     height = WORK // BLOCK**2

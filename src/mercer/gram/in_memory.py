@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import combine_rows, gather_rows
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Precomputed
 from mercer.data.lazy import lazy_property
-from mercer.gram.backend import Array, Backend, FloatArray, IndexArray
+from mercer.gram.backend import Backend
 from mercer.gram.threads import n_threads
 from mercer.kernels.instruction_set import select_isa
 
@@ -107,7 +108,7 @@ class HeldValues(Backend):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

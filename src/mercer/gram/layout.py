@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import final
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Dense, Vectors, as_data
 from mercer.data.feature_sums import row_sums
 from mercer.data.lazy import lazy_property
-from mercer.gram.backend import FloatArray
 from mercer.kernels.base import refuse_negative
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side

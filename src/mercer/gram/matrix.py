@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import VariableTiles, fold, gather_rows, without
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Dense, Precomputed
 from mercer.data.lazy import lazy_property
 from mercer.gram.arena import Arena
@@ -21,9 +22,6 @@ from mercer.gram.store import Store
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import Diagnosis
 
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
@@ -320,7 +318,7 @@ class Gram:
         return out
 
     def fill_block(
-        self, out: Array, rows: IndexArray | None, cols: IndexArray | None, *, rounded: bool = False
+        self, out: RealArray, rows: IndexArray | None, cols: IndexArray | None, *, rounded: bool = False
     ) -> Iterator[None]:
         """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
 
@@ -518,7 +516,7 @@ class Gram:
         self,
         view: Gram,
         which: IndexArray,
-        out: Array,
+        out: RealArray,
         rows: IndexArray | None,
         cols: IndexArray | None,
         *,

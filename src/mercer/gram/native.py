@@ -8,8 +8,9 @@ from typing import final
 import numpy as np
 
 from mercer._core import CompiledKernel, Table
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, Data, Dense
-from mercer.gram.backend import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import IntegerForm
 from mercer.gram.layout import Layout
 from mercer.gram.rounding import NormClasses, Rounding, Sums, integers_reach
@@ -93,7 +94,7 @@ class NativeBackend(Backend):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

@@ -7,29 +7,28 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import RealArray
 from mercer.gram.arena import Arena
-
-Array = npt.NDArray[np.floating]
 
 _PADDING = 16  # columns: the native solvers read whole vectors
 _TOUCHED_AT_ONCE = 16_000_000  # bytes: some 30 ms where a virtual machine has to find its pages
 
 
-def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> Array:
+def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> RealArray:
     """Return an uninitialised array with padded rows (:func:`padded_width`), and zeros beyond the columns."""
-    array: Array = np.empty((n_rows, padded_width(n_cols)), dtype=dtype)
+    array: RealArray = np.empty((n_rows, padded_width(n_cols)), dtype=dtype)
     for _ in clear_padding(array, n_cols):
         pass
     return array
 
 
-def padded_square(size: int, dtype: npt.DTypeLike, arena: Arena) -> Array:
+def padded_square(size: int, dtype: npt.DTypeLike, arena: Arena) -> RealArray:
     """Return an uninitialised array for a square with padded rows, for :func:`clear_padding`."""
     width = padded_width(size)
     return arena.array(size * width, dtype).reshape(size, width)
 
 
-def clear_padding(array: Array, n_cols: int) -> Iterator[None]:
+def clear_padding(array: RealArray, n_cols: int) -> Iterator[None]:
     """Write zeros beyond the columns of a padded array, as far as vectors reach; yield after some rows at a time.
 
     It may be the first touch of all their pages.

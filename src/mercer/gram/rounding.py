@@ -9,12 +9,9 @@ import math
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.kernels.program import PASSES, Op, Program
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 Norms = TypeVar("Norms", float, FloatArray)
 

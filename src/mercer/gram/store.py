@@ -8,9 +8,9 @@ from math import isqrt
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import gather_rows
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data
 from mercer.data.lazy import lazy_property
 from mercer.gram.arena import Arena
@@ -20,10 +20,6 @@ from mercer.gram.cached_rows import KeptRows, combined
 from mercer.gram.threads import blas_threads
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_FACTORED, MAX_POINTS, Diagnosis, diagnosis_of, first_refuted
-
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _FEW_POINTS = 500  # looked at for a message where nothing can be concluded for all rows
 _KEPT_SHARE = 0.75  # of the memory limit for rows that problems share; the rest is for those who solve these
@@ -85,7 +81,7 @@ class Store:
         """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
         return self.data.n if self.kept.capacity else 0
 
-    def block(self, rows: IndexArray, cols: IndexArray | None, out: Array, *, rounded: bool = False) -> None:
+    def block(self, rows: IndexArray, cols: IndexArray | None, out: RealArray, *, rounded: bool = False) -> None:
         """Write K[rows, cols], from kept rows where there are some."""
         slots = self.kept.slots(rows, self._evaluate_rows)
         if slots is None:
@@ -177,9 +173,11 @@ class Store:
         assert found is not None
         return found
 
-    def _evaluate_block(self, rows: IndexArray, cols: IndexArray | None, out: Array, *, rounded: bool = False) -> None:
+    def _evaluate_block(
+        self, rows: IndexArray, cols: IndexArray | None, out: RealArray, *, rounded: bool = False
+    ) -> None:
         self.n_values += out.size
         self.backend.block(self.data, rows, self.data, cols, out, rounded=rounded)
 
-    def _evaluate_rows(self, rows: IndexArray, out: Array) -> None:
+    def _evaluate_rows(self, rows: IndexArray, out: RealArray) -> None:
         self._evaluate_block(rows, None, out)

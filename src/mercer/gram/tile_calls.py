@@ -10,7 +10,8 @@ from mercer._core import CompiledKernel, Table
 from mercer._core import block as evaluate_block
 from mercer._core import matvec as apply_block
 from mercer._core import matvec_single as apply_block_single
-from mercer.gram.backend import Array, FloatArray, IndexArray, Tiles
+from mercer._typing import FloatArray, IndexArray, RealArray
+from mercer.gram.backend import Tiles
 from mercer.gram.threads import n_threads, threads_that_pay
 from mercer.kernels.instruction_set import select_isa
 
@@ -59,7 +60,7 @@ class TileCalls:
         left_rows: IndexArray | None,
         right: Table,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool,
     ) -> None:

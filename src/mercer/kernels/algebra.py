@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.kernels.base import Kernel, Schema, block_of, diag_of, finite, inner_params
 from mercer.kernels.parameters import real, whole
-from mercer.kernels.program import FloatArray, Op, Program, Step, apply, simplify
+from mercer.kernels.program import Op, Program, Step, apply, simplify
 
 
 class Derived(Kernel):

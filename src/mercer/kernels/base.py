@@ -12,11 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Structured, Vectors, as_data, as_structured, looks_structured
 from mercer.data import Precomputed as GivenValues
 from mercer.data.feature_sums import CHI_SQUARED, HAMMING, MANHATTAN, MINIMUM, TOTAL, least_entry, pair_sums, row_sums
 from mercer.kernels.parameters import FoundGamma
-from mercer.kernels.program import NONNEGATIVE, FloatArray, Op, Program, interpret
+from mercer.kernels.program import NONNEGATIVE, Op, Program, interpret
 from mercer.kernels.views import seen
 
 Schema: TypeAlias = Mapping[str, str]

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from mercer._typing import FloatArray
 from mercer.data import Data, as_structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel, as_rows
 from mercer.kernels.parameters import whole
 from mercer.kernels.parsing import as_kernel
-from mercer.kernels.program import FloatArray
 from mercer.kernels.standard import Linear, Precomputed
 
 MAX_POINTS = 2000

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.kernels.base import Kernel, Lowered, Schema, finite, refuse_negative, vectors
 from mercer.kernels.parameters import DISTANCE_RULES, RULES, Gamma, gamma_or_rule, number, real, resolve_gamma
-from mercer.kernels.program import NONNEGATIVE, FloatArray, Op, Program
+from mercer.kernels.program import NONNEGATIVE, Op, Program
 from mercer.kernels.standard import Callable
 
 

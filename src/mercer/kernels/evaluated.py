@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.kernels.base import Kernel, Schema
-from mercer.kernels.program import FloatArray
 from mercer.kernels.standard import Precomputed
 
 

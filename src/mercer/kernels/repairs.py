@@ -10,8 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy import linalg
 
+from mercer._typing import FloatArray
 from mercer.data import Precomputed
-from mercer.kernels.program import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._typing import FloatArray
 from mercer.data import Data, Structured
 from mercer.kernels.base import Schema
 from mercer.kernels.parameters import flag
-from mercer.kernels.program import FloatArray
 from mercer.kernels.structured import Counted
 from mercer.kernels.words import word_counts
 

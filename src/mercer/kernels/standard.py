@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer._typing import FloatArray
 from mercer.data import CSR, Data, Dense, Structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel, Lowered, Schema
 from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
-from mercer.kernels.program import FloatArray, Op, Program, simplify
+from mercer.kernels.program import Op, Program, simplify
 
 _DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
 _ASSUMED = "positive semidefinite by the user's word"

@@ -14,11 +14,12 @@ import scipy.sparse as sp
 
 from mercer._core import CompiledKernel, Table
 from mercer._core import block as tile_block
+from mercer._typing import FloatArray
 from mercer.data import Data, Structured, together
 from mercer.data.structured import SETS
 from mercer.kernels.base import Kernel, finite
 from mercer.kernels.instruction_set import select_isa
-from mercer.kernels.program import FloatArray, Op
+from mercer.kernels.program import Op
 
 DENSE_BYTES = 1 << 28
 """Of features as a dense table: it is taken where it needs less than this, or no more than a sparse one does."""

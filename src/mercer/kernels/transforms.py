@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.data.lazy import lazy_property
 from mercer.kernels.algebra import OfOne, formula
 from mercer.kernels.base import Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import whole
-from mercer.kernels.program import FloatArray, Op, Program
+from mercer.kernels.program import Op, Program
 from mercer.kernels.views import Column, Columns, through
 
 _BLOCK_VALUES = 1 << 20  # of a temporary: 8 MiB

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer._typing import FloatArray
 from mercer.data import CSR, Data, Dense, Vectors, as_data
-from mercer.kernels.program import PASSES, FloatArray, Program
+from mercer.kernels.program import PASSES, Program
 
 
 class View(ABC):

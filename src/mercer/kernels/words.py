@@ -6,19 +6,18 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer._typing import IndexArray
 from mercer.data import Data, Structured
 from mercer.data.structured import STRINGS
 from mercer.kernels.base import Schema
 from mercer.kernels.parameters import flag, real, whole
 from mercer.kernels.structured import DENSE_BYTES, Counted
-
-IndexArray: TypeAlias = npt.NDArray[np.int64]
 
 _MOST_WORDS = 2**62  # words are numbered in 64 bits
 _ENTRIES_AT_A_TIME = 1 << 22  # of features that are not summed up yet: some 100 MiB

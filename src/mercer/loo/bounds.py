@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import BoolArray, FloatArray
 from mercer.certificates.evaluation import evaluate
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
@@ -16,9 +16,6 @@ from mercer.kernels.program import is_nonnegative
 from mercer.loo.reduced_problem import level
 from mercer.loo.tableau import Tableau
 from mercer.problems import Hinge, Problem
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _CHUNK = 1 << 22  # kernel values at a time
 _FEW = 32  # rows that say what R² is no less than

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.gram import Gram
 from mercer.loo.decision_values import warn_of_rounding
 from mercer.loo.reduced_problem import TIGHT
 from mercer.problems import JointHinge, Problem, joint
 from mercer.solvers import Limits, solve
 from mercer.solvers.interruption import Interruption
-
-FloatArray = npt.NDArray[np.float64]
 
 _STEPS = 1000
 """Steps a row of each solve, which takes some ten; more are taken only where huge weights let rounding hide the end."""

@@ -6,17 +6,13 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.gram import Gram
 from mercer.loo.monitor import Ended
 from mercer.loo.path_following import NO_SUPPORT, REFITTED, UNWANTED, Followed, Full, follow
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-TextArray = npt.NDArray[np.str_]
 
 Chooser = Callable[[Full], IndexArray]
 """Which rows' values are wanted of a machine, given its solution with all rows."""

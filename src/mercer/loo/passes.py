@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import leave_out
+from mercer._typing import FloatArray, IndexArray
 from mercer.gram import Gram
 from mercer.loo.reduced_problem import TIGHT, inside_box
 from mercer.loo.tableau import Part, Tableau
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _NEAR = 1.0
 """Rows are watched while a point is followed if they are nearer to changing sides than this multiple of what the first

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import evaluate
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
@@ -26,9 +26,6 @@ from mercer.loo.reduced_problem import (
 )
 from mercer.loo.tableau import Tableau
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
 """What `Followed.pivots` says of rows that were not followed."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.certificates.evaluation import evaluate
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
@@ -15,10 +15,6 @@ from mercer.gram import Gram
 from mercer.loo.monitor import Ended
 from mercer.problems import Hinge, Problem, vertex
 from mercer.solvers import solve
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 TIGHT = 1e-9
 """Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits

@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cholesky, solve_triangular
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.gram.factorisation import WORK, Check, independent, inverse_columns, no_check, solve_lower, solve_upper
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _DEPENDENT = 1e-10
 """Of the largest k(x, x): squared distances from the span of other variables that count as none. Half of float64's

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.evaluation import relative_gap
 from mercer.certificates.recomputation import long_product
@@ -21,9 +21,6 @@ from mercer.gram.backends import BlockBackend
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.losses.objective import Objective
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 class Evaluation(NamedTuple):

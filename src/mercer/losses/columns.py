@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
+from mercer._typing import FloatArray
 from mercer.losses.objective import Objective
-
-FloatArray = npt.NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 CONSTANT = 4.0 * _EPS  # of a column's largest value: what rounding leaves about the mean of one that is constant

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import relative_gap
 from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.solution import Limits
@@ -24,9 +24,6 @@ from mercer.losses.iteration import Step, iterate
 from mercer.losses.kernel_newton import KernelProduct
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import Interruption
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 Product = Callable[[FloatArray], FloatArray]
 """K times a vector."""

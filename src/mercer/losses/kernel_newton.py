@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.certificates.solution import Limits, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import Gram, combined
@@ -18,8 +18,6 @@ from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, 
 from mercer.losses.iteration import Step, iterate
 from mercer.losses.objective import Objective
 from mercer.solvers.base import Callback
-
-FloatArray = npt.NDArray[np.float64]
 
 _MOST_INNER = 1000  # steps of conjugate gradients for a Newton step: enough for all but hopeless conditions
 _PRODUCTS = 100  # with K in a Newton step, or so: for the choice of threads

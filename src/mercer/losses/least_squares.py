@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import svd
 
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.gram.factorisation import abandonable
 from mercer.gram.threads import blas_threads
@@ -17,8 +17,6 @@ from mercer.losses.columns import CONSTANT
 from mercer.losses.linear import LinearEvidence
 from mercer.losses.objective import Objective, Squared
 from mercer.losses.ridge import TOL
-
-FloatArray = npt.NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 _ALONE = 1e-10  # of a row's leverage left beyond the columns: what rounding makes of 0

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.losses.certificate import Evaluation, Evidence, gap_of
 from mercer.losses.columns import Columns, newton_step, second_derivatives
 from mercer.losses.objective import Objective
-
-FloatArray = npt.NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 

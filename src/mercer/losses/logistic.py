@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse.linalg import svds
 
+from mercer._typing import FloatArray
 from mercer.certificates.solution import Limits, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
@@ -20,8 +20,6 @@ from mercer.losses.iteration import Step, iterate
 from mercer.losses.linear import LinearEvidence
 from mercer.losses.objective import Objective, Softmax
 from mercer.solvers.base import Callback
-
-FloatArray = npt.NDArray[np.float64]
 
 SOLVERS = ("newton", "gradient")
 _HALVINGS = 40  # of a Newton step; then rounding forbids progress

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.neighbors import NearestNeighbors
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Precomputed, Vectors
 from mercer.geometry.matrices import BLOCK_VALUES, blocks
 from mercer.kernels import RBF, Kernel, Linear
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 
 def nearest(

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, softmax
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.gram.threads import blas_threads
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 Linear = Callable[[FloatArray], FloatArray]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.gram import Gram
@@ -16,8 +16,6 @@ from mercer.kernels.base import finite
 from mercer.losses.iteration import Step, iterate
 from mercer.solvers.base import Callback
 from mercer.solvers.interruption import Interruption
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import threadpoolctl
 from scipy.linalg import eigh
 
+from mercer._typing import FloatArray, RealArray
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.factorisation import Check, abandonable, cholesky, inverse_columns, no_check, solve_lower, solve_upper
@@ -19,9 +20,6 @@ from mercer.gram.threads import blas_threads
 from mercer.kernels.base import finite
 from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, evaluate
 from mercer.losses.objective import Objective, Squared
-
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
 
 TOL = 1e-6
 """Largest residual of the system, in units of the largest target: more digits than data have, and it leaves room for
@@ -227,7 +225,7 @@ def _factor(
     memory_limit: int | None,
     check: Check,
     dtype: type[np.floating] = np.float64,
-) -> Array | None:
+) -> RealArray | None:
     """The Cholesky factor of K + diag(ridge), in the lower triangle; None where there is none."""
     n = gram.n
     with _memory(n, np.dtype(dtype).itemsize, memory_limit):
@@ -244,7 +242,7 @@ def _factor(
 
 
 def _substitute(
-    factor: Array, Y: FloatArray, has_bias: bool, total: FloatArray | float = 0.0, *, check: Check
+    factor: RealArray, Y: FloatArray, has_bias: bool, total: FloatArray | float = 0.0, *, check: Check
 ) -> tuple[FloatArray, FloatArray]:
     """Coefficients, which with a bias sum to minus `total`, and biases."""
     n, n_targets = Y.shape

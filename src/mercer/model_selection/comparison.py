@@ -16,11 +16,11 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import _safe_indexing, indexable
 
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
 from mercer.model_selection.folds import folds, on_each_split
 from mercer.model_selection.metrics import Interval, mcnemar, wilson_interval
 
-FloatArray = npt.NDArray[np.float64]
 Split = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 

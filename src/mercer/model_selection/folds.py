@@ -7,16 +7,15 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
+from mercer._typing import IndexArray
 from mercer.certificates.status import StoppedError
 from mercer.solvers import Interruption
 
-IndexArray = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_choice, check_seconds
 from mercer.gram import Gram
@@ -26,11 +27,6 @@ from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
 from mercer.solvers.progress import Progress
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-IndexArray = npt.NDArray[np.int64]
-TextArray = npt.NDArray[np.str_]
 
 _RIGHT, _WRONG = "Joachims", "misclassified in training"
 _ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing, indexable
 
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
 from mercer.model_selection.comparison import corrected_t_test
 from mercer.model_selection.folds import checked_length, folds, on_each_split
 from mercer.model_selection.metrics import Interval, share_interval
 from mercer.model_selection.search.racing import is_share
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

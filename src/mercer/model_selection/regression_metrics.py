@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import norm
 
+from mercer._typing import FloatArray
 from mercer.data.lazy import lazy_property
 from mercer.model_selection.metrics import Interval
 
-FloatArray = npt.NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
 """Figures of means: from (..., k) to (...)."""
 

@@ -15,12 +15,12 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
 from mercer.model_selection.folds import checked_length
 from mercer.model_selection.metrics import Interval, share_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 
-FloatArray = npt.NDArray[np.float64]
 Loss = Callable[[Any, Any], Any]
 
 LOSSES: dict[str, Loss] = {

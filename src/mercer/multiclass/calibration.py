@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.data.arguments import check_choice
 from mercer.multiclass.coupling import couple, made_largest, normalised
 from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
 from mercer.multiclass.training import class_scores, make_tasks, winners
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 METHODS = ("sigmoid", "isotonic")
 

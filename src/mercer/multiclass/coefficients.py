@@ -10,10 +10,8 @@ from typing import NamedTuple, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _FEW_MACHINES = 10  # that a value is multiplied by in no time
 

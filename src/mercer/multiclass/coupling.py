@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from mercer._typing import BoolArray, FloatArray, IndexArray
 
 SUREST = 1e-7
 """No pair of classes is held to be surer than this, as in LIBSVM: no sample could tell, and smaller probabilities than

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.multiclass.coefficients import Coefficients, Group, groups_of, summed
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def decision_values(

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
+from mercer._typing import FloatArray, IndexArray
 
 
 @lru_cache(maxsize=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel
@@ -13,9 +14,6 @@ from mercer.multiclass.coefficients import Coefficients, Group, groups_of, summe
 from mercer.multiclass.decision import decision_values
 from mercer.multiclass.pairs import against_later
 from mercer.multiclass.training import class_scores, winners
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _FEW_VALUES = 1_000_000  # kernel values, below which it is not worth looking at what is open
 _LEAST_ROWS, _AT_A_TIME = 128, 500_000  # rows, and decision values, that are looked at together: they stay in caches

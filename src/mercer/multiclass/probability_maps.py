@@ -11,8 +11,7 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import isotonic_regression
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from mercer._typing import BoolArray, FloatArray
 
 _TIGHT = 1e-12
 """Gradient at which Newton's method ends, of a loss per row and a slope per largest value: what float64 can tell."""

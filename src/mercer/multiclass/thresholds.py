@@ -8,9 +8,8 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.multiclass.probability_maps import checked_weights
-
-FloatArray = npt.NDArray[np.float64]
 
 _ROUNDED = 1e-12  # of a sum of weights: a goal missed by less is met
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import Solutions
 from mercer.gram import Gram
@@ -20,9 +21,6 @@ from mercer.multiclass.pairs import against_later, class_pairs, place_among_othe
 from mercer.problems import Problems, c_svc_each, has_width, joint
 from mercer.solvers import Interruption, Limits, solve_each
 from mercer.solvers.base import Callback
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 SCHEMES = ("ovo", "ovr")
 """Of machines for two classes."""

@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.evaluation import Evaluation
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.specs import LossRecipe, MemoryRecipe, Point, Recipe
-
-FloatArray = npt.NDArray[np.float64]
 
 AGREEMENT = 1e-9
 """Relative difference up to which a recomputed objective counts as the stored one."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors, as_data
 from mercer.estimators import (
     GradientKernelSVC,
@@ -24,9 +24,6 @@ from mercer.estimators import (
 from mercer.kernels import Kernel, Linear
 from mercer.losses.perceptron import Separation
 from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, Point, Recipe
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron
 """Machines that are sums over their training rows."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors, as_data
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators.restored import restored_classifier, restored_machine
@@ -20,9 +21,6 @@ from mercer.persistence import Model
 from mercer.persistence.atomic_write import written_whole
 from mercer.persistence.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
 from mercer.tables.prediction_kind import Classes, Quantity
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _MACHINES = {"c_svc": SVC, "nu_svc": NuSVC, "one_class": OneClassSVM, "epsilon_svr": SVR, "nu_svr": NuSVR}
 _KINDS = {**{machine: kind for kind, machine in _MACHINES.items()}, QuantileSVR: "epsilon_svr"}

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import CSR, Dense, Vectors
 from mercer.kernels import Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
 from mercer.kernels.distances import RBF
 from mercer.persistence.libsvm_data import BYTE_ORDER_MARK, MAX_NUMBER, LibsvmFileError, digits, shown
 from mercer.tables.table import MAX_FEATURES
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 CLASSIFIERS = ("c_svc", "nu_svc")
 KINDS = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate, Evidence
 from mercer.certificates.evaluation import Evaluation
 from mercer.certificates.recomputation import recompute
@@ -27,9 +28,6 @@ from mercer.solvers.interruption import in_time
 from mercer.specs import DualRecipe, ForOneClassSVM, ForSVC
 from mercer.tables.prediction_kind import Classes, Membership
 from mercer.tables.table import Table, TableError, as_table
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 ALIKE = 1e-6
 """Difference up to which a probability counts as the stored one: of three digits that anybody reads, the sixth."""

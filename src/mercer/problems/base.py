@@ -11,11 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import balance, find_vertex, twofold_sum
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-
 
 _ROUNDED = float(np.finfo(np.float64).eps)  # of numbers that sum to 0: what is left of them
 _LEAST_PART = 1e-12  # of all boxes, that some of them are taken for at least: factors have to be finite

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, IndexArray, Loss, Problem, Problems, filled, inner
+from mercer._typing import FloatArray, IndexArray
+from mercer.problems.base import Loss, Problem, Problems, filled, inner
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, IndexArray, Loss, Problem, inner
+from mercer._typing import FloatArray, IndexArray
+from mercer.problems.base import Loss, Problem, inner
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from math import ceil, floor, log10
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, Loss, Problem, filled
+from mercer._typing import FloatArray
+from mercer.problems.base import Loss, Problem, filled
 
 
 def one_class(weights: npt.ArrayLike, nu: float) -> Problem:

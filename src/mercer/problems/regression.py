@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mercer.problems.base import FloatArray, Loss, Problem, vertex
+from mercer._typing import FloatArray
+from mercer.problems.base import Loss, Problem, vertex
 
 
 def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: bool = False) -> Problem:

@@ -7,15 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from mercer._typing import FloatArray
 from mercer.certificates.screening import Kept
 from mercer.gram import Gram
 from mercer.problems import Problem
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 DOUBT = 1e-3
 """Of the tolerance: how far a solver's own values may be off to be taken."""

@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import EXACT_FREE, FEW_FREE, INNER_SHARE, MANY_FREE, MANY_FREE_PRECISE, BlockLimits, begin_block
+from mercer._typing import IndexArray, RealArray
 from mercer.problems import inner
 from mercer.solvers.working_set_sizes import factor_room, least_set
 from mercer.solvers.working_set_state import BatchState
@@ -17,8 +17,6 @@ from mercer.solvers.working_set_state import BatchState
 if TYPE_CHECKING:
     from mercer._core import Block
 
-Array = npt.NDArray[np.floating]
-IndexArray = npt.NDArray[np.int64]
 
 _ASTRAY = 3.0  # times the violation at 0: once pair steps have made more of it, few variables are near their bounds
 _SMALLER = 64.0  # are the boxes that are solved first then; a power of 2 keeps who is at a bound there to the last bit
@@ -43,7 +41,7 @@ def _newton_capacity(n_free: int, size: int) -> int:
     return min(size, n_free + n_free // 4 + 64) + 96
 
 
-def solve_chosen(state: BatchState, chosen: IndexArray, matrix: Array) -> Generator[None, None, Block]:
+def solve_chosen(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Generator[None, None, Block]:
     """Solve the problem restricted to `chosen`, by group, whose kernel values are `matrix`; yield after bounded work.
 
     At each yield the state's point is up to date, and where everything is chosen, so is its gradient.
@@ -59,7 +57,7 @@ def solve_chosen(state: BatchState, chosen: IndexArray, matrix: Array) -> Genera
 def _settle(
     state: BatchState,
     chosen: IndexArray,
-    matrix: Array,
+    matrix: RealArray,
     tol: float,
     newton_tol: float,
     at_zero: float,
@@ -90,7 +88,7 @@ def _may_begin_smaller(state: BatchState, chosen: IndexArray) -> bool:
 def _begin(
     state: BatchState,
     chosen: IndexArray,
-    matrix: Array,
+    matrix: RealArray,
     tol: float,
     newton_tol: float,
     astray: float,

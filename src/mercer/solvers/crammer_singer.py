@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, INNER_SHARE, solve_joint_block
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.gram import Gram, clear_padding, padded_square
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import JointHinge, Problem, inner
 from mercer.solvers import crammer_singer_newton
-from mercer.solvers.base import FloatArray, IndexArray, Solver, State
+from mercer.solvers.base import Solver, State
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.working_set_sizes import is_exact, takes_everything, working_sets
-
-Array = npt.NDArray[np.floating]
 
 _BLOCK_WORK = 2e7  # multiplications in one native call: some 10 ms
 _BLOCK_CALLS = 40  # on one working set
@@ -52,7 +50,7 @@ class JointState(State):
     largest_diagonal: float = 0.0  # of |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
-    matrix: Array | None = None  # K, where the working set is everything
+    matrix: RealArray | None = None  # K, where the working set is everything
     cache: RowCache | None = None
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # working set
 
@@ -188,7 +186,7 @@ class JointRows(Solver[JointState]):
         chosen = np.argsort(-urgency, kind="stable")[:size]
         return np.sort(chosen[(urgency[chosen] > 0.0) | free[chosen]])
 
-    def _matrix(self, state: JointState, chosen: IndexArray) -> Generator[None, None, Array]:
+    def _matrix(self, state: JointState, chosen: IndexArray) -> Generator[None, None, RealArray]:
         """K[chosen, chosen] with padded rows."""
         dtype = np.float32 if state.single else np.float64
         if state.matrix is not None and state.matrix.dtype == dtype:
@@ -206,7 +204,7 @@ class JointRows(Solver[JointState]):
         return matrix
 
     def _solve_block(
-        self, state: JointState, chosen: IndexArray, matrix: Array, tol: float, calls_left: int | None = None
+        self, state: JointState, chosen: IndexArray, matrix: RealArray, tol: float, calls_left: int | None = None
     ) -> Iterator[None]:
         """Solve the problem restricted to `chosen`; where that is everything, the gradient is updated as well."""
         beta, gradient = state.rows
@@ -256,7 +254,7 @@ class JointRows(Solver[JointState]):
         self,
         state: JointState,
         chosen: IndexArray,
-        matrix: Array,
+        matrix: RealArray,
         beta: FloatArray,
         gradient: FloatArray,
         most_free: int,

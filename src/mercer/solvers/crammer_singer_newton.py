@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.gram.threads import blas_threads
 from mercer.problems import inner
-from mercer.solvers.base import FloatArray, IndexArray
-
-Array = npt.NDArray[np.floating]
 
 FEW_FREE = 400  # variables: a factor of their matrix takes some milliseconds, conjugate gradients no less
 MOST_FREE = 1500  # some tenth of a second
@@ -32,7 +29,7 @@ class Step(NamedTuple):
 
 
 def step(
-    matrix: Array, beta: FloatArray, gradient: FloatArray, own: IndexArray, penalty: FloatArray, *, most: int
+    matrix: RealArray, beta: FloatArray, gradient: FloatArray, own: IndexArray, penalty: FloatArray, *, most: int
 ) -> Step | None:
     """Go towards the minimiser of the face that a point is on, in place.
 
@@ -100,7 +97,7 @@ def step(
 
 
 def _minimiser(
-    matrix: Array, row: IndexArray, label: IndexArray, giver: IndexArray, slopes: FloatArray
+    matrix: RealArray, row: IndexArray, label: IndexArray, giver: IndexArray, slopes: FloatArray
 ) -> FloatArray | None:
     """How far each free class goes at what its giver gives: minus the inverse of the matrix of both, times slopes."""
     signs = np.equal.outer(label, label).astype(np.int8)
@@ -125,7 +122,7 @@ def _minimiser(
     return None
 
 
-def _product(matrix: Array, vectors: FloatArray) -> FloatArray:
+def _product(matrix: RealArray, vectors: FloatArray) -> FloatArray:
     """K times the columns of vectors."""
     n = len(vectors)
     strips = (matrix[first : first + _STRIP, :n] for first in range(0, n, _STRIP))

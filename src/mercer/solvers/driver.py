@@ -7,6 +7,7 @@ from typing import Generic
 
 import numpy as np
 
+from mercer._typing import FloatArray
 from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Evaluation, evaluate
 from mercer.certificates.roundoff import is_feasible
@@ -14,7 +15,7 @@ from mercer.certificates.solution import Limits, Solution, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
-from mercer.solvers.base import DOUBT, Callback, FloatArray, Progress, Solver, State, StateT
+from mercer.solvers.base import DOUBT, Callback, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
 
 SLICE_SECONDS = 0.05

@@ -7,16 +7,12 @@ from itertools import pairwise
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import add_at
+from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.certificates.screening import Plan
 from mercer.gram import Gram
 from mercer.solvers.row_cache import RowCache
-
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _OBJECT_BYTES = 400  # of two arrays and the pair of them, besides what they hold
 
@@ -79,7 +75,7 @@ class Ledger:
         self._left[dropped] = len(self._moves)
 
     def plan(
-        self, values: FloatArray, beta: FloatArray, wanted: Flags, *, single: bool, cache: RowCache | None = None
+        self, values: FloatArray, beta: FloatArray, wanted: BoolArray, *, single: bool, cache: RowCache | None = None
     ) -> Plan:
         """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
 

@@ -7,12 +7,13 @@ from typing import final
 
 import numpy as np
 
+from mercer._typing import FloatArray
 from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.solution import Limits, Solution
 from mercer.certificates.status import InseparableError, Status
 from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
-from mercer.solvers.base import Callback, FloatArray, Progress
+from mercer.solvers.base import Callback, Progress
 from mercer.solvers.driver import drive
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.working_set import BatchSMO

@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 
 from mercer._core import combine_rows, conditions
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Conditions, Evaluation
 from mercer.certificates.roundoff import is_certain, is_feasible, rounding_of_offsets, rounding_of_sums
@@ -18,7 +19,7 @@ from mercer.gram import STATE_ARRAYS, Gram
 from mercer.gram.backends import HeldRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problems, growth, inner, vertex
-from mercer.solvers.base import DOUBT, FloatArray, IndexArray, Progress
+from mercer.solvers.base import DOUBT, Progress
 from mercer.solvers.in_memory_rounds import SAME, HeldRounds, Progression
 
 _PART = 8  # every so many-th row speaks for all

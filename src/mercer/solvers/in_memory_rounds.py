@@ -10,12 +10,13 @@ from typing import final
 import numpy as np
 
 from mercer._core import BLOCK_LIMIT, MANY_FREE, combine_rows, solve_held
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Product
 from mercer.gram import Gram
 from mercer.gram.backends import HeldRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem, Problems, inner
-from mercer.solvers.base import FloatArray, IndexArray, Solver, State
+from mercer.solvers.base import Solver, State
 from mercer.solvers.single_precision import which_single_precision_helps
 
 _LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, combine_rows, solve_block
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Evaluation, carry_over, evaluate
 from mercer.certificates.solution import Limits, Solution, TraceRow
@@ -18,7 +19,7 @@ from mercer.gram import STATE_ARRAYS, Gram, padded_block
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem
 from mercer.problems.base import filled
-from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress
+from mercer.solvers.base import Callback, Progress
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin

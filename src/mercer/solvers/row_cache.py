@@ -6,16 +6,11 @@ from collections.abc import Generator, Iterator
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import gather_square, scatter_rows, without
+from mercer._typing import BoolArray, FloatArray, IndexArray, RealArray
 from mercer.gram import Extent, Gram, add_to, claimed, combined
 from mercer.solvers.working_set_sizes import MANY_ROWS
-
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # of rows, beside as much as the input takes
 _PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
@@ -68,7 +63,7 @@ class RowCache:
         cols: IndexArray,
         weights: FloatArray,
         active: IndexArray | None,
-        known: tuple[IndexArray, IndexArray, Array] | None = None,
+        known: tuple[IndexArray, IndexArray, RealArray] | None = None,
         n_moves: int | None = None,
     ) -> Iterator[None]:
         """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
@@ -85,7 +80,7 @@ class RowCache:
         """Add K[rows, cols] @ weights to `out[rows]`, of rows that were active until there were so many moves."""
         yield from self._add(out, cols, weights, rows, self.knows(cols, n_moves))
 
-    def knows(self, cols: IndexArray, n_moves: int) -> Flags:
+    def knows(self, cols: IndexArray, n_moves: int) -> BoolArray:
         """Return whose row is kept with the values of all who were active until there were so many moves."""
         slots = self._slots[cols]
         return (slots >= 0) & (self._began[slots] <= n_moves)
@@ -95,7 +90,7 @@ class RowCache:
         n_new = int(np.count_nonzero(self._slots[chosen] < 0))
         return n_new if n_new <= _FEW_NEW * chosen.size else chosen.size
 
-    def fill_square(self, out: Array, chosen: IndexArray) -> Generator[None]:
+    def fill_square(self, out: RealArray, chosen: IndexArray) -> Generator[None]:
         """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
         if self.n_missing(chosen) == chosen.size:
             yield from self._gram.fill_block(out, chosen, chosen)
@@ -108,7 +103,7 @@ class RowCache:
         gather_square(self._values, slots, chosen, square, out, self._gram.n_threads)
 
     def _add(
-        self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, kept: Flags
+        self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, kept: BoolArray
     ) -> Iterator[None]:
         """Add K[rows, cols] @ weights to `out[rows]`, of the columns that are flagged from kept rows."""
         held, chosen = self._slots[cols[kept]], weights[kept]
@@ -126,7 +121,7 @@ class RowCache:
         self,
         cols: IndexArray,
         active: IndexArray | None,
-        known: tuple[IndexArray, IndexArray, Array] | None,
+        known: tuple[IndexArray, IndexArray, RealArray] | None,
         n_moves: int | None,
     ) -> Iterator[None]:
         missing = np.flatnonzero(self._slots[cols] < 0)[: self._capacity - self._used]

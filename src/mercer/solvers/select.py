@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Limits, Product, Solution, Solutions
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.backends import HeldRows
 from mercer.problems import Problem, Problems
-from mercer.solvers.base import Callback, FloatArray, IndexArray, Progress, Solver
+from mercer.solvers.base import Callback, Progress, Solver
 from mercer.solvers.crammer_singer import JointRows
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate, Evidence, conclude, worst_status
 from mercer.certificates.evaluation import Conditions, Evaluation, conditions_of, relative_gap
 from mercer.certificates.roundoff import (
@@ -29,7 +30,7 @@ from mercer.gram import STATE_ARRAYS, Gram
 from mercer.gram.backends import Tiles, threads_that_pay
 from mercer.kernels.base import finite
 from mercer.problems import Hinge, Problems
-from mercer.solvers.base import FloatArray, IndexArray, Progress
+from mercer.solvers.base import Progress
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.working_set import BatchSMO
 from mercer.solvers.working_set_sizes import EXACT_PROBLEM, WHOLE_PROBLEM, exact_variables, reaches

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer._core import compact_square, mirror_rows, without
+from mercer._typing import IndexArray, RealArray
 from mercer.gram import clear_padding, padded_square, padded_width
 from mercer.solvers.working_set_state import BatchState, WorkingMatrix
-
-Array = npt.NDArray[np.floating]
-IndexArray = npt.NDArray[np.int64]
 
 
 def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
@@ -34,7 +31,7 @@ def _dtype(state: BatchState) -> np.dtype[np.floating]:
     return np.dtype(np.float32 if state.single else np.float64)
 
 
-def _staying_pays(state: BatchState, whole: Array, n_new: int, chosen: IndexArray) -> bool:
+def _staying_pays(state: BatchState, whole: RealArray, n_new: int, chosen: IndexArray) -> bool:
     """Whether to evaluate the rows of those who are new, and move the rest, instead of evaluating the whole square."""
     size, n_stay = chosen.size, chosen.size - n_new
     if not state.gram.values_are_dear:  # to move them takes as long
@@ -93,7 +90,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
     return _held(state, chosen, matrix, matrix, 0)
 
 
-def _filled(state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[None]:
+def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterator[None]:
     """Evaluate K[W, W], or look it up."""
     if state.takes_everything:
         yield from state.gram.fill_block(matrix, chosen, chosen)
@@ -104,7 +101,7 @@ def _filled(state: BatchState, chosen: IndexArray, matrix: Array) -> Iterator[No
         yield from state.values.fill_block(matrix, rows, rows)
 
 
-def _held(state: BatchState, chosen: IndexArray, matrix: Array, whole: Array, n_stay: int) -> WorkingMatrix:
+def _held(state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealArray, n_stay: int) -> WorkingMatrix:
     """Add the ridge for those who are new, and note whose matrix it is.
 
     Where these are all active variables, it stays so until all variables are active again.

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import INNER_SHARE, MANY_FREE_PRECISE, Survey, add_at, combine_rows, without
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.screening import Kept, Plan
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems, inner
-from mercer.solvers.base import FloatArray, Solver
+from mercer.solvers.base import Solver
 from mercer.solvers.block import solve_chosen
 from mercer.solvers.gradient_log import Ledger
 from mercer.solvers.row_cache import RowCache
@@ -25,7 +26,6 @@ from mercer.solvers.working_set_state import BatchState
 if TYPE_CHECKING:
     from mercer._core import Block, VariableTiles
 
-IndexArray = npt.NDArray[np.int64]
 
 # A working set has one in so many rows at least, for every round looks at all: more where margins are soft, and each
 # variable moves but once or twice. It need not have more than so many.

@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
+from mercer._typing import FloatArray
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems
-
-FloatArray = npt.NDArray[np.float64]
 
 WHOLE_PROBLEM = 2048
 """Up to this many variables the working set is everything."""

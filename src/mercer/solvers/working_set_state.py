@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import Survey, VariableTiles, without
+from mercer._typing import IndexArray, RealArray
 from mercer.gram import Gram
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem
@@ -18,10 +19,6 @@ from mercer.solvers.base import State
 from mercer.solvers.gradient_log import Ledger
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.working_set_sizes import takes_everything
-
-Array = npt.NDArray[np.floating]
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.int64]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -31,9 +28,9 @@ class WorkingMatrix(NamedTuple):
 
     variables: IndexArray
     """W, (m,), in the order of rows and columns."""
-    values: Array
+    values: RealArray
     """(m, m padded)."""
-    whole: Array
+    whole: RealArray
     """What these are the front of: of a set that was larger."""
 
 

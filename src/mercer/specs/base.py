@@ -8,15 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
+from mercer._typing import FloatArray
 from mercer.data import Vectors
 from mercer.kernels import Kernel
 from mercer.multiclass.coefficients import Coefficients
 from mercer.multiclass.decision import decision_values
-
-FloatArray = npt.NDArray[np.float64]
 
 BY_PAIRS_OR_CLASSES: tuple[str, ...] = ("ovo", "ovr")
 BY_CLASSES: tuple[str, ...] = ("ovr",)

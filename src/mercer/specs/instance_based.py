@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mercer._typing import FloatArray
 from mercer.certificates.roundoff import rounding_error
 from mercer.data import Vectors
 from mercer.gram import Gram
@@ -16,7 +17,7 @@ from mercer.kernels.base import finite
 from mercer.losses.neighbours import vote_shares
 from mercer.losses.perceptron import Separation
 from mercer.multiclass.coefficients import Coefficients, table_of
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, FloatArray, Point, Recipe
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

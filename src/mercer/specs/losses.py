@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
+from mercer._typing import FloatArray
 from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
@@ -18,7 +19,7 @@ from mercer.losses.linear import LinearEvidence
 from mercer.losses.objective import Logistic, Objective, Softmax, Squared
 from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, FloatArray, Point, Recipe
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,11 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from mercer import problems
+from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, FloatArray, Recipe
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors
 from mercer.data.phrasing import listing
 from mercer.kernels import Kernel
@@ -23,8 +24,6 @@ from mercer.multiclass.coefficients import Coefficients, Entries, PairCoefficien
 from mercer.multiclass.prediction import predicted_classes
 from mercer.tables.table import Table, TableError, cell_text, text_cells
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IndexArray: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[Any]
 
 MAX_TARGET = 1e100

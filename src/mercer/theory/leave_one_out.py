@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mercer._typing import FloatArray
 from mercer.data.arguments import check_count
 from mercer.theory.bound import Bound, check_positive
-
-FloatArray = npt.NDArray[np.float64]
 
 _OF = "leave-one-out error"
 _OPTIMAL = "the machine is the optimum"

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.data.lazy import lazy_property
-from mercer.gram.backend import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.gram.backend import Backend, Tiles
 from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.instruction_set import counts_bits
 from mercer.kernels.program import Op, Program
@@ -91,7 +92,7 @@ class BitForm(Backend):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

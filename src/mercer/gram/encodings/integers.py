@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._core import Table, integer_rows, multiplies_integers
+from mercer._typing import FloatArray
 from mercer.data import Data, Dense
 from mercer.gram.threads import n_threads
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import PASSES, Op, Program
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 Units: TypeAlias = npt.NDArray[np.int32]
 
 _LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # of tables that it could pay for

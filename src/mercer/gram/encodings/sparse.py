@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._core import sparse_rows
+from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, Data, Dense
-from mercer.gram.backend import Array, Backend, FloatArray, IndexArray, Tiles
+from mercer.gram.backend import Backend, Tiles
 from mercer.gram.native import NativeBackend
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import View
@@ -54,7 +55,7 @@ class SparseForm(Backend):
         left_rows: IndexArray | None,
         right: Data,
         right_rows: IndexArray | None,
-        out: Array,
+        out: RealArray,
         *,
         rounded: bool = False,
     ) -> None:

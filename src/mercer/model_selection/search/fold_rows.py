@@ -16,13 +16,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_feature_names
 
+from mercer._typing import IndexArray
 from mercer.data import Data
 from mercer.estimators.base import DualMachine
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.rows import check_rows, check_square
 from mercer.model_selection.search.pipelines import machine_of, steps_of
-
-IndexArray = npt.NDArray[np.int64]
 
 _ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import FitFailedWarning
 
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.arguments import check_choice
 from mercer.model_selection.search.cv_results import columns, ranks
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from mercer.model_selection.search.kernel_search import KernelSearchCV
     from mercer.model_selection.search.shared_fits import SharedFits
 
-FloatArray = npt.NDArray[np.float64]
 
 BOUND, STATISTICS = "bound", "statistics"
 

@@ -7,11 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import studentized_range
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from mercer._typing import BoolArray, FloatArray
 
 _ROUNDED = 1e-9  # of a mean score: no setting is left because of the order of a sum
 

@@ -19,6 +19,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
+from mercer._typing import IndexArray
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
@@ -31,8 +32,6 @@ from mercer.model_selection.search.paths import FoldFit
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.solvers.progress import CostEstimate, Progress
-
-IndexArray = npt.NDArray[np.int64]
 
 if TYPE_CHECKING:
     from mercer.data import Data

@@ -12,10 +12,10 @@ from queue import PriorityQueue
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn import get_config, set_config
 from sklearn.base import clone
 
+from mercer._typing import IndexArray
 from mercer.certificates.status import InseparableError, Status, StoppedError
 from mercer.data import Precomputed
 from mercer.estimators.base import DualMachine
@@ -36,8 +36,6 @@ from mercer.model_selection.search.sharing import what_is_shared, why_nothing_is
 from mercer.model_selection.search.single_precision import holds, rounding_shows
 from mercer.solvers import Interruption, Progress
 from mercer.solvers.progress import most_steps
-
-IndexArray = npt.NDArray[np.int64]
 
 _LIMITS = ("callback", "max_seconds", "max_iter")
 
